@@ -47,7 +47,7 @@ PIE := -pie
 
 # The rooms. A room is a folder; its .c files, and those of its sub-rooms, are its modules; what may call what is
 # in ARCHITECTURE.md and checked by tests/lint/includes.
-ROOMS := common sandbox kvstore engine natskv mirror wire serverk clientk kresp
+ROOMS := common sandbox kvstore engine wire serverk clientk bridges/cluster bridges/kresp
 sources = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 objects = $(patsubst %.c,$(OUT)/obj/%.o,$(call sources,$(1)))
 
@@ -59,17 +59,17 @@ WIRE_OBJ := $(call objects,wire)
 ENGINE_OBJ := $(call objects,engine)
 # The engine for a NATS cluster, where its client library is there; NATS= builds without.
 NATS ?= $(shell $(PKG_CONFIG) --exists libnats 2>/dev/null && echo yes)
-NATSKV_SRC := $(call sources,natskv)
+NATSKV_SRC := $(call sources,bridges/cluster/natskv)
 NATSKV_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(if $(NATS),$(filter-out %_absent.c,$(NATSKV_SRC)),$(filter %_absent.c %/bucket_name.c,$(NATSKV_SRC))))
 NATS_LIBS := $(if $(NATS),-lnats)
 SANDBOX_OBJ := $(call objects,sandbox)
-SERVERK_OBJ := $(call objects,serverk) $(SANDBOX_OBJ) $(call objects,mirror) $(ENGINE_OBJ) $(NATSKV_OBJ)
+SERVERK_OBJ := $(call objects,serverk) $(SANDBOX_OBJ) $(call objects,bridges/cluster/mirror) $(ENGINE_OBJ) $(NATSKV_OBJ)
 # The clientk command compares header pages of data files (clientk/program/backup).
 CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program) $(OUT)/obj/kvstore/format/file_chapters.o
 # The client library reads the files of a store itself (clientk/direct): by the code that knows their bytes.
 CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk)) \
 	$(call objects,kvstore/shared) $(patsubst %,$(OUT)/obj/kvstore/format/%.o,file_name record verified_bitmap)
-KRESP_OBJ := $(call objects,kresp) $(SANDBOX_OBJ)
+KRESP_OBJ := $(call objects,bridges/kresp) $(SANDBOX_OBJ)
 
 LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a $(OUT)/liballocator.a
 SHARED_LIBS := $(OUT)/libclientk.so $(OUT)/libkvstore.so
@@ -130,7 +130,7 @@ $(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
 
 -include $(shell find $(OUT)/obj $(OUT)/tests -name '*.d' 2>/dev/null)
 
-include python/python.mk
+include bridges/python/python.mk
 include tests/tests.mk
 include experiments/experiments.mk
 include packaging/packaging.mk
@@ -172,7 +172,7 @@ tmpfilesdir = $(DESTDIR)$(PREFIX)/lib/tmpfiles.d
 exampledir = $(DESTDIR)$(PREFIX)/share/doc/mqkv/examples
 place_pc = -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|'
 UNITS := serverk.service serverk@.service kresp.service mqkv-backup.service mqkv-backup.timer
-COMPLETIONS := clientk/clientk.bash-completion kresp/kresp.bash-completion serverk/serverk.bash-completion \
+COMPLETIONS := clientk/clientk.bash-completion bridges/kresp/kresp.bash-completion serverk/serverk.bash-completion \
 	kvstore/kvcheck/kvcheck.bash-completion
 PUBLIC_HEADERS := $(wildcard include/mqkv/*.h)
 
@@ -181,7 +181,7 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir) \
 	  $(sysconfdir)/mqkv $(sysconfdir)/logrotate.d $(unitdir) $(sysusersdir) $(tmpfilesdir) $(exampledir) $(libexecdir)
 	$(INSTALL) -m 755 $(PROGRAMS) $(bindir)
-	$(INSTALL) -m 755 python/mqkv/redis.py $(bindir)/mqkv-redis
+	$(INSTALL) -m 755 bridges/python/mqkv/redis.py $(bindir)/mqkv-redis
 	$(INSTALL) -m 644 $(LIBS:$(OUT)/%=$(OUT)/installed/%) $(libdir)
 	for so in $(LIBCLIENTK_SO) $(LIBKVSTORE_SO); do \
 	  $(INSTALL) -m 755 $(OUT)/$$so.$(VERSION) $(libdir) && ln -sf $$so.$(VERSION) $(libdir)/$$so && \
@@ -248,7 +248,7 @@ clean:
 	rm -rf build
 
 help:
-	@sed -n 's/^#? //p' Makefile python/python.mk tests/tests.mk experiments/experiments.mk packaging/packaging.mk
+	@sed -n 's/^#? //p' Makefile bridges/python/python.mk tests/tests.mk experiments/experiments.mk packaging/packaging.mk
 
 #? make               build everything into build/
 #? make deps          install what build, tests and plots need (Debian packages)

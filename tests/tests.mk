@@ -49,7 +49,7 @@ UNIT_NEEDS_kvstore := $(OUT)/libkvstore.a
 UNIT_NEEDS_wire := $(WIRE_OBJ) $(COMMON_OBJ)
 UNIT_NEEDS_serverk := $(call without_main,$(SERVERK_OBJ)) $(WIRE_OBJ) $(OUT)/libkvstore.a
 UNIT_NEEDS_natskv := $(NATSKV_OBJ) $(COMMON_OBJ)
-UNIT_NEEDS_mirror := $(call objects,mirror) $(NATSKV_OBJ) $(OUT)/libkvstore.a
+UNIT_NEEDS_mirror := $(call objects,bridges/cluster/mirror) $(NATSKV_OBJ) $(OUT)/libkvstore.a
 UNIT_NEEDS_program := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a
 UNIT_NEEDS_kresp := $(call without_main,$(KRESP_OBJ)) $(OUT)/libclientk.a
 UNIT_NEEDS_clientk := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a $(OUT)/libkvstore.a
@@ -184,15 +184,15 @@ hostile:
 # Linting: each check is a target of its own ------------------------------------------------------
 
 LINT_OUT = $(OUT)/lint
-C_FILES := $(sort $(foreach room,$(ROOMS) python,$(call sources,$(room))) $(wildcard tests/*/*.c) \
+C_FILES := $(sort $(foreach room,$(ROOMS) bridges/python,$(call sources,$(room))) $(wildcard tests/*/*.c) \
 	$(filter-out experiments/peers/%,$(wildcard experiments/*/*.c)))
-H_FILES := $(sort $(wildcard $(foreach room,$(ROOMS) python,$(room)/*.h $(room)/*/*.h $(room)/*/*/*.h) include/mqkv/*.h tests/*/*.h))
+H_FILES := $(sort $(wildcard $(foreach room,$(ROOMS) bridges/python,$(room)/*.h $(room)/*/*.h $(room)/*/*/*.h) include/mqkv/*.h tests/*/*.h))
 SHELL_FILES = $(shell find . \( -path ./.git -o -path ./build -o -path ./datafiles \
 	-o -path ./tests/fuzz/corpus -o -path ./experiments/runs \) -prune \
 	-o -type f -not -name '*.[ch]' -not -name '*.md' -print | xargs grep -lE -m 1 '^\#!.*\b(ba)?sh\b')
 MAN_FILES = $(wildcard docs/*.[13])
 
-PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py python/*.py python/*/*.py) \
+PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py bridges/python/*.py bridges/python/*/*.py) \
 	$(shell grep -lE -m 1 '^\#!.*\bpython3' experiments/* tests/*/* demo/* 2>/dev/null | grep -v '\.py$$')
 
 LINTS := lint-format lint-names lint-width lint-includes lint-headers lint-gcc lint-clang \
@@ -224,7 +224,7 @@ lint-width:
 lint-python:
 	@pyflakes3 $(PYTHON_FILES)
 	@echo 'lint: nothing from pyflakes'
-	@cd python && mypy --no-error-summary --cache-dir=/dev/null
+	@cd bridges/python && mypy --no-error-summary --cache-dir=/dev/null
 	@echo 'lint: nothing from mypy'
 
 # Each header alone, as C; the public ones also as C++.

@@ -13,7 +13,7 @@
 #include "serverk/daemon/daemon_metrics.h"
 #include "serverk/daemon/metrics_writer.h"
 #include "wire/operation.h"
-#include "mirror/mirror.h"
+#include "bridges/cluster/mirror/mirror.h"
 
 /* Data files that have lines of their own; of more only the sums are told, as file="all". */
 #define MAX_FILES_LISTED 256u

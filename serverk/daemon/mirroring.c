@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/report/error.h"
-#include "mirror/mirror_restore.h"
+#include "bridges/cluster/mirror/mirror_restore.h"
 
 _Static_assert(MIRROR_REFUSES == WRITE_GATE_CLOSED, "two words for one thing");
 

@@ -7,7 +7,7 @@
 #ifndef MQKV_SERVERK_DAEMON_MIRRORING_H
 #define MQKV_SERVERK_DAEMON_MIRRORING_H
 
-#include "mirror/mirror.h"
+#include "bridges/cluster/mirror/mirror.h"
 #include "serverk/dispatch/service.h"
 
 /* Starts the mirror that the options ask for, if any: before the first worker. Errors as

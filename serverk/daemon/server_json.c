@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/time/clock.h"
-#include "mirror/mirror.h"
+#include "bridges/cluster/mirror/mirror.h"
 
 /* What the payer has used while several shared the workers' time. */
 static void put_used(const struct service *service, struct json *json, const char *name,

@@ -10,7 +10,7 @@
 #include "common/report/written_file.h"
 #include "common/text/parse.h"
 #include "engine/store_engine.h"
-#include "natskv/natskv.h"
+#include "bridges/cluster/natskv/natskv.h"
 #include "serverk/daemon/start_limits.h"
 #include "serverk/daemon/start_user.h"
 #include "serverk/daemon/store_opening.h"

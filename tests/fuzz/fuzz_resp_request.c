@@ -1,5 +1,6 @@
 /*
- * covers: kresp/protocol/resp_request.c kresp/protocol/decimal.c kresp/protocol/glob.c
+ * covers: bridges/kresp/protocol/resp_request.c bridges/kresp/protocol/decimal.c
+ * covers: bridges/kresp/protocol/glob.c
  *
  * The request parser of kresp under libFuzzer: any bytes become requests or a protocol error; every
  * argument lies in the buffer and within the limits; and the same bytes in pieces, whose sizes the
@@ -9,9 +10,9 @@
 #include "tests/fuzz/fuzzing.h"
 
 #include "common/text/parse.h"
-#include "kresp/protocol/decimal.h"
-#include "kresp/protocol/glob.h"
-#include "kresp/protocol/resp_request.h"
+#include "bridges/kresp/protocol/decimal.h"
+#include "bridges/kresp/protocol/glob.h"
+#include "bridges/kresp/protocol/resp_request.h"
 
 static const struct resp_limits limits = {
     .max_argument_bytes = 256, .max_request_bytes = 2048, .max_arguments = 1000};

@@ -27,8 +27,8 @@ esac
 export MQKV_TEST_REPORT=$MQKV_TEST_DIR/report PYTHONDONTWRITEBYTECODE=1
 : >"$MQKV_TEST_REPORT"
 PYTHONPATH=$MQKV_BUILD/python "$python" -m pytest -q --tb=short -W ignore::DeprecationWarning \
-    -p no:cacheprovider --basetemp="$MQKV_TEST_DIR/pytest" --rootdir="$source_dir/python" \
-    "$source_dir/python/tests" >"$MQKV_TEST_DIR/pytest.log" 2>&1
+    -p no:cacheprovider --basetemp="$MQKV_TEST_DIR/pytest" --rootdir="$source_dir/bridges/python" \
+    "$source_dir/bridges/python/tests" >"$MQKV_TEST_DIR/pytest.log" 2>&1
 status=$?
 unset LD_PRELOAD
 cat "$MQKV_TEST_REPORT"

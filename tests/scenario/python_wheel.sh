@@ -23,7 +23,7 @@ mkdir -p "$copy" "$MQKV_TEST_DIR/wheel"
 tar -C "$source_dir" --exclude=./build --exclude=./.git -c . | tar -x -C "$copy"
 check_status 0 "the wheel is built in a clean clone" env -u MQKV_BUILD -u MAKEFLAGS -u CC \
     "$python" -m pip wheel --quiet --no-deps --no-index --no-build-isolation \
-    --wheel-dir "$MQKV_TEST_DIR/wheel" "$copy/python"
+    --wheel-dir "$MQKV_TEST_DIR/wheel" "$copy/bridges/python"
 wheel=$(echo "$MQKV_TEST_DIR"/wheel/*.whl)
 check_match '/mqkv-[0-9.]+-cp311-abi3-linux_[a-z0-9_]+\.whl$' "$wheel" \
     "for Python 3.11 and all later versions"

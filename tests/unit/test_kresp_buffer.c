@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kresp/protocol/byte_buffer.h"
+#include "bridges/kresp/protocol/byte_buffer.h"
 #include "tests/unit/suites.h"
 
 START_TEST(bytes_come_out_as_they_went_in)

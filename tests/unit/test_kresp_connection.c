@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "kresp/bridge/redis_connection.h"
+#include "bridges/kresp/bridge/redis_connection.h"
 #include "tests/unit/suites.h"
 
 static struct redis_connection connection;

@@ -3,7 +3,7 @@
 
 #include "common/numbers/random.h"
 #include "common/text/parse.h"
-#include "kresp/protocol/decimal.h"
+#include "bridges/kresp/protocol/decimal.h"
 #include "tests/unit/suites.h"
 
 static bool parses(const char *text, int64_t *value)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kresp/session/redis_error.h"
+#include "bridges/kresp/session/redis_error.h"
 #include "tests/unit/suites.h"
 
 static struct resp_reply reply;

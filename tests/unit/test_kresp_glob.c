@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kresp/protocol/glob.h"
+#include "bridges/kresp/protocol/glob.h"
 #include "tests/unit/suites.h"
 
 static bool matches(const char *pattern, const char *text)

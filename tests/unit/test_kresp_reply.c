@@ -1,7 +1,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "kresp/protocol/resp_reply.h"
+#include "bridges/kresp/protocol/resp_reply.h"
 #include "tests/unit/suites.h"
 
 static struct resp_reply reply;

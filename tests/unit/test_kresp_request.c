@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kresp/protocol/resp_request.h"
+#include "bridges/kresp/protocol/resp_request.h"
 #include "tests/unit/suites.h"
 
 static const struct resp_limits usual = {

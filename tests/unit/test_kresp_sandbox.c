@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kresp/bridge/bridge_sandbox.h"
+#include "bridges/kresp/bridge/bridge_sandbox.h"
 #include "tests/unit/suites.h"
 #include "wire/time_slice.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kresp/commands/known_scripts.h"
+#include "bridges/kresp/commands/known_scripts.h"
 #include "tests/unit/suites.h"
 
 static enum known_script load(const char *text)

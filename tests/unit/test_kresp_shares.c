@@ -1,8 +1,8 @@
 /* How users share connections, and the turns of a thread. */
 #include <check.h>
 
-#include "kresp/bridge/redis_connection.h"
-#include "kresp/bridge/turn_share.h"
+#include "bridges/kresp/bridge/redis_connection.h"
+#include "bridges/kresp/bridge/turn_share.h"
 #include "tests/unit/suites.h"
 
 enum { GREEDY = 1000, OTHER = 1001 };

@@ -3,9 +3,9 @@
 #include <check.h>
 #include <stdint.h>
 
-#include "kresp/commands/command_functions.h"
-#include "kresp/commands/known_scripts.h"
-#include "kresp/session/redis_session.h"
+#include "bridges/kresp/commands/command_functions.h"
+#include "bridges/kresp/commands/known_scripts.h"
+#include "bridges/kresp/session/redis_session.h"
 #include "tests/unit/suites.h"
 
 static struct redis_session session;

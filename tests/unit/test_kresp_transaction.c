@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kresp/session/redis_command.h"
-#include "kresp/session/transaction.h"
+#include "bridges/kresp/session/redis_command.h"
+#include "bridges/kresp/session/transaction.h"
 #include "tests/unit/suites.h"
 
 static struct redis_transaction transaction;

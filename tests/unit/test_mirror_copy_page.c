@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mirror/copy_page.h"
+#include "bridges/cluster/mirror/copy_page.h"
 #include "tests/unit/suites.h"
 
 /* An engine that notes what it is asked, and answers at once. */

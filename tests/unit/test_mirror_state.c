@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mirror/mirror_state.h"
+#include "bridges/cluster/mirror/mirror_state.h"
 #include "tests/support/test_names.h"
 #include "tests/unit/suites.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/numbers/random.h"
-#include "natskv/nats_json.h"
+#include "bridges/cluster/natskv/nats_json.h"
 #include "tests/unit/suites.h"
 
 #define ANSWER                                                                                    \

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/time/clock.h"
-#include "natskv/nats_rewrite.h"
-#include "natskv/natskv_options.h"
+#include "bridges/cluster/natskv/nats_rewrite.h"
+#include "bridges/cluster/natskv/natskv_options.h"
 #include "tests/unit/suites.h"
 
 #define MAX_VALUE 100u

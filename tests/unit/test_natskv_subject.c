@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "natskv/nats_subject.h"
-#include "natskv/natskv_options.h"
+#include "bridges/cluster/natskv/nats_subject.h"
+#include "bridges/cluster/natskv/natskv_options.h"
 #include "tests/unit/suites.h"
 
 static void assert_subject(const char *key, const char *expected)

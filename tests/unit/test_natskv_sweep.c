@@ -2,7 +2,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "natskv/nats_sweep.h"
+#include "bridges/cluster/natskv/nats_sweep.h"
 #include "tests/unit/suites.h"
 
 #define HOUR_MS 3600000u

@@ -11,7 +11,7 @@
 #define nats_link_send  keep_call
 #define nats_look_again look_away
 #define nats_look_tell  tell_stream
-#include "natskv/nats_walk.c"
+#include "bridges/cluster/natskv/nats_walk.c"
 #include "tests/unit/suites.h"
 
 #define KEYS  200u

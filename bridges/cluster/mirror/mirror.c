@@ -1,0 +1,513 @@
+#include "bridges/cluster/mirror/mirror.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/report/error.h"
+#include "common/report/log.h"
+#include "common/time/clock.h"
+#include "bridges/cluster/mirror/copy_page.h"
+#include "bridges/cluster/mirror/mirror_changes.h"
+#include "bridges/cluster/mirror/mirror_lag.h"
+#include "bridges/cluster/mirror/mirror_mark.h"
+#include "bridges/cluster/mirror/mirror_refill.h"
+#include "bridges/cluster/mirror/mirror_state.h"
+#include "bridges/cluster/natskv/natskv.h"
+
+/* The start waits so long for the cluster's first answer. */
+#define FIRST_ANSWER_MS 2000u
+
+/* Between two tries to reach the cluster, and to read the store. */
+#define AGAIN_MS 3000u
+
+/* The state is written so often at most. */
+#define SAVE_EVERY_MS 1000u
+
+/* Changes come together for so long, so that one page takes them. */
+#define GATHER_MS 2u
+
+/* After a round in which there was nothing to be copied before the end. */
+#define EMPTY_MS 50u
+
+/* A write that is to be slow waits a millisecond for each percent over the bound, up to this. */
+#define HOLD_UP_MAX_MS 100u
+
+struct mirror {
+    struct mirror_options options;
+    struct kvstore *store;
+    uint32_t files;
+    struct mirror_state state;   /* what the cluster has acknowledged; the thread's */
+    struct mirror_place *places; /* of a page that is being filled; likewise */
+    uint64_t *again_ms; /* of each file that could not be read: when to try; 0: it can be */
+    struct mirror_lag lag;
+    uint32_t first_file; /* of the next round; of the thread, as what follows */
+    struct copy_page *page;
+    struct store_engine *engine; /* NULL: not connected yet */
+    uint64_t saved_ms;           /* clock_monotonic_coarse_ms */
+    bool unsaved;
+    bool save_failed;
+    bool mark_failed;
+
+    sem_t wakes;
+    atomic_bool changed;
+    atomic_bool stop;
+    atomic_bool connected;
+    _Atomic uint64_t refills;
+    atomic_bool filling;
+    atomic_bool first; /* there was no complete copy yet */
+
+    pthread_t thread;
+    bool started;
+    sem_t answered;       /* the first try to connect is over */
+    pthread_mutex_t lock; /* what came of it: */
+    enum kv_status first_status;
+    struct kv_error first_error;
+};
+
+/* Waiting -------------------------------------------------------------------------------------- */
+
+static bool wait_for(sem_t *semaphore, uint64_t wait_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)(wait_ms / 1000);
+    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    int result;
+    while ((result = sem_clockwait(semaphore, CLOCK_MONOTONIC, &until)) != 0 && errno == EINTR)
+        ;
+    return result == 0;
+}
+
+void mirror_note_change(void *context, uint32_t file)
+{
+    struct mirror *mirror = context;
+    (void)file;
+    mirror_lag_note_change(&mirror->lag);
+    if (!atomic_exchange(&mirror->changed, true))
+        sem_post(&mirror->wakes);
+}
+
+/* Ends early if the mirror is to end. */
+static void sleep_a_while(struct mirror *mirror, uint64_t wait_ms)
+{
+    uint64_t until_ms = clock_monotonic_coarse_ms() + wait_ms;
+    for (uint64_t now_ms;
+         !atomic_load(&mirror->stop) && (now_ms = clock_monotonic_coarse_ms()) < until_ms;)
+        wait_for(&mirror->wakes, until_ms - now_ms);
+}
+
+/* The state ------------------------------------------------------------------------------------ */
+
+static void save(struct mirror *mirror, bool now)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    struct kv_error error;
+    if (!mirror->unsaved || (!now && now_ms - mirror->saved_ms < SAVE_EVERY_MS))
+        return;
+    bool failed = mirror_state_save(mirror->options.dir, &mirror->state, &error) != KV_OK;
+    if (failed && !mirror->save_failed)
+        log_error("mirror: where the copy is cannot be written down, after a restart it begins at "
+                  "an earlier place: %s",
+                  error.text);
+    mirror->save_failed = failed;
+    mirror->saved_ms = now_ms;
+    mirror->unsaved = failed;
+}
+
+/* The cluster has acknowledged all up to mirror->places. */
+static void move_on(struct mirror *mirror)
+{
+    memcpy(mirror->state.places, mirror->places, mirror->files * sizeof mirror->places[0]);
+    mirror_lag_look(&mirror->lag, &mirror->state);
+    mirror->unsaved = true;
+}
+
+/* Copying everything --------------------------------------------------------------------------- */
+
+/* What is written from here on will be followed. */
+static enum kv_status take_places(struct mirror *mirror)
+{
+    for (uint32_t i = 0; i < mirror->files; i++) {
+        enum kv_status status = mirror_changes_now(mirror->store, i, &mirror->places[i]);
+        if (status != KV_OK)
+            return status;
+    }
+    return KV_OK;
+}
+
+/* Says in the bucket how far the copying is, so that nobody takes a part for the whole. KV_BUSY: it
+ * cannot be done now. */
+static enum kv_status mark(struct mirror *mirror, bool complete)
+{
+    struct kv_error error;
+    bool failed = mirror_mark_set(mirror->engine, &mirror->state, complete, &error) != KV_OK;
+    if (failed && !mirror->mark_failed)
+        log_warn("mirror: the bucket cannot be marked as a copy, trying again: %s", error.text);
+    mirror->mark_failed = failed;
+    return failed ? KV_BUSY : KV_OK;
+}
+
+static enum kv_status copy_everything(struct mirror *mirror)
+{
+    enum kv_status status = mark(mirror, false);
+    if (status != KV_OK)
+        return status;
+    atomic_fetch_add(&mirror->refills, 1);
+    log_info("mirror: copying the whole store to bucket %s", mirror->state.bucket);
+    status = take_places(mirror);
+    if (status == KV_OK)
+        status = mirror_refill(mirror->store, mirror->engine, mirror->page, &mirror->stop);
+    while (status == KV_OK && mark(mirror, true) != KV_OK) { /* or all of that was for nothing */
+        sleep_a_while(mirror, AGAIN_MS);
+        status = atomic_load(&mirror->stop) ? KV_BUSY : KV_OK;
+    }
+    return status;
+}
+
+static enum kv_status fill_anew(struct mirror *mirror)
+{
+    mirror_state_begin_copy(&mirror->state);
+    mirror->unsaved = true;
+    save(mirror, true);
+    atomic_store(&mirror->filling, true);
+    enum kv_status status = copy_everything(mirror);
+    if (status == KV_OK) {
+        mirror->state.complete = true;
+        atomic_store(&mirror->first, false);
+        move_on(mirror);
+        save(mirror, true);
+        log_info("mirror: the whole store was copied; from now on its changes are");
+    } else if (status != KV_BUSY) {
+        log_warn("mirror: copying the whole store failed, it is tried again: %s",
+                 kv_status_text(status));
+    }
+    atomic_store(&mirror->filling, false);
+    return status;
+}
+
+/* Following ------------------------------------------------------------------------------------ */
+
+/* Fills the page from one file, from its place on. A file that cannot be read is left alone for a
+ * while, and told of once. *more: there is more, or may be; *spoiled: mirror_changes_read. */
+static enum kv_status try_file(struct mirror *mirror, uint32_t file, bool *more, bool *spoiled)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (mirror->again_ms[file] > now_ms)
+        return KV_OK;
+    enum kv_status status = mirror_changes_read(mirror->store, file, mirror->page,
+                                                &mirror->places[file], more, spoiled);
+    if (status == KV_OK || status == KV_MISSED) {
+        mirror->again_ms[file] = 0;
+        return status;
+    }
+    if (mirror->again_ms[file] == 0)
+        log_warn("mirror: changes of data file %" PRIu32 " cannot be read: %s%s", file,
+                 kv_status_text(status),
+                 status == KV_CORRUPT ? "" : "; trying again every 3 seconds (logged once)");
+    mirror->again_ms[file] = now_ms + AGAIN_MS;
+    *more = false;
+    return status == KV_CORRUPT ? KV_MISSED : KV_OK;
+}
+
+/* A round: a page from all files, to the cluster. KV_MISSED: the changes of some file cannot be
+ * followed from its place on, which a damaged record comes to, too. */
+static enum kv_status follow(struct mirror *mirror, bool *more)
+{
+    enum kv_status status = KV_OK;
+    bool spoiled = false;
+    *more = false;
+    mirror->first_file++; /* each comes first in turn: one that fills the page holds up no other */
+    memcpy(mirror->places, mirror->state.places, mirror->files * sizeof mirror->places[0]);
+    for (uint32_t i = 0; i < mirror->files && status == KV_OK && !spoiled; i++) {
+        bool more_here = false;
+        uint32_t file = (mirror->first_file + i) % mirror->files;
+        status = try_file(mirror, file, &more_here, &spoiled);
+        *more |= more_here;
+    }
+    if (*more && copy_page_is_empty(mirror->page)) /* for want of memory, perhaps */
+        sleep_a_while(mirror, EMPTY_MS);
+    if (!copy_page_is_empty(mirror->page)) /* the listener may be told of the next write only */
+        mirror_lag_note_change(&mirror->lag);
+    if (spoiled) { /* again from the same places: that file is left alone now */
+        copy_page_clear(mirror->page);
+        *more = true;
+        return KV_OK;
+    }
+    enum kv_status sent = copy_page_send(mirror->page, mirror->engine);
+    if (sent != KV_OK)
+        return sent;
+    if (status != KV_MISSED)
+        move_on(mirror);
+    return status;
+}
+
+/* Follows until the mirror is to end, or something was missed. */
+static void follow_on(struct mirror *mirror)
+{
+    bool more = true;
+    while (!atomic_load(&mirror->stop)) {
+        if (!more) {
+            save(mirror, false);
+            bool woken = wait_for(&mirror->wakes, SAVE_EVERY_MS);
+            if (woken && atomic_load(&mirror->changed))
+                sleep_a_while(mirror, GATHER_MS);
+        }
+        atomic_store(&mirror->changed, false);
+        enum kv_status status = follow(mirror, &more);
+        save(mirror, false);
+        if (status == KV_MISSED) {
+            log_warn(
+                "mirror: changes were missed (--keep-changes, or damage): everything is copied "
+                "again");
+            mirror->state.complete = false;
+            return;
+        }
+        if (status != KV_OK && status != KV_BUSY)
+            sleep_a_while(mirror, AGAIN_MS);
+    }
+}
+
+/* The cluster ---------------------------------------------------------------------------------- */
+
+/* A bucket that was made anew, or was left at another time, is no copy to go on with. */
+static enum kv_status check_bucket(struct mirror *mirror, struct kv_error *error)
+{
+    bool holds = true;
+    if (!mirror->state.complete)
+        return KV_OK;
+    enum kv_status status = mirror_mark_look(mirror->engine, &mirror->state, &holds, error);
+    if (status == KV_OK && !holds) {
+        log_warn("mirror: bucket %s is not the copy that was completed: everything is copied again",
+                 mirror->state.bucket);
+        mirror->state.complete = false;
+    }
+    return status;
+}
+
+static enum kv_status connect(struct mirror *mirror, struct kv_error *error)
+{
+    struct natskv_options nats = mirror->options.nats;
+    struct kv_error other;
+    nats.mirror_of = mirror->state.name;
+    enum kv_status status = natskv_open(&nats, &mirror->engine, error);
+    if (status == KV_OK && (status = check_bucket(mirror, error)) != KV_OK) {
+        engine_close(mirror->engine, &other);
+        mirror->engine = NULL;
+    }
+    atomic_store(&mirror->connected, status == KV_OK);
+    return status;
+}
+
+static void tell_first(struct mirror *mirror, enum kv_status status, const struct kv_error *error)
+{
+    pthread_mutex_lock(&mirror->lock);
+    mirror->first_status = status;
+    mirror->first_error = *error;
+    pthread_mutex_unlock(&mirror->lock);
+    sem_post(&mirror->answered);
+}
+
+/* Whether the reason is another than that which was told: a cluster that was away may be there now,
+ * and its bucket somebody else's. Why a server is away may be put in many words. */
+static bool is_news(const struct kv_error *error, const struct kv_error *told)
+{
+    return error->status != told->status ||
+           (error->status != KV_NO_SERVER && strcmp(error->text, told->text) != 0);
+}
+
+/* False: the mirror is to end, or the first answer was that it cannot be. */
+static bool reach_cluster(struct mirror *mirror)
+{
+    struct kv_error error = {0}, told = {0};
+    enum kv_status status = connect(mirror, &error);
+    tell_first(mirror, status, &error);
+    while (status != KV_OK && !atomic_load(&mirror->stop)) {
+        if (is_news(&error, &told))
+            log_warn("mirror: %s; trying again every %u seconds", error.text, AGAIN_MS / 1000);
+        told = error;
+        sleep_a_while(mirror, AGAIN_MS);
+        if (!atomic_load(&mirror->stop))
+            status = connect(mirror, &error);
+    }
+    return status == KV_OK;
+}
+
+/* Whether what the cluster said is for good. */
+static enum kv_status first_answer(struct mirror *mirror, struct kv_error *error)
+{
+    pthread_mutex_lock(&mirror->lock);
+    enum kv_status status = mirror->first_status;
+    struct kv_error first = mirror->first_error;
+    pthread_mutex_unlock(&mirror->lock);
+    if (status == KV_OK || status == KV_NO_SERVER)
+        return KV_OK;
+    return kv_error_set(error, status, "--mirror: %s", first.text);
+}
+
+static void *mirror_thread(void *argument)
+{
+    struct mirror *mirror = argument;
+    pthread_setname_np(pthread_self(), "serverk/mirror");
+    if (!reach_cluster(mirror))
+        return NULL;
+    save(mirror, true); /* the bucket has the name now */
+    while (!atomic_load(&mirror->stop)) {
+        if (!mirror->state.complete && fill_anew(mirror) != KV_OK)
+            sleep_a_while(mirror, AGAIN_MS);
+        if (mirror->state.complete)
+            follow_on(mirror);
+    }
+    save(mirror, true);
+    return NULL;
+}
+
+/* Life ----------------------------------------------------------------------------------------- */
+
+static enum kv_status start_thread(struct mirror *mirror, struct kv_error *error)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* mapguard */
+    sigdelset(&all, SIGSYS);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int result = pthread_create(&mirror->thread, NULL, mirror_thread, mirror);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    mirror->started = result == 0;
+    return result == 0
+               ? KV_OK
+               : kv_error_set_no_thread(error, result, "cannot start a thread for --mirror");
+}
+
+static struct mirror *create(const struct mirror_options *options, struct kvstore *store)
+{
+    struct mirror *mirror = calloc(1, sizeof *mirror);
+    if (!mirror)
+        return NULL;
+    mirror->options = *options;
+    mirror->store = store;
+    mirror->files = kvstore_datafiles(store);
+    sem_init(&mirror->wakes, 0, 0);
+    sem_init(&mirror->answered, 0, 0);
+    pthread_mutex_init(&mirror->lock, NULL);
+    mirror->places = calloc(mirror->files, sizeof *mirror->places);
+    mirror->again_ms = calloc(mirror->files, sizeof *mirror->again_ms);
+    mirror->page = copy_page_create(&mirror->stop);
+    if (mirror->places && mirror->again_ms && mirror->page)
+        return mirror;
+    mirror_free(mirror);
+    return NULL;
+}
+
+/* What was sent and then lost in a power failure is known to nobody. */
+static void look_for_losses(struct mirror *mirror)
+{
+    if (!mirror->state.complete || !mirror_lag_was_undone(mirror->store, &mirror->state))
+        return;
+    log_warn("mirror: the store was recovered as after a power failure, so that the copy may have "
+             "what the store has lost: everything is copied again");
+    mirror->state.complete = false;
+}
+
+enum kv_status mirror_start(const struct mirror_options *options, struct kvstore *store,
+                            struct mirror **result, struct kv_error *error)
+{
+    struct mirror *mirror = create(options, store);
+    if (!mirror)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    enum kv_status status =
+        mirror_state_load(options->dir, options->nats.bucket, mirror->files, &mirror->state, error);
+    if (status == KV_OK && !mirror_lag_begin(&mirror->lag, store, &mirror->state))
+        status = kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    atomic_store(&mirror->first, !mirror->state.complete && mirror->state.same_ms == 0);
+    if (status == KV_OK)
+        look_for_losses(mirror);
+    if (status == KV_OK) /* before a bucket can have the name */
+        status = mirror_state_save(options->dir, &mirror->state, error);
+    if (status == KV_OK)
+        status = start_thread(mirror, error);
+    if (status == KV_OK && wait_for(&mirror->answered, FIRST_ANSWER_MS))
+        status = first_answer(mirror, error);
+    if (status != KV_OK) {
+        mirror_stop(mirror);
+        mirror_free(mirror);
+        return status;
+    }
+    *result = mirror;
+    return KV_OK;
+}
+
+void mirror_stop(struct mirror *mirror)
+{
+    struct kv_error error;
+    if (!mirror)
+        return;
+    atomic_store(&mirror->stop, true);
+    sem_post(&mirror->wakes);
+    if (mirror->started)
+        pthread_join(mirror->thread, NULL);
+    mirror->started = false;
+    engine_close(mirror->engine, &error);
+    mirror->engine = NULL;
+}
+
+void mirror_free(struct mirror *mirror)
+{
+    if (!mirror)
+        return;
+    copy_page_free(mirror->page);
+    mirror_lag_free(&mirror->lag);
+    mirror_state_free(&mirror->state);
+    free(mirror->places);
+    free(mirror->again_ms);
+    sem_destroy(&mirror->wakes);
+    sem_destroy(&mirror->answered);
+    pthread_mutex_destroy(&mirror->lock);
+    free(mirror);
+}
+
+/* What others want to know --------------------------------------------------------------------- */
+
+uint32_t mirror_hold_up(void *context)
+{
+    const struct mirror *mirror = context;
+    uint64_t bound_ms = mirror->options.bound_ms;
+    if (mirror->options.over == MIRROR_OVER_NOTHING)
+        return 0;
+    uint64_t lag_ms = mirror_lag_ms(&mirror->lag);
+    if (lag_ms <= bound_ms || atomic_load(&mirror->first))
+        return 0;
+    if (mirror->options.over == MIRROR_OVER_FAIL)
+        return MIRROR_REFUSES;
+    uint64_t percent = (lag_ms - bound_ms) * 100 / (bound_ms > 0 ? bound_ms : 1) + 1;
+    return percent < HOLD_UP_MAX_MS ? (uint32_t)percent : HOLD_UP_MAX_MS;
+}
+
+void mirror_numbers(const struct mirror *mirror, engine_number_visit visit, void *context)
+{
+    struct copy_counts counts = copy_page_counts(mirror->page);
+    bool takes = atomic_load(&mirror->connected) && !copy_page_is_stuck(mirror->page);
+    const struct engine_number all[] = {
+        {"connected", "Whether the cluster takes the changes.", false, takes},
+        {"filling", "Whether the whole store is being copied.", false,
+         atomic_load(&mirror->filling)},
+        {"lag_ms", "Milliseconds that the copy is behind.", false, mirror_lag_ms(&mirror->lag)},
+        {"lag_changes", "Writes that the copy lacks.", false, mirror_lag_changes(&mirror->lag)},
+        {"written_total", "Puts and deletes that the cluster has taken.", true, counts.written},
+        {"refused_total", "Keys and values that the cluster cannot take.", true, counts.refused},
+        {"repeats_total", "Pages of changes that were sent again.", true, counts.repeats},
+        {"refills_total", "Times that the whole store was copied.", true,
+         atomic_load(&mirror->refills)},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        visit(context, &all[i]);
+}

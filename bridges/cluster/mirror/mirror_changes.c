@@ -1,0 +1,50 @@
+#include "bridges/cluster/mirror/mirror_changes.h"
+
+struct change_reading {
+    struct copy_page *page;
+    uint64_t version;             /* the highest visited */
+    struct kvstore_position last; /* behind the last visited */
+};
+
+/* A kvstore_change_visit. */
+static bool take_change(void *context, const struct kvstore_change *change)
+{
+    struct change_reading *reading = context;
+    bool put = change->kind == KVSTORE_CHANGE_PUT;
+    if (!copy_page_add(reading->page, change->key, put ? &change->value : NULL,
+                       put ? change->expiry_ms : 0))
+        return false;
+    reading->last = change->position;
+    if (change->version > reading->version)
+        reading->version = change->version;
+    return true;
+}
+
+enum kv_status mirror_changes_now(struct kvstore *store, uint32_t file, struct mirror_place *place)
+{
+    place->version = mirror_version_now(store, file);
+    return kvstore_changes_now(store, file, &place->position);
+}
+
+/* Every change is visited, so that the place is behind the last, in its log or in the next one. */
+static bool stopped_before_last(const struct change_reading *reading,
+                                const struct mirror_place *place)
+{
+    return reading->last.log == place->position.log &&
+           reading->last.version != place->position.version;
+}
+
+enum kv_status mirror_changes_read(struct kvstore *store, uint32_t file, struct copy_page *page,
+                                   struct mirror_place *place, bool *more, bool *spoiled)
+{
+    struct change_reading reading = {.page = page, .version = place->version};
+    bool at_end = false;
+    uint64_t version = mirror_version_now(store, file);
+    kvstore_await_change(store, file);
+    enum kv_status status = kvstore_changes(store, file, &place->position, kv_slice(NULL, 0),
+                                            COPY_PAGE_ITEMS, take_change, &reading, &at_end);
+    place->version = at_end && version > reading.version ? version : reading.version;
+    *more |= !at_end;
+    *spoiled |= status == KV_IO && stopped_before_last(&reading, place);
+    return status;
+}

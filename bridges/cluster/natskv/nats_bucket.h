@@ -1,0 +1,33 @@
+/*
+ * nats_bucket: the streams of a bucket: whether the servers are new enough, whether the streams
+ * that are there are the right ones, and making those that are missing.
+ */
+#ifndef MQKV_NATSKV_NATS_BUCKET_H
+#define MQKV_NATSKV_NATS_BUCKET_H
+
+#include "bridges/cluster/natskv/nats_link.h"
+
+struct nats_bucket {
+    char name[NATSKV_MAX_BUCKET_NAME + 1];
+    char cluster[64];   /* "": the server is alone */
+    char mirror_of[64]; /* of a new stream */
+    uint32_t shards;
+    uint32_t replicas;
+};
+
+/* "KV_B_3". */
+#define NATS_STREAM_NAME_BYTES (NATSKV_MAX_BUCKET_NAME + 16u)
+void nats_bucket_stream(const struct nats_bucket *bucket, uint32_t shard,
+                        char name[NATS_STREAM_NAME_BYTES]);
+
+/* Checks the servers and the bucket, as natskv_open says, and makes missing streams. */
+enum kv_status nats_bucket_open(struct nats_link *link, const struct natskv_options *options,
+                                struct nats_bucket *bucket, struct kv_error *error);
+
+/* natskv_copy, natskv_mark_copy. */
+enum kv_status nats_bucket_mark(struct nats_link *link, const struct nats_bucket *bucket,
+                                struct natskv_copy *copy, struct kv_error *error);
+enum kv_status nats_bucket_set_mark(struct nats_link *link, const struct nats_bucket *bucket,
+                                    const char *mark, struct kv_error *error);
+
+#endif

@@ -1,0 +1,541 @@
+#include "bridges/cluster/natskv/nats_link.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/numbers/random.h"
+#include "common/report/error.h"
+#include "common/report/log.h"
+#include "common/time/clock.h"
+#include "bridges/cluster/natskv/nats_connect.h"
+#include "bridges/cluster/natskv/nats_entry.h"
+
+/* Calls under way at once; a power of two. */
+#define SLOTS 8192u
+
+/* How often calls are looked at whose answers do not come. */
+#define TICK_MS 20u
+
+/* After "no responders", and while there is no connection. */
+#define NOBODY_MS 100u
+
+/* Without a call for so long, the timer sleeps. */
+#define SLEEPY_MS 1000u
+
+/* Between attempts to replace a closed connection, also one that is closed again at once. */
+#define MEND_MS 2000u
+
+#define SUBJECT_BYTES 64u
+
+struct link_slot {
+    struct link_call *call; /* NULL: free */
+    uint32_t generation;
+    uint32_t next_free;
+    bool busy;        /* in its callback, or being sent */
+    natsMsg *message; /* NULL: not made yet */
+    uint64_t next_ms; /* when it is sent again; UINT64_MAX: never */
+    unsigned sent;    /* times */
+    unsigned open;    /* times that nobody has answered */
+    bool refused;     /* it is too large, and nobody has any of it: the timer ends it */
+};
+
+struct nats_link {
+    struct natskv_options options;
+    char inbox[SUBJECT_BYTES]; /* "_INBOX.x" */
+    char instance[17];
+
+    pthread_t timer, mender;
+    bool timer_runs, mender_runs;
+
+    pthread_mutex_t lock; /* everything below */
+    pthread_cond_t wake;  /* the timer */
+    pthread_cond_t mend;  /* the mender */
+    natsConnection *connection;
+    natsSubscription *answers;
+    bool closed;   /* the connection: the library has given it up */
+    unsigned held; /* nats_link_hold */
+    struct link_slot *slots;
+    uint32_t first_free; /* SLOTS: none */
+    uint32_t touched;    /* slots from there on were never used */
+    struct link_counts counts;
+    uint64_t last_ms;  /* when a call was last under way */
+    bool timer_sleeps; /* until it is woken */
+    bool ending;
+};
+
+/* Slots ---------------------------------------------------------------------------------------- */
+
+static void release_slot(struct nats_link *link, struct link_slot *slot)
+{
+    slot->call = NULL;
+    slot->busy = false;
+    slot->message = NULL;
+    slot->generation++;
+    slot->next_free = link->first_free;
+    link->first_free = (uint32_t)(slot - link->slots);
+    link->counts.in_flight--;
+}
+
+/* The slot of a reply subject whose call is under way still. */
+static struct link_slot *slot_of(struct nats_link *link, const char *subject)
+{
+    const char *token = strrchr(subject, '.');
+    uint64_t number = token ? strtoull(token + 1, NULL, 16) : 0;
+    struct link_slot *slot = &link->slots[number % SLOTS];
+    bool is_it = slot->call && !slot->busy && slot->generation == (uint32_t)(number / SLOTS);
+    return is_it ? slot : NULL;
+}
+
+/* Ends the call of the slot, or, if it may have many answers, tells it of one. Takes over the
+ * lock. */
+static void answer_locked(struct nats_link *link, struct link_slot *slot, enum link_outcome outcome,
+                          natsMsg *message)
+{
+    struct link_call *call = slot->call;
+    bool many = call->many, repeats = slot->open > 0;
+    natsMsg *sent = slot->message;
+    link->counts.silent += outcome == LINK_SILENT || outcome == LINK_NOT_SENT;
+    if (many)
+        slot->busy = true;
+    else
+        release_slot(link, slot);
+    pthread_mutex_unlock(&link->lock);
+    if (!many)
+        natsMsg_Destroy(sent);
+    bool goes_on = call->answer(call, outcome, message, repeats);
+    if (!many)
+        return;
+    pthread_mutex_lock(&link->lock);
+    slot->busy = false;
+    bool over = !goes_on || outcome != LINK_ANSWERED;
+    if (over)
+        release_slot(link, slot);
+    pthread_mutex_unlock(&link->lock);
+    if (over)
+        natsMsg_Destroy(sent);
+}
+
+/* Sending -------------------------------------------------------------------------------------- */
+
+static bool is_connected(struct nats_link *link)
+{
+    return natsConnection_Status(link->connection) == NATS_CONN_STATUS_CONNECTED;
+}
+
+static bool make_message(struct nats_link *link, struct link_slot *slot)
+{
+    char reply[SUBJECT_BYTES + 20];
+    uint64_t token = (uint64_t)slot->generation * SLOTS + (uint64_t)(slot - link->slots);
+    snprintf(reply, sizeof reply, "%s.%" PRIx64, link->inbox, token);
+    return slot->message || slot->call->make(slot->call, reply, &slot->message);
+}
+
+/* Sends what the slot has, if there is a connection. Takes the lock, and gives it back. The answer
+ * may come before this returns: the slot is not looked at then. */
+static void send_locked(struct nats_link *link, struct link_slot *slot)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (!is_connected(link) || !make_message(link, slot)) {
+        slot->next_ms = now_ms + TICK_MS;
+        return;
+    }
+    link->counts.repeats += slot->sent > 0;
+    slot->sent++;
+    slot->open++;
+    slot->next_ms = slot->call->again_ms > 0 ? now_ms + slot->call->again_ms : UINT64_MAX;
+    natsStatus status = natsConnection_PublishMsg(link->connection, slot->message);
+    if (status == NATS_OK)
+        return;
+    slot->open--;
+    slot->refused = status == NATS_MAX_PAYLOAD && slot->open == 0;
+    slot->next_ms = now_ms + TICK_MS;
+}
+
+bool nats_link_send(struct nats_link *link, struct link_call *call)
+{
+    pthread_mutex_lock(&link->lock);
+    if (link->first_free == SLOTS) {
+        pthread_mutex_unlock(&link->lock);
+        return false;
+    }
+    struct link_slot *slot = &link->slots[link->first_free];
+    link->first_free = slot->next_free;
+    if (link->touched <= (uint32_t)(slot - link->slots))
+        link->touched = (uint32_t)(slot - link->slots) + 1;
+    *slot = (struct link_slot){.call = call, .generation = slot->generation};
+    link->counts.in_flight++;
+    link->counts.calls++;
+    if (call->begin_ms > clock_monotonic_coarse_ms())
+        slot->next_ms = call->begin_ms;
+    else
+        send_locked(link, slot);
+    if (link->timer_sleeps)
+        pthread_cond_signal(&link->wake);
+    pthread_mutex_unlock(&link->lock);
+    return true;
+}
+
+/* Answers -------------------------------------------------------------------------------------- */
+
+/* A natsMsgHandler. "No responders" is not an answer: the request is sent again soon. */
+static void take_answer(natsConnection *connection, natsSubscription *subscription,
+                        natsMsg *message, void *context)
+{
+    (void)connection;
+    (void)subscription;
+    struct nats_link *link = context;
+    pthread_mutex_lock(&link->lock);
+    struct link_slot *slot = slot_of(link, natsMsg_GetSubject(message));
+    if (slot && natsMsg_GetDataLength(message) == 0 && nats_entry_status(message) == 503) {
+        link->counts.nobody++;
+        slot->open -= slot->open > 0;
+        slot->next_ms = clock_monotonic_coarse_ms() + NOBODY_MS;
+        slot = NULL;
+    }
+    if (slot) {
+        slot->open -= slot->open > 0;
+        answer_locked(link, slot, LINK_ANSWERED, message);
+    } else {
+        pthread_mutex_unlock(&link->lock);
+    }
+    natsMsg_Destroy(message);
+}
+
+/* Looks at one slot. True: the lock was let go of. */
+static bool look_at(struct nats_link *link, struct link_slot *slot, uint64_t now_ms)
+{
+    if (!slot->call || slot->busy)
+        return false;
+    if (slot->refused) {
+        answer_locked(link, slot, LINK_REFUSED, NULL);
+        return true;
+    }
+    if (now_ms >= slot->call->deadline_ms) {
+        answer_locked(link, slot, slot->open > 0 ? LINK_SILENT : LINK_NOT_SENT, NULL);
+        return true;
+    }
+    if (now_ms >= slot->next_ms)
+        send_locked(link, slot);
+    return false;
+}
+
+/* The time so many milliseconds from now, for waiting. */
+static struct timespec in_ms(unsigned ms)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    time.tv_sec += ms / 1000;
+    time.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (time.tv_nsec >= 1000000000) {
+        time.tv_nsec -= 1000000000;
+        time.tv_sec++;
+    }
+    return time;
+}
+
+/* The timer goes on for a while after the last call, so that few calls have to wake it. */
+static void wait_for_tick(struct nats_link *link)
+{
+    struct timespec until = in_ms(TICK_MS);
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (link->counts.in_flight > 0)
+        link->last_ms = now_ms;
+    link->timer_sleeps = now_ms - link->last_ms > SLEEPY_MS;
+    if (link->timer_sleeps)
+        pthread_cond_wait(&link->wake, &link->lock);
+    else
+        pthread_cond_timedwait(&link->wake, &link->lock, &until);
+    link->timer_sleeps = false;
+}
+
+static void *run_timer(void *argument)
+{
+    struct nats_link *link = argument;
+    pthread_mutex_lock(&link->lock);
+    while (!link->ending) {
+        uint64_t now_ms = clock_monotonic_coarse_ms();
+        for (uint32_t i = 0; i < link->touched && link->counts.in_flight > 0; i++)
+            if (look_at(link, &link->slots[i], now_ms))
+                pthread_mutex_lock(&link->lock);
+        wait_for_tick(link);
+    }
+    pthread_mutex_unlock(&link->lock);
+    return NULL;
+}
+
+/* Connection ----------------------------------------------------------------------------------- */
+
+static void log_where(natsConnection *connection, const char *what)
+{
+    char url[256] = "", shown[NATS_SHOWN_BYTES];
+    natsConnection_GetConnectedUrl(connection, url, sizeof url);
+    log_info("nats: %s%s%s", what, url[0] ? " to " : "", nats_urls_shown(url, shown));
+}
+
+static void lost(natsConnection *connection, void *context)
+{
+    (void)connection;
+    struct nats_link *link = context;
+    pthread_mutex_lock(&link->lock);
+    bool ending = link->ending;
+    pthread_mutex_unlock(&link->lock);
+    if (!ending)
+        log_warn("nats: the connection is lost; trying all servers again");
+}
+
+/* What was sent to the server that is gone is sent once more, by the timer. */
+static void send_all_locked(struct nats_link *link)
+{
+    for (uint32_t i = 0; i < SLOTS; i++)
+        if (link->slots[i].call && !link->slots[i].busy && link->slots[i].call->again_ms > 0)
+            link->slots[i].next_ms = 0;
+}
+
+static void found_again(natsConnection *connection, void *context)
+{
+    struct nats_link *link = context;
+    pthread_mutex_lock(&link->lock);
+    link->counts.reconnects++;
+    send_all_locked(link);
+    pthread_mutex_unlock(&link->lock);
+    log_where(connection, "connected again");
+}
+
+/* The library holds the connection, and with it the text of its error, until this returns. */
+static void closed(natsConnection *connection, void *context)
+{
+    struct nats_link *link = context;
+    const char *reason = NULL;
+    pthread_mutex_lock(&link->lock);
+    bool matters = connection == link->connection && !link->ending;
+    link->closed |= matters;
+    pthread_cond_broadcast(&link->mend);
+    pthread_mutex_unlock(&link->lock);
+    if (!matters)
+        return;
+    natsConnection_GetLastError(connection, &reason);
+    log_error("nats: the connection is closed (%s); trying to connect anew",
+              reason && *reason ? reason : "no reason given");
+}
+
+static enum kv_status name_inbox(struct nats_link *link, struct kv_error *error)
+{
+    natsInbox *inbox = NULL;
+    if (natsInbox_Create(&inbox) != NATS_OK)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    snprintf(link->inbox, sizeof link->inbox, "%s", inbox);
+    natsInbox_Destroy(inbox);
+    return KV_OK;
+}
+
+static enum kv_status subscribe(struct nats_link *link, natsConnection *connection,
+                                natsSubscription **answers, struct kv_error *error)
+{
+    char subject[SUBJECT_BYTES + 2];
+    snprintf(subject, sizeof subject, "%s.*", link->inbox);
+    natsStatus status = natsConnection_Subscribe(answers, connection, subject, take_answer, link);
+    if (status == NATS_OK)
+        status = natsSubscription_SetPendingLimits(*answers, -1, -1);
+    return status == NATS_OK
+               ? KV_OK
+               : kv_error_set(error, KV_IO, "nats: subscribing: %s", natsStatus_GetText(status));
+}
+
+/* Makes a connection, and puts it in the place of the one that there was; calls under way go on by
+ * it: their answers come to the same inbox. No lock held. */
+static enum kv_status connect(struct nats_link *link, struct kv_error *error)
+{
+    const struct nats_events events = {
+        .lost = lost, .found_again = found_again, .closed = closed, .context = link};
+    natsConnection *connection = NULL;
+    natsSubscription *answers = NULL;
+    enum kv_status status = nats_connect(&link->options, &events, &connection, error);
+    if (status == KV_OK)
+        status = subscribe(link, connection, &answers, error);
+    if (status == KV_OK) {
+        log_where(connection, "connected");
+        pthread_mutex_lock(&link->lock);
+        while (link->held > 0 && !link->ending)
+            pthread_cond_wait(&link->mend, &link->lock);
+        natsConnection *old = link->connection;
+        natsSubscription *old_answers = link->answers;
+        link->connection = connection;
+        link->answers = answers;
+        link->closed = natsConnection_IsClosed(connection); /* perhaps before it was ours */
+        send_all_locked(link);
+        pthread_mutex_unlock(&link->lock);
+        connection = old;
+        answers = old_answers;
+    }
+    natsSubscription_Destroy(answers);
+    natsConnection_Destroy(connection);
+    return status;
+}
+
+/* Replaces the connection when it is closed. A thread of its own: connecting takes its time, and
+ * calls have deadlines meanwhile. */
+static void *run_mender(void *argument)
+{
+    struct nats_link *link = argument;
+    struct kv_error error;
+    bool told = false;
+    pthread_mutex_lock(&link->lock);
+    while (!link->ending) {
+        if (!link->closed) {
+            pthread_cond_wait(&link->mend, &link->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&link->lock);
+        enum kv_status status = connect(link, &error);
+        if (status != KV_OK && !told)
+            log_error("%s; trying again every %u seconds", error.text, MEND_MS / 1000);
+        told = status != KV_OK;
+        pthread_mutex_lock(&link->lock);
+        link->counts.reconnects += status == KV_OK;
+        struct timespec until = in_ms(MEND_MS);
+        while (!link->ending && pthread_cond_timedwait(&link->mend, &link->lock, &until) == 0)
+            ;
+    }
+    pthread_mutex_unlock(&link->lock);
+    return NULL;
+}
+
+static enum kv_status create(struct nats_link **result)
+{
+    struct nats_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return KV_NO_MEMORY;
+    link->slots = calloc(SLOTS, sizeof *link->slots);
+    if (!link->slots) {
+        free(link);
+        return KV_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < SLOTS; i++)
+        link->slots[i].next_free = i + 1;
+    snprintf(link->instance, sizeof link->instance, "%016" PRIx64, random_secret());
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&link->lock, NULL);
+    pthread_cond_init(&link->wake, &attributes);
+    pthread_cond_init(&link->mend, &attributes);
+    pthread_condattr_destroy(&attributes);
+    *result = link;
+    return KV_OK;
+}
+
+/* The library's threads take no signals, but those of faults, as our own. */
+static void block_signals(sigset_t *before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSYS);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+/* The same for its threads. */
+static enum kv_status start(struct nats_link *link, struct kv_error *error)
+{
+    int problem = pthread_create(&link->timer, NULL, run_timer, link);
+    link->timer_runs = problem == 0;
+    if (problem == 0) {
+        problem = pthread_create(&link->mender, NULL, run_mender, link);
+        link->mender_runs = problem == 0;
+    }
+    return problem == 0 ? KV_OK
+                        : kv_error_set_no_thread(error, problem, "cannot start a thread for NATS");
+}
+
+enum kv_status nats_link_open(const struct natskv_options *options, struct nats_link **result,
+                              struct kv_error *error)
+{
+    struct nats_link *link = NULL;
+    sigset_t before;
+    if (create(&link) != KV_OK)
+        return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    link->options = *options;
+    block_signals(&before);
+    enum kv_status status = name_inbox(link, error);
+    if (status == KV_OK)
+        status = connect(link, error);
+    if (status == KV_OK)
+        status = start(link, error);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status != KV_OK) {
+        nats_link_close(link);
+        return status;
+    }
+    *result = link;
+    return KV_OK;
+}
+
+void nats_link_close(struct nats_link *link)
+{
+    if (!link)
+        return;
+    pthread_mutex_lock(&link->lock);
+    link->ending = true;
+    pthread_cond_signal(&link->wake);
+    pthread_cond_broadcast(&link->mend);
+    pthread_mutex_unlock(&link->lock);
+    if (link->timer_runs)
+        pthread_join(link->timer, NULL);
+    if (link->mender_runs)
+        pthread_join(link->mender, NULL);
+    natsConnection_Close(link->connection);
+    natsSubscription_Destroy(link->answers);
+    natsConnection_Destroy(link->connection);
+    nats_CloseAndWait(2000); /* no thread of the library runs any more */
+    for (uint32_t i = 0; i < SLOTS; i++)
+        natsMsg_Destroy(link->slots[i].message);
+    pthread_cond_destroy(&link->wake);
+    pthread_cond_destroy(&link->mend);
+    pthread_mutex_destroy(&link->lock);
+    free(link->slots);
+    free(link);
+}
+
+natsConnection *nats_link_hold(struct nats_link *link)
+{
+    pthread_mutex_lock(&link->lock);
+    natsConnection *connection = link->connection;
+    link->held++;
+    pthread_mutex_unlock(&link->lock);
+    return connection;
+}
+
+void nats_link_let_go(struct nats_link *link)
+{
+    pthread_mutex_lock(&link->lock);
+    link->held--;
+    pthread_cond_broadcast(&link->mend);
+    pthread_mutex_unlock(&link->lock);
+}
+
+uint64_t nats_link_max_payload(struct nats_link *link)
+{
+    pthread_mutex_lock(&link->lock);
+    int64_t bytes = natsConnection_GetMaxPayload(link->connection);
+    pthread_mutex_unlock(&link->lock);
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+const char *nats_link_instance(const struct nats_link *link)
+{
+    return link->instance;
+}
+
+void nats_link_counts(struct nats_link *link, struct link_counts *counts)
+{
+    pthread_mutex_lock(&link->lock);
+    *counts = link->counts;
+    counts->connected = is_connected(link);
+    pthread_mutex_unlock(&link->lock);
+}

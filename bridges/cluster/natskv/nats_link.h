@@ -1,0 +1,81 @@
+/*
+ * nats_link: the connection to a NATS cluster: requests whose answers come later, hundreds at once,
+ * matched by the last part of the reply subject; sent again while no answer comes, until their
+ * deadline. A lost connection is made again, to any of the servers, for as long as the link lives;
+ * also one that the library has given up, with the options and files as they are by then.
+ *
+ * Threads: any. Answers come on a thread of the NATS library or on the link's timer, no lock held;
+ * both may send.
+ */
+#ifndef MQKV_NATSKV_NATS_LINK_H
+#define MQKV_NATSKV_NATS_LINK_H
+
+#include <nats/nats.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mqkv/error.h"
+#include "bridges/cluster/natskv/natskv_options.h"
+
+struct nats_link;
+
+enum link_outcome {
+    LINK_ANSWERED,
+    LINK_NOT_SENT, /* the deadline came, and surely nobody has taken the request */
+    LINK_SILENT,   /* the deadline came; somebody may have taken it */
+    LINK_REFUSED   /* the message is larger than the server takes (max_payload): surely nobody has
+                      taken it */
+};
+
+/* A request. The caller's, and stays where it is until it is over. */
+struct link_call {
+    uint64_t deadline_ms; /* CLOCK_MONOTONIC */
+    uint64_t begin_ms;    /* not sent before; 0: at once */
+    uint32_t again_ms;    /* it is sent again every so often; 0: never */
+    bool many;            /* several answers may come */
+
+    /* Makes the message, with that reply subject; the link destroys it. False: out of memory. */
+    bool (*make)(struct link_call *call, const char *reply, natsMsg **message);
+
+    /* Told of an answer (message: the library's, valid during the call), or of the end without one
+     * (message NULL). The call is over then, but for one with `many` that returns true. What is
+     * over may be sent again, or freed, in here. repeats: it was sent more than once, and not all
+     * of that was answered. */
+    bool (*answer)(struct link_call *call, enum link_outcome outcome, natsMsg *message,
+                   bool repeats);
+};
+
+struct link_counts {
+    uint64_t calls;
+    uint64_t repeats; /* sent again for want of an answer */
+    uint64_t nobody;  /* answers "no responders": no leader, or no such stream */
+    uint64_t silent;  /* calls that ended without an answer */
+    uint64_t reconnects;
+    uint64_t in_flight;
+    bool connected;
+};
+
+/* Connects, and waits for it some seconds. The strings of the options are borrowed. Errors as
+ * natskv_open. */
+enum kv_status nats_link_open(const struct natskv_options *options, struct nats_link **link,
+                              struct kv_error *error);
+
+/* No call may be under way. NULL is harmless. Waits for an attempt to connect, some seconds. */
+void nats_link_close(struct nats_link *link);
+
+/* Sends the call. False: too many are under way; it was not sent. */
+bool nats_link_send(struct nats_link *link, struct link_call *call);
+
+/* The connection, which is not replaced before nats_link_let_go, though it may be lost. */
+natsConnection *nats_link_hold(struct nats_link *link);
+void nats_link_let_go(struct nats_link *link);
+
+/* What a server takes in a message, headers included. */
+uint64_t nats_link_max_payload(struct nats_link *link);
+
+/* The name of this instance, for ids of messages. */
+const char *nats_link_instance(const struct nats_link *link);
+
+void nats_link_counts(struct nats_link *link, struct link_counts *counts);
+
+#endif

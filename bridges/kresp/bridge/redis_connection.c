@@ -1,0 +1,253 @@
+#include "bridges/kresp/bridge/redis_connection.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/report/log.h"
+
+/* Bytes that one read asks for at least, and what a buffer keeps while it is empty. */
+#define READ_BYTES ((size_t)16 * 1024)
+
+/* So much at once of one large argument: a client that promises much gets memory as it delivers. */
+#define MAX_READ_BYTES ((size_t)1024 * 1024)
+
+/* Replies that a client has not read, beyond which it gets no more. */
+#define MAX_UNREAD_BYTES ((size_t)256 * 1024)
+
+/* Commands that are received while those replies are unread; more stay with the client. Strangers
+ * get no such memory. */
+#define MAX_AHEAD_BYTES           ((size_t)16 * 1024 * 1024)
+#define MAX_STRANGERS_AHEAD_BYTES ((size_t)64 * 1024)
+
+#define KEEP_BYTES ((size_t)64 * 1024)
+
+/* The peer, in words. -------------------------------------------------------------------------- */
+
+#define MAX_LOGGED_UIDS 64u
+
+/* True for the first connection of each user: further ones are for the verbose log. */
+static bool is_new_user(uid_t uid)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uid_t users[MAX_LOGGED_UIDS];
+    static size_t count;
+    bool is_new = true;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < count; i++)
+        is_new &= users[i] != uid;
+    if (is_new && count < MAX_LOGGED_UIDS)
+        users[count++] = uid;
+    pthread_mutex_unlock(&lock);
+    return is_new;
+}
+
+static void meet_unix_peer(struct redis_session *session, int fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    snprintf(session->address, sizeof session->address, "%.100s:0", session->service->socket_path);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
+        log_warn("client %" PRIu64 ": the kernel does not tell who it is", session->id);
+        return;
+    }
+    if (is_new_user(peer.uid))
+        log_info("client %" PRIu64 ": pid %ld, uid %ld, gid %ld (further ones of this user: -v)",
+                 session->id, (long)peer.pid, (long)peer.uid, (long)peer.gid);
+    else
+        log_debug("client %" PRIu64 ": pid %ld, uid %ld, gid %ld", session->id, (long)peer.pid,
+                  (long)peer.uid, (long)peer.gid);
+}
+
+static void meet_tcp_peer(struct redis_session *session, int fd)
+{
+    struct sockaddr_in peer = {0};
+    socklen_t size = sizeof peer;
+    const int on = 1;
+    char text[INET_ADDRSTRLEN] = "?";
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 && peer.sin_family == AF_INET) {
+        inet_ntop(AF_INET, &peer.sin_addr, text, sizeof text);
+        snprintf(session->address, sizeof session->address, "%s:%u", text, ntohs(peer.sin_port));
+    }
+    log_debug("client %" PRIu64 ": from %s", session->id, session->address);
+}
+
+static void meet_peer(struct redis_session *session, int fd)
+{
+    int domain = AF_UNIX;
+    socklen_t size = sizeof domain;
+    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+    if (domain == AF_UNIX)
+        meet_unix_peer(session, fd);
+    else
+        meet_tcp_peer(session, fd);
+}
+
+struct redis_connection *redis_connection_open(struct redis_service *service, int fd,
+                                               struct redis_user *user)
+{
+    struct redis_connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return NULL;
+    redis_session_init(&connection->session, service, user);
+    connection->fd = fd;
+    connection->writable = true;
+    meet_peer(&connection->session, fd);
+    return connection;
+}
+
+void redis_connection_close(struct redis_connection *connection)
+{
+    struct redis_session *session = &connection->session;
+    close(connection->fd);
+    redis_session_free(session);
+    redis_user_leave(&session->service->users, session->user);
+    free(connection);
+}
+
+/* Bytes ---------------------------------------------------------------------------------------- */
+
+bool redis_connection_may_take(const struct redis_connection *connection)
+{
+    return redis_connection_unwritten(connection) < MAX_UNREAD_BYTES ||
+           connection->session.hold_output;
+}
+
+bool redis_connection_may_read(const struct redis_connection *connection)
+{
+    const struct redis_session *session = &connection->session;
+    if (!connection->readable || connection->ended || session->closing)
+        return false;
+    if (redis_connection_may_take(connection))
+        return !connection->has_more && !session->unfinished;
+    if (byte_buffer_is_short(
+            &session->input)) /* reading ahead is not to close anybody for want of memory */
+        return false;
+    return byte_buffer_size(&session->input) <
+           (session->authenticated ? MAX_AHEAD_BYTES : MAX_STRANGERS_AHEAD_BYTES);
+}
+
+/* Room for the next read; 0: there is no memory. */
+static size_t make_room(struct redis_session *session)
+{
+    struct byte_buffer *input = &session->input;
+    size_t missing = resp_request_missing(&session->request, input);
+    size_t wanted = missing < READ_BYTES       ? READ_BYTES
+                    : missing > MAX_READ_BYTES ? MAX_READ_BYTES
+                                               : missing;
+    if (input->capacity - input->end < wanted)
+        byte_buffer_compact(input, byte_buffer_size(input) > 0 ? 0 : KEEP_BYTES);
+    if (!byte_buffer_room(input, wanted))
+        return 0;
+    size_t room = input->capacity - input->end;
+    return missing >= READ_BYTES ? wanted : room < MAX_READ_BYTES ? room : MAX_READ_BYTES;
+}
+
+/* The same while the arguments of an unfinished command may lie in the input. */
+static size_t make_room_behind_unfinished(struct redis_session *session)
+{
+    const struct byte_buffer *input = &session->input;
+    uintptr_t old = (uintptr_t)input->data + input->start;
+    size_t size = byte_buffer_size(input), room = make_room(session);
+    redis_job_follow(session->unfinished, old, size, input->data + input->start);
+    return room;
+}
+
+static void end_for_memory(struct redis_connection *connection)
+{
+    struct redis_session *session = &connection->session;
+    log_warn("client %" PRIu64 ": closed: its request is larger than the memory for buffers that "
+             "is left to its user (--buffers)",
+             session->id);
+    session->closing = true;
+    if (session->unfinished) /* in the midst of a reply there is no place for an error */
+        connection->broken = true;
+    else
+        reply_error(&session->reply, "ERR kresp: no memory for the request is left");
+}
+
+void redis_connection_read(struct redis_connection *connection)
+{
+    struct redis_session *session = &connection->session;
+    if (!redis_connection_may_read(connection))
+        return;
+    size_t room = session->unfinished ? make_room_behind_unfinished(session) : make_room(session);
+    if (room == 0) {
+        end_for_memory(connection);
+        return;
+    }
+    ssize_t bytes = read(connection->fd, session->input.data + session->input.end, room);
+    if (bytes > 0) {
+        session->input.end += (size_t)bytes;
+        connection->readable = (size_t)bytes == room || connection->hung_up;
+        connection->has_more = true;
+    } else if (bytes == 0) {
+        connection->ended = true;
+        connection->readable = false;
+    } else if (errno == EAGAIN) {
+        connection->readable = false;
+    } else if (errno != EINTR) {
+        connection->broken = true;
+    }
+}
+
+void redis_connection_release(struct redis_connection *connection)
+{
+    struct redis_session *session = &connection->session;
+    if (session->unfinished)
+        return;
+    redis_session_release(session);
+    if (byte_buffer_size(&session->input) > 0)
+        return;
+    if (session->input.capacity > KEEP_BYTES)
+        byte_buffer_compact(&session->input, READ_BYTES);
+    if (session->request.spans.capacity > KEEP_BYTES)
+        resp_request_shrink(&session->request);
+}
+
+void redis_connection_write(struct redis_connection *connection)
+{
+    struct redis_session *session = &connection->session;
+    struct byte_buffer *bytes = &session->reply.bytes;
+    if (bytes->failed) {
+        log_warn("client %" PRIu64 ": closed: its replies are larger than the memory for buffers "
+                 "that is left to its user (--buffers)",
+                 session->id);
+        connection->broken = true;
+    }
+    bool may_write = !session->hold_output || session->closing;
+    while (!connection->broken && connection->writable && may_write &&
+           byte_buffer_size(bytes) > 0) {
+        ssize_t written = send(connection->fd, bytes->data + bytes->start, byte_buffer_size(bytes),
+                               MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (written > 0)
+            byte_buffer_consume(bytes, (size_t)written);
+        else if (errno == EAGAIN)
+            connection->writable = false;
+        else if (errno != EINTR)
+            connection->broken = true;
+    }
+    if (byte_buffer_size(bytes) == 0 && bytes->capacity > KEEP_BYTES)
+        byte_buffer_compact(bytes, READ_BYTES);
+    else if (bytes->start > KEEP_BYTES && bytes->start >= byte_buffer_size(bytes))
+        byte_buffer_compact(bytes, 0); /* a client may never have read all there is */
+}
+
+bool redis_connection_is_done(const struct redis_connection *connection)
+{
+    const struct redis_session *session = &connection->session;
+    if (connection->broken)
+        return true;
+    bool last = session->closing || (connection->ended && !connection->has_more);
+    return last && !session->unfinished && redis_connection_unwritten(connection) == 0;
+}

@@ -1,0 +1,116 @@
+/*
+ * command_functions: what the table of commands is made of: a plan and an answer each
+ * (redis_job.h), in the files that are named. Commands that differ little share functions, and look
+ * at job->command.
+ */
+#ifndef MQKV_KRESP_COMMANDS_COMMAND_FUNCTIONS_H
+#define MQKV_KRESP_COMMANDS_COMMAND_FUNCTIONS_H
+
+#include "bridges/kresp/session/redis_session.h"
+
+#define COMMAND_FUNCTIONS(name)              \
+    void plan_##name(struct redis_job *job); \
+    bool answer_##name(struct redis_job *job);
+
+#define COMMAND_ANSWER(name) bool answer_##name(struct redis_job *job);
+
+/* string_commands.c */
+COMMAND_FUNCTIONS(get)
+COMMAND_FUNCTIONS(strlen)
+COMMAND_FUNCTIONS(append)
+COMMAND_FUNCTIONS(getset)
+COMMAND_FUNCTIONS(getdel)
+COMMAND_FUNCTIONS(mget)
+COMMAND_FUNCTIONS(mset)
+COMMAND_FUNCTIONS(msetnx)
+
+/* set_command.c */
+COMMAND_FUNCTIONS(set)
+COMMAND_FUNCTIONS(setnx)
+COMMAND_FUNCTIONS(setex) /* PSETEX too */
+COMMAND_FUNCTIONS(getex)
+
+/* range_commands.c */
+COMMAND_FUNCTIONS(getrange)
+COMMAND_FUNCTIONS(setrange)
+
+/* counter_commands.c */
+COMMAND_FUNCTIONS(incr) /* DECR, INCRBY, DECRBY too */
+COMMAND_FUNCTIONS(incrbyfloat)
+
+/* expiry_commands.c */
+COMMAND_FUNCTIONS(expire) /* PEXPIRE, EXPIREAT, PEXPIREAT too */
+COMMAND_FUNCTIONS(persist)
+COMMAND_FUNCTIONS(ttl) /* PTTL, EXPIRETIME, PEXPIRETIME too */
+
+/* key_commands.c */
+COMMAND_FUNCTIONS(del)
+COMMAND_FUNCTIONS(delex)
+COMMAND_FUNCTIONS(exists)
+COMMAND_FUNCTIONS(type)
+COMMAND_FUNCTIONS(rename) /* RENAMENX, COPY too */
+COMMAND_FUNCTIONS(object)
+COMMAND_FUNCTIONS(memory_usage)
+
+/* scan_commands.c */
+COMMAND_FUNCTIONS(scan)
+COMMAND_FUNCTIONS(keys)
+COMMAND_FUNCTIONS(randomkey)
+COMMAND_FUNCTIONS(flush)
+COMMAND_ANSWER(dbsize)
+
+/* transaction_commands.c */
+COMMAND_ANSWER(multi)
+COMMAND_ANSWER(discard)
+COMMAND_ANSWER(unwatch)
+COMMAND_FUNCTIONS(exec)
+COMMAND_FUNCTIONS(watch)
+
+/* script_commands.c */
+COMMAND_FUNCTIONS(eval) /* EVALSHA too */
+COMMAND_ANSWER(script_load)
+COMMAND_ANSWER(script_exists)
+COMMAND_ANSWER(script_flush)
+COMMAND_ANSWER(function_flush)
+COMMAND_ANSWER(function_list)
+
+/* session_commands.c */
+COMMAND_ANSWER(ping)
+COMMAND_ANSWER(echo)
+COMMAND_ANSWER(quit)
+COMMAND_ANSWER(reset)
+COMMAND_ANSWER(select)
+COMMAND_ANSWER(auth)
+COMMAND_ANSWER(hello)
+COMMAND_ANSWER(client_id)
+COMMAND_ANSWER(client_getname)
+COMMAND_ANSWER(client_setname)
+COMMAND_ANSWER(client_setinfo)
+COMMAND_ANSWER(client_info)
+COMMAND_ANSWER(client_list)
+COMMAND_ANSWER(client_switch)
+
+/* server_commands.c */
+COMMAND_ANSWER(info)
+COMMAND_ANSWER(config_get)
+COMMAND_ANSWER(config_set)
+COMMAND_ANSWER(ok)
+COMMAND_ANSWER(time)
+COMMAND_ANSWER(publish)
+COMMAND_ANSWER(wait)
+COMMAND_ANSWER(waitaof)
+COMMAND_ANSWER(zero)
+COMMAND_ANSWER(empty_array)
+COMMAND_ANSWER(slowlog_get)
+
+/* command_command.c */
+COMMAND_ANSWER(command)
+COMMAND_ANSWER(command_count)
+COMMAND_ANSWER(command_docs)
+COMMAND_ANSWER(command_info)
+COMMAND_ANSWER(command_list)
+
+#undef COMMAND_FUNCTIONS
+#undef COMMAND_ANSWER
+
+#endif

@@ -1,0 +1,346 @@
+/* The commands about all keys. */
+#include "common/numbers/random.h"
+#include "common/text/parse.h"
+#include "bridges/kresp/commands/command_functions.h"
+#include "bridges/kresp/session/redis_command.h"
+#include "bridges/kresp/session/redis_error.h"
+#include "bridges/kresp/session/redis_value.h"
+#include "bridges/kresp/protocol/decimal.h"
+#include "bridges/kresp/protocol/glob.h"
+
+/* Keys that are looked at in one turn, at least about. */
+#define PAGE_KEYS 256u
+
+/* A page that is visited: the keys of it that match. */
+struct page_visit {
+    struct kv_slice pattern;
+    uint64_t steps;           /* that the pattern may still take */
+    struct resp_reply *reply; /* NULL: they are only counted */
+    size_t matches;
+};
+
+static bool visit(void *context, const struct clientk_entry *entry)
+{
+    struct page_visit *page = context;
+    if (page->pattern.data && !glob_matches(page->pattern, entry->key, false, &page->steps))
+        return page->steps > 0;
+    page->matches++;
+    if (page->reply)
+        reply_bulk(page->reply, entry->key);
+    return true;
+}
+
+/* Adds the operation that reads a page of keys that begin as the pattern does. */
+static void add_page(struct redis_job *job, struct kv_slice pattern, uint64_t cursor,
+                     uint32_t limit)
+{
+    struct kv_slice prefix = pattern.data ? glob_literal_prefix(pattern) : kv_slice(NULL, 0);
+    struct clientk_operation *scan = redis_job_add(job, CLIENTK_SCAN, prefix);
+    scan->scan.keys_only = true;
+    scan->scan.cursor = cursor;
+    scan->scan.limit = limit;
+}
+
+/* A page that ends at a damaged record has entries too, and goes on behind it. */
+static bool has_entries(const struct clientk_result *result)
+{
+    bool damaged = result->status == KV_CORRUPT || result->status == KV_IO;
+    return result->status == KV_OK || (damaged && result->value.version != 0);
+}
+
+/* Where a page ends: the next cursor, 0 at the end. A cursor that this store never gave, or a
+ * prefix that no key can have, has nothing behind it. False: an error was replied. */
+static bool page_end(struct redis_job *job, uint64_t *next)
+{
+    const struct clientk_result *result = redis_job_result(job, 0);
+    *next = has_entries(result) ? (uint64_t)result->number : 0;
+    if (has_entries(result) || result->status == KV_USAGE || result->status == KV_BAD_REQUEST ||
+        result->status == KV_BAD_KEY)
+        return true;
+    reply_status(redis_job_reply(job), result->status);
+    return false;
+}
+
+static void read_page(const struct redis_job *job, clientk_visit visitor, void *context)
+{
+    if (has_entries(redis_job_result(job, 0)))
+        clientk_read_page(&redis_job_result(job, 0)->value, visitor, context);
+}
+
+/* The keys of the page that match, into page. False: the job has failed, as the pattern takes too
+ * long on them. */
+static bool match_page(struct redis_job *job, struct page_visit *page)
+{
+    page->steps = glob_steps(redis_job_result(job, 0)->value.size);
+    page->matches = 0;
+    read_page(job, visit, page);
+    if (page->steps == 0)
+        redis_job_fail(job, "ERR kresp: the pattern takes too many steps on the keys that are "
+                            "here: it has long sets, or a long stretch without a star");
+    return page->steps > 0;
+}
+
+/* SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. */
+
+struct scan_request {
+    uint64_t cursor;
+    struct kv_slice pattern; /* data NULL: all */
+    uint32_t count;
+    bool nothing; /* another type than there is */
+};
+
+static bool parse_scan(struct redis_job *job, struct scan_request *scan)
+{
+    *scan = (struct scan_request){.count = 10};
+    if (!decimal_parse_cursor(job->arguments[1], &scan->cursor)) {
+        redis_job_fail(job, "ERR invalid cursor");
+        return false;
+    }
+    for (size_t i = 2; i < job->count; i += 2) {
+        int64_t count;
+        if (i + 1 < job->count && redis_argument_is(job, i, "COUNT")) {
+            if (!redis_argument_integer(job, i + 1, &count))
+                return false;
+            if (count >= 1) {
+                scan->count = count > 10000 ? 10000 : (uint32_t)count;
+                continue;
+            }
+        } else if (i + 1 < job->count && redis_argument_is(job, i, "MATCH")) {
+            scan->pattern = job->arguments[i + 1];
+            continue;
+        } else if (i + 1 < job->count && redis_argument_is(job, i, "TYPE")) {
+            scan->nothing = !redis_argument_is(job, i + 1, "string");
+            continue;
+        }
+        redis_job_fail(job, "ERR syntax error");
+        return false;
+    }
+    return true;
+}
+
+void plan_scan(struct redis_job *job)
+{
+    struct scan_request scan;
+    redis_job_hold_others(job); /* of a pipeline of them, each may take a pattern's steps */
+    if (parse_scan(job, &scan))
+        add_page(job, scan.pattern, scan.cursor, scan.count);
+}
+
+bool answer_scan(struct redis_job *job)
+{
+    struct resp_reply *reply = redis_job_reply(job);
+    struct scan_request scan;
+    char cursor[INTEGER_BYTES];
+    uint64_t next;
+    parse_scan(job, &scan);
+    if (!page_end(job, &next))
+        return true;
+    struct page_visit page = {.pattern = scan.pattern};
+    if (!scan.nothing && !match_page(job, &page))
+        return true;
+    size_t size = format_u64(next, cursor);
+    reply_array(reply, 2);
+    reply_bulk(reply, kv_slice(cursor, size));
+    reply_array(reply, page.matches);
+    if (page.matches > 0) {
+        page.reply = reply;
+        match_page(job, &page);
+    }
+    return true;
+}
+
+/* KEYS: pages until the end. steps: cursor, bytes (the elements of the reply), total. ---------- */
+
+void plan_keys(struct redis_job *job)
+{
+    redis_job_hold_others(job);
+    add_page(job, job->arguments[1], job->steps ? job->steps->cursor : 0, PAGE_KEYS);
+}
+
+bool answer_keys(struct redis_job *job)
+{
+    struct redis_steps *steps = redis_job_steps(job);
+    uint64_t next;
+    if (!steps || !page_end(job, &next))
+        return true;
+    struct resp_reply elements = {.bytes = steps->bytes,
+                                  .protocol = redis_job_reply(job)->protocol};
+    struct page_visit page = {.pattern = job->arguments[1], .reply = &elements};
+    bool matched = match_page(job, &page);
+    steps->bytes = elements.bytes;
+    steps->total += (int64_t)page.matches;
+    steps->cursor = next;
+    if (steps->bytes.failed) {
+        redis_job_fail(job, "ERR kresp: the reply is too large; use SCAN");
+        return true;
+    }
+    if (!matched)
+        return true;
+    if (next != 0)
+        return false;
+    reply_array(redis_job_reply(job), (size_t)steps->total);
+    byte_buffer_append(&redis_job_reply(job)->bytes, steps->bytes.data + steps->bytes.start,
+                       byte_buffer_size(&steps->bytes));
+    return true;
+}
+
+/* RANDOMKEY: one key of a page, drawn by lot. The pages move through the store from call to call,
+ * and begin at a data file that is drawn by lot. phase 1: a page of that walk; 2: from the start,
+ * as nothing lay behind. steps: cursor. */
+
+#define LOT_KEYS 64u
+
+/* The cursor of the beginning of a data file has its number in these bits (docs/PROTOCOL.md
+ * 7.9). */
+#define CURSOR_FILE_BITS 52
+
+/* Where the walk of this thread is. */
+static _Thread_local struct random_state lot;
+static _Thread_local bool lot_is_seeded;
+static _Thread_local uint64_t walk_cursor;
+
+struct lot_visit {
+    struct byte_buffer key; /* that is drawn so far */
+    size_t keys;
+};
+
+/* Each of n keys is drawn with the same chance: the n-th replaces what was drawn with one of
+ * 1/n. */
+static bool draw(void *context, const struct clientk_entry *entry)
+{
+    struct lot_visit *page = context;
+    if (random_below(&lot, ++page->keys) > 0)
+        return true;
+    page->key.start = page->key.end = 0;
+    byte_buffer_append(&page->key, entry->key.data, entry->key.size);
+    return true;
+}
+
+void plan_randomkey(struct redis_job *job)
+{
+    redis_job_hold_others(job);
+    add_page(job, kv_slice(NULL, 0), job->steps ? job->steps->cursor : 0, LOT_KEYS);
+}
+
+static bool begin_walk(struct redis_job *job)
+{
+    struct redis_store_figures figures = {0};
+    struct redis_steps *steps = redis_job_steps(job);
+    enum kv_status status = steps ? KV_OK : KV_NO_MEMORY;
+    if (!lot_is_seeded)
+        random_seed(&lot, random_secret());
+    lot_is_seeded = true;
+    if (status == KV_OK && walk_cursor == 0)
+        status = redis_store_count(job->session->service->store, &figures);
+    if (status != KV_OK) {
+        reply_status(redis_job_reply(job), status);
+        return true;
+    }
+    steps->cursor = walk_cursor;
+    if (walk_cursor == 0 && figures.files > 0)
+        steps->cursor = random_below(&lot, figures.files) << CURSOR_FILE_BITS;
+    job->phase = 1;
+    return false;
+}
+
+bool answer_randomkey(struct redis_job *job)
+{
+    struct lot_visit page = {.keys = 0};
+    uint64_t next;
+    if (job->phase == 0)
+        return begin_walk(job);
+    if (!page_end(job, &next))
+        return true;
+    read_page(job, draw, &page);
+    walk_cursor = next;
+    bool more = page.keys == 0 && (next != 0 || job->phase == 1);
+    if (more) {
+        if (next == 0)
+            job->phase = 2;
+        job->steps->cursor = next;
+    } else if (page.keys == 0) {
+        reply_null(redis_job_reply(job));
+    } else {
+        reply_bulk(redis_job_reply(job), byte_buffer_slice(&page.key));
+    }
+    byte_buffer_free(&page.key);
+    return !more;
+}
+
+bool answer_dbsize(struct redis_job *job)
+{
+    struct redis_store_figures figures = {0};
+    enum kv_status status = redis_store_count(job->session->service->store, &figures);
+    if (status == KV_OK)
+        reply_integer(redis_job_reply(job), (int64_t)figures.keys);
+    else
+        reply_status(redis_job_reply(job), status);
+    return true;
+}
+
+/* FLUSHDB, FLUSHALL: deletes page by page. phase 0: reads a page; 1: deletes its keys. steps:
+ * cursor, bytes (the page's keys, each with its size before it). */
+
+static bool keep_key(void *context, const struct clientk_entry *entry)
+{
+    struct byte_buffer *keys = context;
+    byte_buffer_append(keys, &entry->key.size, sizeof entry->key.size);
+    byte_buffer_append(keys, entry->key.data, entry->key.size);
+    return true;
+}
+
+static void add_deletes(struct redis_job *job)
+{
+    struct kv_slice left = byte_buffer_slice(&job->steps->bytes);
+    while (left.size > 0) {
+        size_t size;
+        memcpy(&size, left.data, sizeof size);
+        const char *key = (const char *)left.data + sizeof size;
+        redis_job_add(job, CLIENTK_DELETE, kv_slice(key, size));
+        left = kv_slice(key + size, left.size - sizeof size - size);
+    }
+}
+
+void plan_flush(struct redis_job *job)
+{
+    redis_job_hold_others(job);
+    if (!job->session->service->allow_flush)
+        redis_job_fail(job, "ERR kresp: %s is off; start kresp with --allow-flush",
+                       job->command->name);
+    else if (job->count > 2 || (job->count == 2 && !redis_argument_is(job, 1, "ASYNC") &&
+                                !redis_argument_is(job, 1, "SYNC")))
+        redis_job_fail(job, "ERR syntax error");
+    else if (job->phase == 0)
+        add_page(job, kv_slice(NULL, 0), job->steps ? job->steps->cursor : 0, PAGE_KEYS);
+    else
+        add_deletes(job);
+}
+
+static bool answer_flush_page(struct redis_job *job)
+{
+    struct redis_steps *steps = redis_job_steps(job);
+    if (!steps || !page_end(job, &steps->cursor))
+        return true;
+    steps->bytes.start = steps->bytes.end = 0;
+    read_page(job, keep_key, &steps->bytes);
+    if (steps->bytes.failed) {
+        redis_job_fail(job, "ERR kresp: out of memory");
+        return true;
+    }
+    job->phase = 1;
+    return false;
+}
+
+bool answer_flush(struct redis_job *job)
+{
+    if (job->phase == 0)
+        return answer_flush_page(job);
+    for (size_t i = 0; i < job->operations; i++)
+        if (redis_job_found(job, i) == FAILED)
+            return true;
+    job->phase = 0;
+    if (job->steps->cursor != 0)
+        return false;
+    reply_ok(redis_job_reply(job));
+    return true;
+}

@@ -1,0 +1,287 @@
+/* SET with all its options, the older commands that stand for some of them, and GETEX, which has
+ * the same. */
+#include "common/time/clock.h"
+#include "bridges/kresp/commands/command_functions.h"
+#include "bridges/kresp/session/redis_command.h"
+#include "bridges/kresp/session/redis_expiry.h"
+#include "bridges/kresp/session/redis_value.h"
+#include "bridges/kresp/commands/transaction_commands.h"
+
+enum set_option {
+    OPTION_NX = 1 << 0,
+    OPTION_XX = 1 << 1,
+    OPTION_GET = 1 << 2,
+    OPTION_KEEPTTL = 1 << 3,
+    OPTION_EXPIRY = 1 << 4,
+    OPTION_PERSIST = 1 << 5,
+    OPTION_IFEQ = 1 << 6,
+    OPTION_IFNE = 1 << 7
+};
+
+/* The options from argument `at` on. */
+struct set_options {
+    unsigned given;
+    size_t expiry_argument;
+    struct redis_time_unit unit;
+    size_t compare_argument; /* of IFEQ, IFNE */
+};
+
+/* Words without a value, and what excludes each. */
+struct set_word {
+    const char *word;
+    unsigned option;
+    unsigned excluded_by;
+};
+
+static const struct set_word set_words[] = {
+    {"NX", OPTION_NX, OPTION_XX | OPTION_IFEQ | OPTION_IFNE},
+    {"XX", OPTION_XX, OPTION_NX | OPTION_IFEQ | OPTION_IFNE},
+    {"GET", OPTION_GET, 0},
+    {"KEEPTTL", OPTION_KEEPTTL, OPTION_EXPIRY | OPTION_PERSIST},
+    {NULL, 0, 0},
+};
+
+static const struct set_word getex_words[] = {
+    {"PERSIST", OPTION_PERSIST, OPTION_EXPIRY},
+    {NULL, 0, 0},
+};
+
+static bool take_word(const struct redis_job *job, size_t at, const struct set_word *words,
+                      struct set_options *options)
+{
+    for (const struct set_word *word = words; word->word; word++) {
+        if (redis_argument_is(job, at, word->word) && !(options->given & word->excluded_by)) {
+            options->given |= word->option;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* IFEQ v and IFNE v, of SET. */
+static bool take_comparison(const struct redis_job *job, size_t at, struct set_options *options)
+{
+    const unsigned conditions = OPTION_NX | OPTION_XX | OPTION_IFEQ | OPTION_IFNE;
+    unsigned option = redis_argument_is(job, at, "IFEQ")   ? OPTION_IFEQ
+                      : redis_argument_is(job, at, "IFNE") ? OPTION_IFNE
+                                                           : 0;
+    if (option == 0 || (options->given & conditions))
+        return false;
+    options->given |= option;
+    options->compare_argument = at + 1;
+    return true;
+}
+
+static bool parse_options(struct redis_job *job, size_t at, const struct set_word *words,
+                          struct set_options *options)
+{
+    const unsigned times = OPTION_KEEPTTL | OPTION_EXPIRY | OPTION_PERSIST;
+    *options = (struct set_options){0};
+    for (; at < job->count; at++) {
+        if (take_word(job, at, words, options))
+            continue;
+        bool has_value = at + 1 < job->count;
+        if (has_value && !(options->given & times) &&
+            redis_expiry_option(job, at, &options->unit)) {
+            options->given |= OPTION_EXPIRY;
+            options->expiry_argument = ++at;
+        } else if (has_value && words == set_words && take_comparison(job, at, options)) {
+            at++;
+        } else {
+            redis_job_fail(job, "ERR syntax error");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Fills what the options say about the expiry. */
+static bool put_expiry(struct redis_job *job, const struct set_options *options,
+                       struct clientk_write_options *put)
+{
+    int64_t expiry_ms;
+    put->keep_expiry = (options->given & OPTION_KEEPTTL) != 0;
+    if (!(options->given & OPTION_EXPIRY))
+        return true;
+    if (!redis_expiry_parse(job, options->expiry_argument, options->unit, true, &expiry_ms))
+        return false;
+    put->expiry_ms = redis_expiry_put(expiry_ms);
+    return true;
+}
+
+/* SET with IFEQ or IFNE: reads, compares, puts if nothing has changed. steps: version, total (1: it
+ * was there). */
+
+static void plan_set_compared(struct redis_job *job, const struct clientk_write_options *put)
+{
+    redis_job_hold_others(job);
+    if (job->phase == 0) {
+        redis_job_add(job, CLIENTK_GET, job->arguments[1]);
+        return;
+    }
+    struct clientk_operation *operation = redis_job_add(
+        job, job->mode & OPTION_GET ? CLIENTK_EXCHANGE : CLIENTK_PUT, job->arguments[1]);
+    operation->value = job->arguments[2];
+    operation->write = *put;
+    redis_put_if_unchanged(operation, job->steps->version);
+}
+
+static bool reply_old(struct redis_job *job, const struct clientk_result *result, bool found)
+{
+    if (found && result)
+        reply_bulk(redis_job_reply(job), redis_result_bytes(result));
+    else
+        reply_null(redis_job_reply(job));
+    return true;
+}
+
+static bool answer_set_read(struct redis_job *job)
+{
+    const struct clientk_result *result = redis_job_result(job, 0);
+    enum redis_found found = redis_job_found(job, 0);
+    struct kv_slice expected = job->arguments[job->number];
+    if (found == FAILED)
+        return true;
+    bool equal = found == FOUND && kv_slice_equal(redis_result_bytes(result), expected);
+    if (equal != ((job->mode & OPTION_IFEQ) != 0))
+        return reply_old(job, result, (job->mode & OPTION_GET) && found == FOUND);
+    struct redis_steps *steps = redis_job_steps(job);
+    if (!steps)
+        return true;
+    steps->version = found == FOUND ? result->value.version : 0;
+    job->phase = 1;
+    return false;
+}
+
+static bool answer_set_compared(struct redis_job *job)
+{
+    if (job->phase == 0)
+        return answer_set_read(job);
+    switch (redis_job_written(job, 0)) {
+    case FAILED:
+        return true;
+    case ABSENT:
+        return redis_job_try_again(job);
+    case FOUND:
+        break;
+    }
+    if (job->mode & OPTION_GET)
+        return reply_old(job, redis_job_result(job, 0), redis_job_result(job, 0)->found);
+    reply_ok(redis_job_reply(job));
+    return true;
+}
+
+void plan_set(struct redis_job *job)
+{
+    struct set_options options;
+    struct clientk_write_options put = {0};
+    if (!parse_options(job, 3, set_words, &options) || !put_expiry(job, &options, &put))
+        return;
+    job->mode = options.given;
+    job->number = options.compare_argument;
+    if (options.given & (OPTION_IFEQ | OPTION_IFNE)) {
+        plan_set_compared(job, &put);
+        return;
+    }
+    put.if_absent = (options.given & OPTION_NX) != 0;
+    put.if_present = (options.given & OPTION_XX) != 0;
+    struct clientk_operation *operation = redis_job_add(
+        job, options.given & OPTION_GET ? CLIENTK_EXCHANGE : CLIENTK_PUT, job->arguments[1]);
+    operation->value = job->arguments[2];
+    operation->write = put;
+    if (job->conditional)
+        redis_transaction_condition(job, operation);
+    /* What hinders NX is what GET is to tell. */
+    if ((options.given & OPTION_NX) && (options.given & OPTION_GET))
+        redis_job_add(job, CLIENTK_GET, job->arguments[1]);
+}
+
+static bool answer_set_get(struct redis_job *job)
+{
+    switch (redis_job_written(job, 0)) {
+    case FOUND:
+        return reply_old(job, redis_job_result(job, 0), redis_job_result(job, 0)->found);
+    case ABSENT:
+        if (!(job->mode & OPTION_NX))
+            return reply_old(job, NULL, false);
+        enum redis_found found = redis_job_found(job, 1);
+        return found == FAILED || reply_old(job, redis_job_result(job, 1), found == FOUND);
+    case FAILED:
+        break;
+    }
+    return true;
+}
+
+bool answer_set(struct redis_job *job)
+{
+    if (job->conditional && !redis_transaction_held(job))
+        return true;
+    if (job->mode & (OPTION_IFEQ | OPTION_IFNE))
+        return answer_set_compared(job);
+    if (job->mode & OPTION_GET)
+        return answer_set_get(job);
+    enum redis_found written = redis_job_written(job, 0);
+    if (written == FOUND)
+        reply_ok(redis_job_reply(job));
+    else if (written == ABSENT)
+        reply_null(redis_job_reply(job));
+    return true;
+}
+
+void plan_setnx(struct redis_job *job)
+{
+    struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[1]);
+    put->value = job->arguments[2];
+    put->write.if_absent = true;
+}
+
+bool answer_setnx(struct redis_job *job)
+{
+    enum redis_found written = redis_job_written(job, 0);
+    if (written != FAILED)
+        reply_integer(redis_job_reply(job), written == FOUND);
+    return true;
+}
+
+void plan_setex(struct redis_job *job)
+{
+    struct redis_time_unit unit = {.seconds = job->command->name[0] != 'p'};
+    int64_t expiry_ms;
+    if (!redis_expiry_parse(job, 2, unit, true, &expiry_ms))
+        return;
+    struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[1]);
+    put->value = job->arguments[3];
+    put->write.expiry_ms = redis_expiry_put(expiry_ms);
+    if (job->conditional)
+        redis_transaction_condition(job, put);
+}
+
+bool answer_setex(struct redis_job *job)
+{
+    if (job->conditional && !redis_transaction_held(job))
+        return true;
+    if (redis_job_written(job, 0) == FOUND)
+        reply_ok(redis_job_reply(job));
+    return true;
+}
+
+void plan_getex(struct redis_job *job)
+{
+    struct set_options options;
+    int64_t expiry_ms = 0;
+    if (!parse_options(job, 2, getex_words, &options))
+        return;
+    if ((options.given & OPTION_EXPIRY) &&
+        !redis_expiry_parse(job, options.expiry_argument, options.unit, true, &expiry_ms))
+        return;
+    redis_job_add(job, CLIENTK_GET, job->arguments[1]);
+    if (expiry_ms > 0 && (uint64_t)expiry_ms <= clock_realtime_ms())
+        redis_job_add(job, CLIENTK_DELETE, job->arguments[1]);
+    else if (options.given & (OPTION_EXPIRY | OPTION_PERSIST))
+        redis_job_add(job, CLIENTK_TOUCH, job->arguments[1])->write.expiry_ms = (uint64_t)expiry_ms;
+}
+
+bool answer_getex(struct redis_job *job)
+{
+    return answer_get(job);
+}

@@ -1,0 +1,112 @@
+#include "bridges/kresp/protocol/byte_buffer.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#define FIRST_CAPACITY_BYTES 1024u
+
+static _Atomic size_t total_bytes;
+static _Atomic size_t budget_bytes = SIZE_MAX;
+static atomic_bool budget_is_shared;
+
+void byte_buffer_set_budget(size_t bytes, bool shared)
+{
+    atomic_store(&budget_bytes, bytes);
+    atomic_store(&budget_is_shared, shared);
+}
+
+size_t byte_buffer_total(void)
+{
+    return atomic_load(&total_bytes);
+}
+
+/* Whether the owner may have so many bytes while all have `total`, which is within the budget. */
+static bool is_within_share(size_t bytes, size_t total)
+{
+    return bytes / SHARE_OF_REST <= atomic_load(&budget_bytes) - total;
+}
+
+bool byte_buffer_is_short(const struct byte_buffer *buffer)
+{
+    size_t total = atomic_load(&total_bytes);
+    if (total > atomic_load(&budget_bytes) / 2)
+        return true;
+    return buffer->owner && atomic_load(&budget_is_shared) &&
+           !is_within_share(2 * atomic_load(&buffer->owner->bytes), total);
+}
+
+static void give_back(const struct byte_buffer *buffer, size_t bytes)
+{
+    atomic_fetch_sub(&total_bytes, bytes);
+    if (buffer->owner)
+        atomic_fetch_sub(&buffer->owner->bytes, bytes);
+}
+
+/* Counts more bytes of the buffer; false: they are more than the budget, or its owner's share. */
+static bool take(const struct byte_buffer *buffer, size_t bytes)
+{
+    size_t total = atomic_fetch_add(&total_bytes, bytes) + bytes;
+    size_t owned = buffer->owner ? atomic_fetch_add(&buffer->owner->bytes, bytes) + bytes : 0;
+    if (total <= atomic_load(&budget_bytes) &&
+        (!atomic_load(&budget_is_shared) || is_within_share(owned, total)))
+        return true;
+    give_back(buffer, bytes);
+    return false;
+}
+
+/* Changes the memory to so many bytes, of which those up to end are kept. */
+static bool resize(struct byte_buffer *buffer, size_t capacity)
+{
+    if (capacity == 0)
+        return false;
+    size_t more = capacity > buffer->capacity ? capacity - buffer->capacity : 0;
+    if (more > 0 && !take(buffer, more))
+        return false;
+    char *data = realloc(buffer->data, capacity);
+    if (!data) {
+        give_back(buffer, more);
+        return false;
+    }
+    if (capacity < buffer->capacity)
+        give_back(buffer, buffer->capacity - capacity);
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return true;
+}
+
+void byte_buffer_free(struct byte_buffer *buffer)
+{
+    give_back(buffer, buffer->capacity);
+    free(buffer->data);
+    *buffer = (struct byte_buffer){.owner = buffer->owner};
+}
+
+bool byte_buffer_grow(struct byte_buffer *buffer, size_t bytes)
+{
+    if (buffer->failed)
+        return false;
+    if (bytes <= buffer->capacity - buffer->end)
+        return true;
+    size_t capacity = buffer->capacity > 0 ? buffer->capacity : FIRST_CAPACITY_BYTES;
+    while (capacity - buffer->end < bytes) {
+        if (capacity > SIZE_MAX / 2) {
+            buffer->failed = true;
+            return false;
+        }
+        capacity *= 2;
+    }
+    if (!resize(buffer, capacity) && !resize(buffer, buffer->end + bytes))
+        buffer->failed = true;
+    return !buffer->failed;
+}
+
+void byte_buffer_compact(struct byte_buffer *buffer, size_t keep_bytes)
+{
+    size_t size = byte_buffer_size(buffer);
+    if (buffer->start > 0 && size > 0)
+        memmove(buffer->data, buffer->data + buffer->start, size);
+    buffer->start = 0;
+    buffer->end = size;
+    if (buffer->capacity > keep_bytes && size <= keep_bytes && keep_bytes > 0)
+        resize(buffer, keep_bytes);
+}

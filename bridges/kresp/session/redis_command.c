@@ -1,0 +1,235 @@
+#include "bridges/kresp/session/redis_command.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <strings.h>
+
+#include "common/report/log.h"
+#include "bridges/kresp/session/log_once.h"
+
+/* Looking up ----------------------------------------------------------------------------------- */
+
+#define SLOTS          512u /* a power of two, some four times the number of commands */
+#define MAX_NAME_BYTES 32u
+
+static const struct redis_command *slots[SLOTS];
+
+/* Commands of one word of up to 8 letters, by those letters in lower case as one number: nearly all
+ * that clients send. */
+#define SHORT_SLOTS 256u
+#define SHORT_BYTES 8u
+
+static struct short_name {
+    uint64_t letters;
+    const struct redis_command *command;
+} short_names[SHORT_SLOTS];
+
+static unsigned short_slot(uint64_t letters)
+{
+    return (unsigned)(letters * 0x9e3779b97f4a7c15u >> 56);
+}
+
+/* The number of a name of 1 to 8 bytes. The bit that makes letters small makes no letter of
+ * anything else, so that equal numbers are equal names. */
+static uint64_t short_letters(const char *name, size_t size)
+{
+    uint64_t letters = 0;
+    for (size_t i = 0; i < size; i++)
+        letters = letters << 8 | (unsigned char)name[i] | 0x20;
+    return letters;
+}
+
+static void add_short(const struct redis_command *command)
+{
+    size_t size = strlen(command->name);
+    if (size > SHORT_BYTES || strchr(command->name, '|'))
+        return;
+    uint64_t letters = short_letters(command->name, size);
+    unsigned slot = short_slot(letters);
+    while (short_names[slot].command && short_names[slot].letters != letters)
+        slot = (slot + 1) % SHORT_SLOTS;
+    short_names[slot] = (struct short_name){letters, command};
+}
+
+static const struct redis_command *look_up_short(struct kv_slice name)
+{
+    if (name.size == 0 || name.size > SHORT_BYTES)
+        return NULL;
+    uint64_t letters = short_letters(name.data, name.size);
+    for (unsigned slot = short_slot(letters); short_names[slot].command;
+         slot = (slot + 1) % SHORT_SLOTS)
+        if (short_names[slot].letters == letters)
+            return short_names[slot].command;
+    return NULL;
+}
+
+/* `name` in lower case. */
+static unsigned hash(const char *name, size_t size)
+{
+    unsigned sum = (unsigned)size;
+    for (size_t i = 0; i < size; i++)
+        sum = sum * 31 + (unsigned char)name[i];
+    return (sum ^ sum >> 9) % SLOTS;
+}
+
+void redis_command_init(void)
+{
+    for (size_t i = 0; i < redis_command_count; i++) {
+        unsigned slot = hash(redis_commands[i].name, strlen(redis_commands[i].name));
+        while (slots[slot] && slots[slot] != &redis_commands[i])
+            slot = (slot + 1) % SLOTS;
+        slots[slot] = &redis_commands[i];
+        add_short(&redis_commands[i]);
+    }
+}
+
+static const struct redis_command *look_up(const char *name, size_t size)
+{
+    for (unsigned slot = hash(name, size); slots[slot]; slot = (slot + 1) % SLOTS)
+        if (strncmp(slots[slot]->name, name, size) == 0 && slots[slot]->name[size] == '\0')
+            return slots[slot];
+    return NULL;
+}
+
+/* Appends the word in lower case; false: it is too long for a name. */
+static bool add_word(char name[MAX_NAME_BYTES], size_t *size, struct kv_slice word)
+{
+    const char *bytes = word.data;
+    if (word.size >= MAX_NAME_BYTES - *size || memchr(bytes, '|', word.size))
+        return false;
+    for (size_t i = 0; i < word.size; i++)
+        name[(*size)++] = (char)tolower((unsigned char)bytes[i]);
+    return true;
+}
+
+/* What cannot be executed ---------------------------------------------------------------------- */
+
+/* A line in the log for each name that is asked for in vain, but not for each time. */
+static void log_unknown(struct kv_slice name)
+{
+    static struct log_once seen = LOG_ONCE_EMPTY;
+    char copy[MAX_NAME_BYTES] = "";
+    const char *bytes = name.data;
+    for (size_t i = 0; i < name.size && i < MAX_NAME_BYTES - 1; i++)
+        copy[i] = (char)(isgraph((unsigned char)bytes[i]) ? tolower((unsigned char)bytes[i]) : '?');
+    if (log_once_is_new(&seen, copy))
+        log_info("a client uses the command '%s', which does not exist here", copy);
+}
+
+/* As Redis: the name, and the first arguments, up to 128 bytes of each. */
+static void fail_unknown(struct redis_job *job)
+{
+    char arguments[256] = "";
+    size_t size = 0;
+    for (size_t i = 1; i < job->count && size < 128; i++) {
+        size_t left = 128 - size;
+        struct kv_slice argument = job->arguments[i];
+        size_t shown = strnlen(argument.data ? argument.data : "",
+                               argument.size < left ? argument.size : left);
+        arguments[size++] = '\'';
+        memcpy(arguments + size, argument.data ? argument.data : "", shown);
+        size += shown;
+        memcpy(arguments + size, "' ", 3);
+        size += 2;
+    }
+    log_unknown(job->arguments[0]);
+    redis_job_fail(job, "ERR unknown command '%.*s', with args beginning with: %s",
+                   (int)(job->arguments[0].size < 128 ? job->arguments[0].size : 128),
+                   job->arguments[0].size > 0 ? (const char *)job->arguments[0].data : "",
+                   arguments);
+}
+
+/* HTTP: a web page can make a browser send it to a port of this host, with commands in it. As in
+ * Redis its client is left at the first line that no client of Redis sends. */
+static bool is_http(const struct redis_job *job)
+{
+    return redis_argument_is(job, 0, "POST") || redis_argument_is(job, 0, "Host:");
+}
+
+static void end_http(struct redis_job *job)
+{
+    static atomic_bool logged;
+    job->session->closing = true;
+    redis_job_fail(job, "ERR kresp: HTTP is not spoken here");
+    if (!atomic_exchange(&logged, true))
+        log_warn("client %" PRIu64 ": closed: it speaks HTTP, as a web page may make a browser do "
+                 "(said once)",
+                 job->session->id);
+}
+
+static void fail_unknown_word(struct redis_job *job, const struct redis_command *container)
+{
+    char name[MAX_NAME_BYTES];
+    size_t size = strlen(container->name);
+    for (size_t i = 0; i <= size; i++)
+        name[i] = (char)toupper((unsigned char)container->name[i]);
+    redis_job_fail(job, "ERR unknown subcommand '%.*s'. Try %s HELP.",
+                   (int)(job->arguments[1].size < 128 ? job->arguments[1].size : 128),
+                   job->arguments[1].size > 0 ? (const char *)job->arguments[1].data : "", name);
+}
+
+static bool has_arity(const struct redis_command *command, size_t count)
+{
+    return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
+}
+
+/* An EXEC that cannot be executed ends the transaction all the same. Without one that is being
+ * queued, the queue may be that of an EXEC before it, whose commands are planned in this turn. */
+static void fail_exec(struct redis_job *job)
+{
+    struct redis_transaction *transaction = &job->session->transaction;
+    if (transaction->state == TRANSACTION_QUEUEING)
+        redis_transaction_free(transaction);
+    else
+        redis_transaction_unwatch(transaction);
+    redis_job_fail(job, "EXECABORT Transaction discarded because of: wrong number of arguments for "
+                        "'exec' command");
+}
+
+/* The row of the command's name, and of its second word where that chooses; NULL: the job has
+ * failed. */
+static const struct redis_command *look_up_words(struct redis_job *job)
+{
+    char name[MAX_NAME_BYTES];
+    size_t size = 0;
+    const struct redis_command *command =
+        add_word(name, &size, job->arguments[0]) ? look_up(name, size) : NULL;
+    if (!command && is_http(job)) {
+        end_http(job);
+    } else if (!command) {
+        fail_unknown(job);
+    } else if ((command->flags & COMMAND_CONTAINER) && job->count > 1) {
+        const struct redis_command *container = command;
+        name[size++] = '|';
+        command = add_word(name, &size, job->arguments[1]) ? look_up(name, size) : NULL;
+        if (!command)
+            fail_unknown_word(job, container);
+    }
+    return command;
+}
+
+void redis_command_find(struct redis_job *job)
+{
+    const struct redis_command *command = look_up_short(job->arguments[0]);
+    if (!command || (command->flags & COMMAND_CONTAINER))
+        command = look_up_words(job);
+    if (!command)
+        return;
+    if (!has_arity(command, job->count) && (command->flags & COMMAND_ENDS_QUEUE))
+        fail_exec(job);
+    else if (!has_arity(command, job->count))
+        redis_job_fail(job, "ERR wrong number of arguments for '%s' command", command->name);
+    else if (!job->session->authenticated && !(command->flags & COMMAND_NO_AUTH))
+        redis_job_fail(job, "NOAUTH Authentication required.");
+    else
+        job->command = command;
+}
+
+size_t redis_command_max_argument_bytes(const struct redis_service *service)
+{
+    const size_t max_key_bytes = 65535;
+    size_t max_value_bytes = redis_store_max_value_bytes(service->store);
+    return max_value_bytes > max_key_bytes ? max_value_bytes : max_key_bytes;
+}

@@ -1,0 +1,41 @@
+#include "bridges/kresp/session/redis_session.h"
+
+#include <stdlib.h>
+
+#include "common/time/clock.h"
+
+void redis_session_init(struct redis_session *session, struct redis_service *service,
+                        struct redis_user *user)
+{
+    const struct byte_buffer buffer = {.owner = &user->buffers};
+    redis_store_refresh(service->store);
+    *session = (struct redis_session){
+        .service = service,
+        .user = user,
+        .input = buffer,
+        .request.spans = buffer,
+        .reply.bytes = buffer,
+        .transaction = {.commands = buffer, .spans = buffer, .bytes = buffer},
+        .reply.protocol = 2,
+        .id = atomic_fetch_add(&service->next_client_id, 1) + 1,
+        .since_ms = clock_realtime_ms(),
+        .authenticated = service->password == NULL,
+    };
+}
+
+void redis_session_free(struct redis_session *session)
+{
+    redis_job_free(session->unfinished);
+    redis_transaction_free(&session->transaction);
+    resp_request_free(&session->request);
+    byte_buffer_free(&session->input);
+    byte_buffer_free(&session->reply.bytes);
+}
+
+void redis_session_release(struct redis_session *session)
+{
+    resp_request_release(&session->request, &session->input);
+    if (session->transaction.state == TRANSACTION_NONE &&
+        redis_transaction_count(&session->transaction) > 0)
+        redis_transaction_clear(&session->transaction);
+}

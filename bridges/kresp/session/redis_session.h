@@ -1,0 +1,60 @@
+/*
+ * redis_session: one client as the commands see it: what it sent, what it is to be sent, and what
+ * its earlier commands have said about later ones. It knows nothing of sockets.
+ *
+ * Threads: a session belongs to one thread.
+ */
+#ifndef MQKV_KRESP_SESSION_REDIS_SESSION_H
+#define MQKV_KRESP_SESSION_REDIS_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bridges/kresp/session/redis_job.h"
+#include "bridges/kresp/session/redis_service.h"
+#include "bridges/kresp/session/transaction.h"
+#include "bridges/kresp/protocol/byte_buffer.h"
+#include "bridges/kresp/protocol/resp_reply.h"
+#include "bridges/kresp/protocol/resp_request.h"
+
+#define REDIS_NAME_BYTES 64
+
+struct redis_session {
+    struct redis_service *service;
+    struct redis_user *user;
+    struct byte_buffer input;
+    struct resp_request request; /* being read from input */
+    struct resp_reply reply;
+    uint64_t id;
+    uint64_t since_ms;
+    bool authenticated;
+    bool closing;     /* no further command is read; what was replied is still sent */
+    bool hold_output; /* the reply may yet be taken back (EXEC whose write has a condition) */
+    char name[REDIS_NAME_BYTES];
+    char library[REDIS_NAME_BYTES], library_version[REDIS_NAME_BYTES];
+    char address[128]; /* as CLIENT LIST shows it */
+    struct redis_transaction transaction;
+    struct redis_job
+        *unfinished; /* a command that has further steps; owned. No other begins before it ends */
+    uint64_t commands;
+    size_t value_bytes; /* the largest that it has read lately, less with each turn; 0: at first */
+};
+
+/* The user, whose buffers its are, outlives it. */
+void redis_session_init(struct redis_session *session, struct redis_service *service,
+                        struct redis_user *user);
+
+/* Where the job's answer goes. */
+static inline struct resp_reply *redis_job_reply(struct redis_job *job)
+{
+    return &job->session->reply;
+}
+
+/* Frees what it owns; the session itself is the caller's. */
+void redis_session_free(struct redis_session *session);
+
+/* Forgets the commands that were answered: their bytes leave the input. Not while one is
+ * unfinished. */
+void redis_session_release(struct redis_session *session);
+
+#endif

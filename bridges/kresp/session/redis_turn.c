@@ -1,0 +1,345 @@
+#include "bridges/kresp/session/redis_turn.h"
+
+#include <stdlib.h>
+
+#include "common/report/log.h"
+#include "bridges/kresp/session/redis_command.h"
+
+/* A session whose large values become small is expected to read large ones for some hundred
+ * turns. */
+#define FORGET 64u
+
+/* New sessions are expected to read what others have read, for more turns, and at least so much. */
+#define FORGET_OTHERS     1024u
+#define FIRST_VALUE_BYTES ((size_t)2 * 1024)
+
+void redis_turn_init(struct redis_turn *turn, struct redis_service *service)
+{
+    *turn = (struct redis_turn){.service = service};
+}
+
+void redis_turn_free(struct redis_turn *turn)
+{
+    free(turn->jobs);
+    turn_memory_free(&turn->memory);
+}
+
+static struct redis_job *add_job(struct redis_turn *turn)
+{
+    if (turn->job_count == turn->job_capacity) {
+        size_t capacity = turn->job_capacity > 0 ? turn->job_capacity * 2 : 64;
+        void *jobs = realloc(turn->jobs, capacity * sizeof *turn->jobs);
+        if (!jobs)
+            return NULL;
+        turn->jobs = jobs;
+        turn->job_capacity = capacity;
+    }
+    return &turn->jobs[turn->job_count++];
+}
+
+/* Takes back the operations of a job that found a mistake. */
+static void drop_operations(struct redis_job *job)
+{
+    job->memory->operation_count = job->first_operation;
+    job->operations = 0;
+}
+
+/* The job fails: the condition of its EXEC was for its write alone, not for the next one. */
+static void drop_condition(struct redis_job *job)
+{
+    if (!job->conditional)
+        return;
+    job->session->transaction.conditional = false;
+    job->session->hold_output = false;
+}
+
+static void plan(struct redis_job *job)
+{
+    job->first_operation = job->memory->operation_count;
+    job->operations = 0;
+    job->holds_others = false;
+    if (!job->error && job->command->plan)
+        job->command->plan(job);
+    if (!job->error)
+        return;
+    drop_operations(job);
+    drop_condition(job);
+}
+
+/* What became of a command that was looked at. */
+enum taken {
+    TAKEN_GO_ON, /* the next one may be taken */
+    TAKEN_LAST,  /* it was taken, and nothing behind it may be in this turn */
+    TAKEN_NOT    /* it has to wait for the answers to those before it */
+};
+
+/* Adds the job to the turn and plans it. */
+static enum taken take_planned(struct redis_turn *turn, const struct redis_job *looked_at)
+{
+    struct redis_job *job = add_job(turn);
+    if (!job) {
+        looked_at->session->closing = true;
+        return TAKEN_LAST;
+    }
+    *job = *looked_at;
+    plan(job);
+    return job->holds_others ? TAKEN_LAST : TAKEN_GO_ON;
+}
+
+/* One that is executed at once, or, where it finds that it needs the store, planned. */
+static enum taken take_at_once(struct redis_turn *turn, struct redis_job *job)
+{
+    if (job->command->answer(job)) {
+        if (job->error)
+            reply_error(&job->session->reply, "%s", job->error);
+        redis_job_end(job);
+        return TAKEN_GO_ON;
+    }
+    take_planned(turn, job);
+    return TAKEN_LAST;
+}
+
+/* It is answered at once, thus not before what is planned already (an error of WATCH). */
+static enum taken take_queued(struct redis_job *job, bool first)
+{
+    struct redis_session *session = job->session;
+    if (!first)
+        return TAKEN_NOT;
+    struct redis_transaction *transaction = &session->transaction;
+    if (!job->error && !transaction->broken &&
+        !redis_transaction_queue(transaction, job->command, job->arguments, job->count,
+                                 session->service->max_request_bytes))
+        redis_job_fail(job, "ERR kresp: the transaction is too large");
+    if (job->error) {
+        redis_transaction_break(transaction);
+        reply_error(&session->reply, "%s", job->error);
+    } else {
+        reply_simple(&session->reply, "QUEUED");
+    }
+    return TAKEN_GO_ON;
+}
+
+static enum taken take_command(struct redis_turn *turn, struct redis_session *session,
+                               const struct kv_slice *arguments, size_t count, bool first)
+{
+    struct redis_job job = {.session = session,
+                            .memory = &turn->memory,
+                            .owner = session->reply.bytes.owner,
+                            .arguments = arguments,
+                            .count = count};
+    redis_command_find(&job);
+    if (session->closing)
+        return TAKEN_LAST;
+    session->commands++;
+    job.conditional = session->transaction.state == TRANSACTION_EXECUTING &&
+                      session->transaction.conditional && !job.error &&
+                      (job.command->flags & COMMAND_WRITE);
+    if (session->transaction.state == TRANSACTION_QUEUEING &&
+        (job.error || !(job.command->flags & COMMAND_NOT_QUEUED)))
+        return take_queued(&job, first);
+    if (job.error || !(job.command->flags & COMMAND_AT_ONCE))
+        return take_planned(turn, &job);
+    if (!first)
+        return TAKEN_NOT;
+    return take_at_once(turn, &job);
+}
+
+/* The next command of an EXEC. False: there is none any more. The queue is forgotten when the
+ * session is released: commands of this turn may be made of it. */
+static bool take_executing(struct redis_turn *turn, struct redis_session *session, bool first,
+                           enum taken *taken)
+{
+    struct redis_transaction *transaction = &session->transaction;
+    if (transaction->next == redis_transaction_count(transaction)) {
+        transaction->state = TRANSACTION_NONE;
+        return false;
+    }
+    struct queued_command queued = redis_transaction_command(transaction, transaction->next);
+    struct kv_slice *arguments =
+        turn_memory_allocate(&turn->memory, queued.arguments * sizeof *arguments);
+    if (!arguments) {
+        session->closing = true;
+        *taken = TAKEN_LAST;
+        return true;
+    }
+    for (size_t i = 0; i < queued.arguments; i++)
+        arguments[i] = redis_transaction_argument(transaction, &queued, i);
+    *taken = take_command(turn, session, arguments, queued.arguments, first);
+    if (*taken != TAKEN_NOT)
+        transaction->next++;
+    return true;
+}
+
+/* A request that was not kept. */
+static enum taken take_oversized(struct redis_turn *turn, struct redis_session *session, bool first)
+{
+    struct redis_job failed = {.session = session, .memory = &turn->memory};
+    redis_job_fail(&failed, "%s", REDIS_TOO_LARGE);
+    enum taken taken = session->transaction.state == TRANSACTION_QUEUEING
+                           ? take_queued(&failed, first)
+                           : take_planned(turn, &failed);
+    if (taken == TAKEN_NOT)
+        resp_request_hold(&session->request);
+    return taken;
+}
+
+/* The request that was read last. False: there is no memory for it. */
+static bool take_request(struct redis_turn *turn, struct redis_session *session, bool first,
+                         enum taken *taken)
+{
+    struct resp_request *request = &session->request;
+    struct kv_slice *arguments =
+        turn_memory_allocate(&turn->memory, request->count * sizeof *arguments);
+    if (!arguments) {
+        session->closing = true;
+        return false;
+    }
+    for (size_t i = 0; i < request->count; i++)
+        arguments[i] = resp_request_argument(request, &session->input, i);
+    *taken = take_command(turn, session, arguments, request->count, first);
+    if (*taken == TAKEN_NOT)
+        resp_request_hold(request);
+    return true;
+}
+
+/* The next command that the client sent. False: there is no whole one. */
+static bool take_sent(struct redis_turn *turn, struct redis_session *session, bool first,
+                      enum taken *taken)
+{
+    struct redis_service *service = session->service;
+    struct resp_limits limits = {
+        .max_argument_bytes = redis_command_max_argument_bytes(service),
+        .max_request_bytes = service->max_request_bytes,
+        .max_arguments = 1024 * 1024,
+        .unauthenticated = !session->authenticated,
+    };
+    char problem[RESP_PROBLEM_BYTES];
+    struct redis_job failed = {.session = session, .memory = &turn->memory};
+    switch (resp_request_next(&session->request, &session->input, &limits, problem)) {
+    case RESP_INCOMPLETE:
+        return false;
+    case RESP_BAD:
+        redis_job_fail(&failed, "ERR Protocol error: %s", problem);
+        *taken = take_planned(turn, &failed);
+        session->closing = true;
+        return true;
+    case RESP_OVERSIZED:
+        *taken = take_oversized(turn, session, first);
+        return true;
+    case RESP_REQUEST:
+        break;
+    }
+    return take_request(turn, session, first, taken);
+}
+
+/* Takes what the session may have in one turn. */
+static bool take_commands(struct redis_turn *turn, struct redis_session *session)
+{
+    size_t jobs_before = turn->job_count, operations_before = turn->memory.operation_count;
+    size_t read_before = session->request.at;
+    if (session->unfinished) {
+        struct redis_job *job = session->unfinished;
+        session->unfinished = NULL;
+        take_planned(turn, job);
+        free(job); /* what it owned belongs to its copy, or is lost with the connection */
+        return true;
+    }
+    for (uint64_t taken_count = 0; !session->closing; taken_count++) {
+        bool first = turn->job_count == jobs_before;
+        enum taken taken;
+        if (taken_count == session->service->max_pipeline || redis_turn_is_full(turn) ||
+            turn->memory.operation_count - operations_before >= turn->memory.session_limit ||
+            session->request.at - read_before >= TURN_SESSION_BYTES)
+            return true;
+        if (session->transaction.state == TRANSACTION_EXECUTING) {
+            if (!take_executing(turn, session, first, &taken))
+                continue;
+        } else if (!take_sent(turn, session, first, &taken)) {
+            return false;
+        }
+        if (taken != TAKEN_GO_ON)
+            return true;
+    }
+    return false;
+}
+
+bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)
+{
+    struct turn_memory *memory = &turn->memory;
+    size_t operations_before = memory->operation_count, read_before = session->request.at;
+    if (session->value_bytes == 0)
+        session->value_bytes =
+            turn->value_bytes > FIRST_VALUE_BYTES ? turn->value_bytes : FIRST_VALUE_BYTES;
+    session->value_bytes -= session->value_bytes / FORGET;
+    turn_memory_limit_session(memory, session->value_bytes);
+    bool has_more = take_commands(turn, session);
+    memory->expected_bytes += session->request.at - read_before;
+    memory->expected_bytes += (memory->operation_count - operations_before) * session->value_bytes;
+    return has_more;
+}
+
+/* What the job's values say of those that its session will read. */
+static void learn(struct redis_turn *turn, const struct redis_job *job)
+{
+    struct redis_session *session = job->session;
+    for (size_t i = 0; i < job->operations; i++)
+        if (redis_job_result(job, i)->value.size > session->value_bytes)
+            session->value_bytes = redis_job_result(job, i)->value.size;
+    if (session->value_bytes > turn->value_bytes)
+        turn->value_bytes = session->value_bytes;
+}
+
+/* Writes the job's reply, or keeps it for its next turn. */
+static void answer(struct redis_job *job)
+{
+    struct redis_session *session = job->session;
+    if (!job->error && !job->command->answer(job)) {
+        session->unfinished = redis_job_keep(job);
+        if (session->unfinished)
+            return;
+        job->error = "ERR kresp: out of memory";
+    }
+    if (job->error)
+        reply_error(&session->reply, "%s", job->error);
+    redis_job_end(job);
+}
+
+static void add_more(_Atomic uint64_t *counter, uint64_t more)
+{
+    if (more > 0)
+        atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
+}
+
+/* What was counted since the last turn, once for all: threads share the counters. */
+static void count(struct redis_turn *turn)
+{
+    struct redis_service *service = turn->service;
+    struct turn_memory *memory = &turn->memory;
+    add_more(&service->commands, turn->job_count);
+    add_more(&service->hits, memory->hits);
+    add_more(&service->misses, memory->misses);
+    memory->hits = memory->misses = 0;
+}
+
+void redis_turn_run(struct redis_turn *turn)
+{
+    struct turn_memory *memory = &turn->memory;
+    if (memory->operation_count > 0 && turn_memory_make_results(memory)) {
+        redis_store_execute(turn->service->store, memory->operations, memory->operation_count,
+                            memory->results);
+    } else if (memory->operation_count > 0) {
+        for (size_t i = 0; i < turn->job_count; i++) {
+            turn->jobs[i].error = "ERR kresp: out of memory";
+            drop_condition(&turn->jobs[i]);
+        }
+        memory->operation_count = 0;
+    }
+    turn->value_bytes -= turn->value_bytes / FORGET_OTHERS;
+    for (size_t i = 0; i < turn->job_count; i++) {
+        learn(turn, &turn->jobs[i]);
+        answer(&turn->jobs[i]);
+    }
+    count(turn);
+    turn->job_count = 0;
+    turn_memory_end(memory);
+}
