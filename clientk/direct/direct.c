@@ -87,26 +87,56 @@ void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, u
             direct->offer.server.fd = fcntl(server.fd, F_DUPFD_CLOEXEC, 0);
         if (reason == DIRECT_IN_USE && direct->offer.server.fd < 0)
             direct->reason = DIRECT_NO_MEMORY;
+        atomic_store(&direct->look_ms, 0);
         atomic_store(&direct->has_offer, direct->offer.server.fd >= 0);
     }
     pthread_mutex_unlock(&direct->lock);
 }
 
-/* Looks at what is offered. */
+/* An object that was removed is made anew by a server that sees it. */
+static bool may_come(enum direct_reason reason)
+{
+    return reason == DIRECT_NO_OBJECT || reason == DIRECT_OBJECT_FOREIGN ||
+           reason == DIRECT_DAMAGED || reason == DIRECT_SERVER_ENDED;
+}
+
+/* Holds: direct->lock. */
+static void look_at_offer(struct direct *direct)
+{
+    struct direct_store *store =
+        direct_store_open(&direct->offer, direct->mode != CLIENTK_DIRECT_PREAD, direct->stale_ms,
+                          &direct->readers, &direct->reason);
+    if (store) {
+        direct->offer.server.fd = -1;
+        atomic_store(&direct->has_offer, false);
+        replace_store(direct, store);
+    } else if (may_come(direct->reason)) {
+        atomic_store(&direct->look_ms, clock_monotonic_coarse_ms() + DIRECT_LOOK_PAUSE_MS);
+    } else {
+        drop_offer(direct);
+    }
+}
+
+/* Looks at what is offered, now and then for as long as it is not there. */
 __attribute__((noinline)) static void take_up_offer(struct direct *direct)
 {
+    if (clock_monotonic_coarse_ms() < atomic_load_explicit(&direct->look_ms, memory_order_relaxed))
+        return;
     pthread_mutex_lock(&direct->lock);
-    if (atomic_load(&direct->has_offer)) {
-        atomic_store(&direct->has_offer, false);
-        struct direct_store *store =
-            direct_store_open(&direct->offer, direct->mode != CLIENTK_DIRECT_PREAD,
-                              direct->stale_ms, &direct->readers, &direct->reason);
-        if (store) {
-            direct->offer.server.fd = -1;
-            replace_store(direct, store);
-        } else {
-            drop_offer(direct);
-        }
+    if (atomic_load(&direct->has_offer))
+        look_at_offer(direct);
+    pthread_mutex_unlock(&direct->lock);
+}
+
+/* Where the object was put out of use by a server that still runs, there will be another one. */
+__attribute__((noinline)) static void offer_again(struct direct *direct)
+{
+    pthread_mutex_lock(&direct->lock);
+    struct direct_store *store = atomic_load(&direct->store);
+    if (store && !atomic_load(&direct->has_offer) && direct_store_is_replaced(store)) {
+        direct->offer.server.fd = fcntl(store->server.fd, F_DUPFD_CLOEXEC, 0);
+        direct->reason = DIRECT_NO_OBJECT;
+        atomic_store(&direct->has_offer, direct->offer.server.fd >= 0);
     }
     pthread_mutex_unlock(&direct->lock);
 }
@@ -126,14 +156,19 @@ struct direct_store *direct_begin(struct direct *direct, struct direct_reader *r
         take_up_offer(direct);
     direct_reader_begin(&direct->readers, reader);
     struct direct_store *store = atomic_load(&direct->store);
+    bool is_out_of_use = false;
     if (store) {
         const struct shared_store *header =
             (const struct shared_store *)direct_store_view(store)->base;
+        bool in_use = direct_store_in_use(header);
         reader->saw_end = direct_store_has_ended(store);
-        if (direct_store_in_use(header) && (!reader->saw_end || reads_on(store, header)))
+        if (in_use && (!reader->saw_end || reads_on(store, header)))
             return store;
+        is_out_of_use = !in_use && !reader->saw_end;
     }
     direct_reader_end(reader);
+    if (is_out_of_use && !atomic_load_explicit(&direct->has_offer, memory_order_relaxed))
+        offer_again(direct);
     return NULL;
 }
 
@@ -252,7 +287,7 @@ size_t direct_execute(struct direct *direct, struct direct_reader *reader,
 static enum direct_reason reason_now(const struct direct *direct)
 {
     struct direct_store *store = atomic_load(&direct->store);
-    if (!store)
+    if (!store || atomic_load(&direct->has_offer))
         return direct->reason;
     if (!direct_store_is_served(store))
         return DIRECT_SERVER_ENDED;

@@ -14,7 +14,9 @@
  *
  * When the daemon is replaced: the next one serves the same object or retires it before it answers
  * anything, so that a reader that finds it in use reads what counts. If it cannot find it (its name
- * was removed), readers see that the daemon has ended. All of that is looked at after the last byte
+ * was removed), readers see that the daemon has ended. A daemon that makes the object anew, since
+ * its name was removed, retires the old one before anything changes in the new one alone; readers
+ * ask by message until they have found that. All of that is looked at after the last byte
  * was read: a reader may have stood still at any instruction, for as long as all of that takes.
  *
  * Threads: any. The handle's threads share one struct direct; each has a struct direct_reader.
@@ -36,7 +38,8 @@
 struct direct {
     struct direct_readers readers;
     struct direct_store *_Atomic store; /* NULL: reads go by message */
-    atomic_bool has_offer;              /* that was not looked at yet */
+    atomic_bool has_offer;              /* that was not taken up yet, */
+    _Atomic uint64_t look_ms;           /* nor is to be looked at before (coarse clock) */
     enum clientk_direct mode;           /* constant, as is the next */
     uint32_t stale_ms;
 
@@ -51,7 +54,8 @@ void direct_init(struct direct *direct, const struct client_settings *settings);
 void direct_free(struct direct *direct);
 
 /* A session began: what WELCOME says, who the server is. The descriptor stays the caller's.
- * What is offered is looked at by the first read that could use it. */
+ * What is offered is looked at by the first read that could use it, and by later ones while its
+ * object is not there. */
 void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, uid_t server_uid,
                     struct direct_server server);
 
@@ -74,6 +78,9 @@ static inline bool direct_is_on(const struct direct *direct)
 
 /* How often a read is begun: again, once, when the daemon is seen to have ended meanwhile. */
 #define DIRECT_ATTEMPTS 2u
+
+/* How long it takes until an offer whose object was not there is looked at again. */
+#define DIRECT_LOOK_PAUSE_MS 1000u
 
 /* Begins to read: the store to read from, which stays until direct_end; NULL: by message, and
  * nothing is to be ended. */

@@ -10,8 +10,8 @@ static const char *const sentences[DIRECT_REASON_COUNT] = {
         "the server offers it to others, but not to this user (serverk --direct owner|group)",
     [DIRECT_OF_ANOTHER_USER] = "the server is another user's, and open to no group of this one",
     [DIRECT_NO_OBJECT] =
-        ("the server's index is not to be found in /dev/shm: it was removed there (the server's "
-         "log says so; a restart makes it anew), or the server has another /dev/shm"),
+        ("the server's index is not to be found in /dev/shm: it was removed there (the server "
+         "makes it anew, or its log says what is in the way), or the server has another /dev/shm"),
     [DIRECT_OBJECT_DENIED] = "this user may not read the shared memory of the server's index",
     [DIRECT_OBJECT_FOREIGN] = "the shared memory of the index does not belong to the server's user",
     [DIRECT_OTHER_LAYOUT] = "the server's index has a layout of another version of mqkv",

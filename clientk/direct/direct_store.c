@@ -340,6 +340,16 @@ bool direct_store_is_served(struct direct_store *store)
     return usable;
 }
 
+bool direct_store_is_replaced(struct direct_store *store)
+{
+    pthread_mutex_lock(&store->changing);
+    const struct direct_view *view = direct_store_view(store);
+    bool in_use = direct_store_in_use((const struct shared_store *)view->base);
+    direct_store_look(store, clock_monotonic_coarse_ms());
+    pthread_mutex_unlock(&store->changing);
+    return !in_use && !direct_store_has_ended(store);
+}
+
 /* Logs ----------------------------------------------------------------------------------------- */
 
 /* Holds: store->changing. */

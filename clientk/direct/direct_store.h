@@ -110,6 +110,10 @@ static inline bool direct_store_has_ended(const struct direct_store *store)
     return atomic_load_explicit(&store->ended_ms, memory_order_relaxed) != 0;
 }
 
+/* Whether the object was put out of use by a daemon that still runs. By a thread that is not
+ * reading. */
+bool direct_store_is_replaced(struct direct_store *store);
+
 /* direct_store_is_usable for a thread that is not reading: nothing is unmapped meanwhile. */
 bool direct_store_is_served(struct direct_store *store);
 

@@ -638,6 +638,11 @@ struct kvstore_direct_facts {
 
 void kvstore_direct_facts(struct kvstore *store, struct kvstore_direct_facts *facts);
 
+/* Where the name of the object is gone, has the object made anew in the background: is_gone tells
+ * whether it is there, the log why it cannot be had. Writes wait while the index is copied. Any
+ * thread; does not wait. */
+void kvstore_renew_index(struct kvstore *store);
+
 /* All 0 without a cache. */
 struct kvstore_cache_statistics {
     uint64_t max_bytes;  /* options.cache_bytes */

@@ -12,9 +12,11 @@
 #include "common/numbers/random.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
+#include "kvstore/core/lock.h"
 #include "kvstore/core/thread.h"
 #include "kvstore/index/arena.h"
 #include "kvstore/index/arena_claim.h"
+#include "kvstore/index/arena_move.h"
 #include "kvstore/shared/store_leftovers.h"
 #include "kvstore/shared/store_objects.h"
 #include "kvstore/table/datafile.h"
@@ -92,29 +94,40 @@ static bool set_mode(const struct shared_index *direct, const struct store_conte
     return datafile_admit(context, fd);
 }
 
+static void unmake_object(const struct shared_index *direct, int fd)
+{
+    int reason = errno;
+    close(fd);
+    shm_unlink(direct->name.text);
+    errno = reason;
+}
+
+/* -1, errno: there can be none of this name. */
+static int make_named(const struct shared_index *direct, const struct store_context *context)
+{
+    int fd = shm_open(direct->name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd < 0)
+        return -1;
+    store_leftovers_hold(fd);
+    if (set_mode(direct, context, fd))
+        return fd;
+    unmake_object(direct, fd);
+    return -1;
+}
+
 /* Under a name that nobody can have foreseen, where another user has the usual one. */
 #define NAME_TRIES 4u
 
 /* -1, errno: there can be none. */
 static int make_object(struct shared_index *direct, const struct store_context *context)
 {
-    int fd = -1;
     take_name(direct, 0);
     for (unsigned tries = 0; tries < NAME_TRIES; tries++) {
-        fd = shm_open(direct->name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
+        int fd = make_named(direct, context);
         if (fd >= 0 || errno != EEXIST)
-            break;
+            return fd;
         take_name(direct, random_secret());
     }
-    if (fd < 0)
-        return -1;
-    store_leftovers_hold(fd);
-    if (set_mode(direct, context, fd))
-        return fd;
-    int reason = errno;
-    close(fd);
-    shm_unlink(direct->name.text);
-    errno = reason;
     return -1;
 }
 
@@ -354,7 +367,7 @@ enum kv_status shared_index_take_over(struct shared_index *direct, struct store_
     return KV_OK;
 }
 
-void shared_index_serve(struct shared_index *direct, const struct store_context *context)
+void shared_index_serve(const struct shared_index *direct, const struct store_context *context)
 {
     struct shared_store *shared = context->shared;
     if (direct->mode == KVSTORE_DIRECT_OFF)
@@ -364,6 +377,86 @@ void shared_index_serve(struct shared_index *direct, const struct store_context 
                      __ATOMIC_RELAXED);
     __atomic_store_n(&shared->instance, random_secret(), __ATOMIC_RELEASE);
     __atomic_store_n(&shared->condition, SHARED_STORE_IN_USE, __ATOMIC_RELEASE);
+}
+
+/* Making it anew ------------------------------------------------------------------------------- */
+
+/* A file whose lock is kept for longer, as on a disk that does not answer, is not waited for: those
+ * taken already keep writers waiting. */
+#define RENEW_PATIENCE_MS 100u
+
+/* What was said of a generation while it was copied, without its file's lock (generation_doubt,
+ * generation_sync): of a sync that has ended since it is said once too often, until the next. */
+static void repeat_flags(const struct store_context *context, int old_object)
+{
+    for (uint32_t number = 0; number < context->datafiles; number++) {
+        struct shared_file *file = context->files[number].shared;
+        struct shared_file old;
+        off_t at = (off_t)((char *)file - (char *)context->shared);
+        if (pread(old_object, &old, sizeof old, at) != (ssize_t)sizeof old)
+            continue;
+        for (unsigned i = 0; i < 2; i++)
+            __atomic_fetch_or(&file->states[i].flags, old.states[i].flags, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* Holds: the lock of each file. Who reads the old object is told before anything changes in the new
+ * one alone. False, errno. */
+static bool move_to(const struct store_context *context, int fd)
+{
+    int old_object = arena_object(context->arena);
+    bool moved = old_object >= 0 && arena_move(context->arena, fd);
+    int reason = errno;
+    if (moved) {
+        repeat_flags(context, old_object);
+        retire(old_object);
+    }
+    if (old_object >= 0)
+        close(old_object);
+    errno = reason;
+    return moved;
+}
+
+/* False, errno. */
+static bool fill_object(const struct store_context *context, int fd)
+{
+    if (!arena_prepare_move(context->arena, fd))
+        return false;
+    if (!lockset_try_write_lock_all(context->locks, RENEW_PATIENCE_MS)) {
+        errno = EBUSY;
+        return false;
+    }
+    bool filled = move_to(context, fd);
+    int reason = errno;
+    lockset_write_unlock_all(context->locks);
+    errno = reason;
+    return filled;
+}
+
+static bool make_anew(const struct shared_index *direct, const struct store_context *context)
+{
+    int fd = make_named(direct, context);
+    if (fd < 0)
+        return false;
+    if (!fill_object(context, fd)) {
+        unmake_object(direct, fd);
+        return false;
+    }
+    shared_index_serve(direct, context);
+    arena_restore_large_pages(context->arena);
+    return true;
+}
+
+void shared_index_renew(struct shared_index *direct, const struct store_context *context)
+{
+    if (direct->mode == KVSTORE_DIRECT_OFF || !arena_object_is_gone(context->arena))
+        return;
+    bool is_made = make_anew(direct, context);
+    if (is_made)
+        log_info("%s: the index is in shared memory %s again", context->dir, direct->name.text);
+    else if (!direct->was_in_the_way)
+        explain(direct, context);
+    direct->was_in_the_way = !is_made;
 }
 
 void shared_index_retire(const struct shared_index *direct, const struct store_context *context)

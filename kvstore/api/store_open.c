@@ -264,6 +264,12 @@ static enum kv_status remove_leftovers(const struct store_context *context, stru
     return KV_OK;
 }
 
+static void renew_index(void *store)
+{
+    struct kvstore *mine = store;
+    shared_index_renew(&mine->shared_index, &mine->context);
+}
+
 /* The compactor comes last: it uses all of the others. */
 static enum kv_status start_background(struct kvstore *store, struct kv_error *error)
 {
@@ -283,7 +289,9 @@ static enum kv_status start_background(struct kvstore *store, struct kv_error *e
                                .sync = store->sync,
                                .compactions = store->compactions,
                                .holds = store->holds,
-                               .past = store->past};
+                               .past = store->past,
+                               .errand = renew_index,
+                               .errand_argument = store};
     status = past_logs_load(store->past, error);
     if (status == KV_OK)
         status = sweeper_create(&with, &store->sweeper, error);
@@ -447,6 +455,12 @@ enum kv_status kvstore_compact(struct kvstore *store, uint32_t number, struct kv
     if (!store->compactions)
         return kv_error_set(error, KV_READ_ONLY, "%s: the store is open read-only", context->dir);
     return compaction_queue_call(store->compactions, number, error);
+}
+
+void kvstore_renew_index(struct kvstore *store)
+{
+    if (store->compactor)
+        compactor_ask(store->compactor);
 }
 
 void kvstore_request_compaction(struct kvstore *store, uint32_t number)

@@ -291,20 +291,24 @@ void lockset_read_lock(struct lockset *locks, uint32_t file)
 }
 
 /* It looks time and again, so that it needs no lock that can be waited for with a limit. */
-bool lockset_try_read_lock(struct lockset *locks, uint32_t file, unsigned patience_ms)
+static bool try_until(struct lock *lock, int (*try)(struct lock *), uint64_t until_ns)
 {
-    struct lock *lock = lock_of(locks, file);
-    uint64_t until_ns = clock_monotonic_ns() + patience_ms * UINT64_C(1000000);
-    int result = locks->kind.try_read(lock);
+    int result = try(lock);
     if (is_taken(result))
-        result = spin(lock, locks->kind.try_read, clock_monotonic_ns());
+        result = spin(lock, try, clock_monotonic_ns());
     while (is_taken(result) && clock_monotonic_ns() < until_ns) {
         clock_sleep_ms(1);
-        result = locks->kind.try_read(lock);
+        result = try(lock);
     }
     if (!is_taken(result))
         require(result, "taking a lock");
     return result == 0;
+}
+
+bool lockset_try_read_lock(struct lockset *locks, uint32_t file, unsigned patience_ms)
+{
+    uint64_t until_ns = clock_monotonic_ns() + patience_ms * UINT64_C(1000000);
+    return try_until(lock_of(locks, file), locks->kind.try_read, until_ns);
 }
 
 void lockset_read_unlock(struct lockset *locks, uint32_t file)
@@ -328,10 +332,28 @@ void lockset_write_lock_all(struct lockset *locks)
         acquire(&locks->locks[i], locks->kind.try_write, locks->kind.write);
 }
 
+static void unlock_first(struct lockset *locks, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        require(locks->kind.unlock(&locks->locks[i]), "releasing a write lock");
+}
+
+bool lockset_try_write_lock_all(struct lockset *locks, unsigned patience_ms)
+{
+    uint64_t until_ns = clock_monotonic_ns() + patience_ms * UINT64_C(1000000);
+    uint32_t taken = 0;
+    while (taken < locks->lock_count &&
+           try_until(&locks->locks[taken], locks->kind.try_write, until_ns))
+        taken++;
+    if (taken == locks->lock_count)
+        return true;
+    unlock_first(locks, taken);
+    return false;
+}
+
 void lockset_write_unlock_all(struct lockset *locks)
 {
-    for (uint32_t i = 0; i < locks->lock_count; i++)
-        require(locks->kind.unlock(&locks->locks[i]), "releasing a write lock");
+    unlock_first(locks, locks->lock_count);
 }
 
 void lockset_renew(struct lockset *locks)

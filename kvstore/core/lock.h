@@ -35,6 +35,8 @@ void lockset_set_before_unlock(struct lockset *locks, void (*before_unlock)(void
 
 /* Every lock, in the order of the files: the one case in which a thread holds more than one. */
 void lockset_write_lock_all(struct lockset *locks);
+/* The same if it is possible within so many milliseconds. */
+bool lockset_try_write_lock_all(struct lockset *locks, unsigned patience_ms);
 void lockset_write_unlock_all(struct lockset *locks);
 
 /* In a process just forked by a thread that held every lock: makes them anew, free. (Its copies say

@@ -44,8 +44,7 @@ static char *reserve_aligned(uint64_t bytes)
     return at + before;
 }
 
-/* What is not allocated yet must not be touched: the object may end before. */
-static bool show_object(const struct backing *backing, uint64_t offset, uint64_t bytes)
+bool backing_show(const struct backing *backing, uint64_t offset, uint64_t bytes)
 {
     return mmap(backing->base + offset, bytes, PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_FIXED | MAP_NORESERVE, backing->fd, (off_t)offset) != MAP_FAILED;
@@ -65,7 +64,7 @@ bool backing_reserve(struct backing *backing, int fd, uint64_t max_bytes)
     backing->bytes = bytes;
     backing->file_bytes = (uint64_t)facts.st_size;
     backing->fd = fd;
-    if (fd < 0 || (backing->file_bytes <= bytes && show_object(backing, 0, bytes)))
+    if (fd < 0 || (backing->file_bytes <= bytes && backing_show(backing, 0, bytes)))
         return true;
     if (backing->file_bytes > bytes)
         errno = ENOMEM;
@@ -111,7 +110,7 @@ bool backing_own(const struct backing *backing, uint64_t offset, uint64_t bytes)
 
 void backing_disown(const struct backing *backing, uint64_t offset, uint64_t bytes)
 {
-    if (backing->fd >= 0 && show_object(backing, offset, bytes))
+    if (backing->fd >= 0 && backing_show(backing, offset, bytes))
         return;
     void *reserved = mmap(backing->base + offset, bytes, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);

@@ -28,6 +28,10 @@ struct backing {
  * descriptor stays the caller's. */
 bool backing_reserve(struct backing *backing, int fd, uint64_t max_bytes);
 
+/* Shows the object in that place. What is not allocated yet must not be touched: the object may end
+ * before. False, errno: out of memory. */
+bool backing_show(const struct backing *backing, uint64_t offset, uint64_t bytes);
+
 /* Gives all back, and closes the object. */
 void backing_release(struct backing *backing);
 

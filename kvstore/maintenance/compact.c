@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -42,7 +43,15 @@ struct compactor {
     struct maintenance with;
     pthread_t thread;
     struct old_logs old_logs; /* the thread's */
+    atomic_bool is_asked;     /* for the errand */
 };
+
+/* Holds no lock, and a generation that is being filled is between two steps. */
+static void run_errand(struct compactor *compactor)
+{
+    if (atomic_exchange(&compactor->is_asked, false))
+        compactor->with.errand(compactor->with.errand_argument);
+}
 
 /* One compaction ------------------------------------------------------------------------------- */
 
@@ -93,6 +102,7 @@ static enum kv_status copy_all(struct compactor *compactor, struct copylog *copy
     while (!copylog_is_done(copy)) {
         if (compaction_queue_is_stopped(compactor->with.compactions))
             return kv_error_set(error, KV_BUSY, "the store is being closed");
+        run_errand(compactor);
         uint64_t began_ns = clock_monotonic_ns();
         enum kv_status status = copylog_step(copy);
         if (status == KV_CORRUPT)
@@ -355,6 +365,7 @@ static void *compactor_thread(void *argument)
     struct compaction next;
     prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
     while (compaction_queue_next(queue, due_ns(compactor), &next)) {
+        run_errand(compactor);
         past_logs_clear(compactor->with.past, &compactor->old_logs);
         old_logs_clear(&compactor->old_logs);
         if (next.is_none)
@@ -384,6 +395,12 @@ enum kv_status compactor_create(const struct maintenance *with, struct compactor
     }
     *compactor = created;
     return KV_OK;
+}
+
+void compactor_ask(struct compactor *compactor)
+{
+    atomic_store(&compactor->is_asked, true);
+    compaction_queue_wake(compactor->with.compactions);
 }
 
 void compactor_free(struct compactor *compactor)

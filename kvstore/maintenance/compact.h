@@ -24,6 +24,10 @@ struct compactor;
 enum kv_status compactor_create(const struct maintenance *with, struct compactor **compactor,
                                 struct kv_error *error);
 
+/* Has the errand of `with` run in the compactor's thread, soon, at a moment at which it changes no
+ * index. Any thread; does not wait. */
+void compactor_ask(struct compactor *compactor);
+
 /* Stops the queue, abandons what is under way and ends the thread. NULL is harmless. */
 void compactor_free(struct compactor *compactor);
 

@@ -54,6 +54,7 @@ struct compaction_queue {
     uint32_t wanted_count;
     uint32_t next_number; /* files take turns */
     bool running;         /* a compaction that was given out */
+    bool woken;           /* since something was given out */
     bool room_wanted;
     uint64_t room_not_before_ns;
     struct compaction_turn *turns;       /* of each data file */
@@ -152,6 +153,14 @@ enum kv_status compaction_queue_call(struct compaction_queue *queue, uint32_t nu
     return request.status;
 }
 
+void compaction_queue_wake(struct compaction_queue *queue)
+{
+    pthread_mutex_lock(&queue->mutex);
+    queue->woken = true;
+    pthread_cond_signal(&queue->work);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
 bool compaction_queue_await(struct compaction_queue *queue)
 {
     pthread_mutex_lock(&queue->mutex);
@@ -242,7 +251,8 @@ static bool take_wanted_or_wait(struct compaction_queue *queue, uint64_t until_n
     uint64_t wake_ns;
     uint32_t number = next_wanted(queue, &wake_ns);
     if (number == queue->context->datafiles) {
-        if (clock_monotonic_ns() >= until_ns) {
+        if (queue->woken || clock_monotonic_ns() >= until_ns) {
+            queue->woken = false;
             *next = (struct compaction){.is_none = true};
             return true;
         }

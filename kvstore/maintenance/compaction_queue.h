@@ -61,6 +61,9 @@ uint64_t compaction_gain(const struct store_context *context, uint32_t file, uin
 enum kv_status compaction_queue_call(struct compaction_queue *queue, uint32_t file,
                                      struct kv_error *error);
 
+/* Has compaction_queue_next give out none, so that its caller looks at what else there is. */
+void compaction_queue_wake(struct compaction_queue *queue);
+
 /* If a compaction is under way, waits until it has ended; false: none is. Holds no lock. */
 bool compaction_queue_await(struct compaction_queue *queue);
 
@@ -74,8 +77,8 @@ struct compaction {
 };
 
 /* Sleeps until one is due, which it takes out of the queue, or until that time
- * (clock_monotonic_ns), or until room was wanted: then next->is_none. False: the queue was stopped;
- * waiting callers got KV_BUSY. */
+ * (clock_monotonic_ns), or until room was wanted, or it is woken: then next->is_none. False: the
+ * queue was stopped; waiting callers got KV_BUSY. */
 bool compaction_queue_next(struct compaction_queue *queue, uint64_t until_ns,
                            struct compaction *next);
 

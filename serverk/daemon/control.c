@@ -49,7 +49,7 @@ struct control {
     atomic_bool stopping; /* the reloader is to end */
     struct watchdog watchdog;
     struct effort effort; /* when the watchdog looked last */
-    int index_watch;      /* -1: none */
+    struct index_watch index_watch;
 };
 
 static void handled_signals(sigset_t *set)
@@ -67,7 +67,7 @@ enum kv_status control_create(struct control **result, struct kv_error *error)
     if (!control)
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
-    control->index_watch = -1;
+    control->index_watch = INDEX_WATCH_NONE;
     sem_init(&control->reload_wakes, 0, 0);
     sigset_t set;
     handled_signals(&set);
@@ -112,8 +112,7 @@ void control_free(struct control *control)
         close(control->signals);
     if (control->epoll >= 0)
         close(control->epoll);
-    if (control->index_watch >= 0)
-        close(control->index_watch);
+    index_watch_close(&control->index_watch);
     sem_destroy(&control->reload_wakes);
     free(control);
 }
@@ -252,7 +251,7 @@ static int handle(struct control *control, const struct service *service, uint64
         session_unseen_tick(service->sessions);
         return 0;
     case INDEX_TAG:
-        index_watch_tick(control->index_watch, service->engine);
+        index_watch_tick(&control->index_watch, service->engine);
         return 0;
     default:
         session_client_died(service->sessions, (uint32_t)tag);
@@ -280,7 +279,8 @@ int control_run(struct control *control, const struct service *service, struct r
     watch_fd(control, lanes_timer(service->lanes), LANES_TAG);
     watch_fd(control, notify_watchdog(), WATCH_TAG);
     control->index_watch = index_watch_open(service->engine);
-    watch_fd(control, control->index_watch, INDEX_TAG);
+    watch_fd(control, control->index_watch.events, INDEX_TAG);
+    watch_fd(control, control->index_watch.timer, INDEX_TAG);
     notify_send("READY=1");
     follow_soon(control); /* signals that came during the start */
     int signal_number = 0;

@@ -157,8 +157,8 @@ static void put_direct(const struct service *service, struct json *json)
         put_text(json, "reason", reason_of_no_direct(service));
     else if (facts.is_gone)
         put_text(json, "reason",
-                 "its name in /dev/shm was removed: who comes now reads by message; restart the "
-                 "daemon to make it anew");
+                 "its name in /dev/shm was removed: reads go by message until it is made anew; the "
+                 "log says what is in the way");
     put_text(json, "name", facts.name);
     put_number(json, "shared_bytes", facts.shared_bytes);
     put_number(json, "private_bytes", facts.private_bytes);

@@ -222,14 +222,31 @@ stop_server
 server_dir=$MQKV_TEST_DIR/removed
 start_server
 client put name Ada >/dev/null
-rm "/dev/shm$(stats | grep -oE '/mqkv.store[^"]*')"
+index=/dev/shm$(stats | grep -oE '/mqkv.store[^"]*')
+rm "$index"
 check_status 0 'that the name of the index was removed is logged' wait_until 30 \
     grep -q 'mqkv.store.*was removed from there' "$server_log"
-check_match '"reason":"its name in /dev/shm was removed' "$(stats)" 'and stats say so'
-check_equal Ada "$(client get name)" 'reads go by message then'
-check_match 'reads go by message: .*removed there' "$(client doctor)" 'and doctor says why'
-restart_server
-check_equal 'reads need no message (map)' "$(way)" 'a restart makes the index anew'
+check_status 0 'and that it was made anew' wait_until 30 \
+    grep -q 'the index is in shared memory .*mqkv.store.* again' "$server_log"
+check_equal 'reads need no message (map)' "$(way)" 'which is found'
+client put name Bob >/dev/null
+check_equal Bob "$(client get name)" 'and is the one that is written to'
+# Again, while its name is somebody else's
+mkfifo "$server_dir/fifo" && mv -T "$server_dir/fifo" "$index"
+check_status 0 'that its name is taken is logged' wait_until 30 \
+    grep -q 'mqkv.store.*: File exists' "$server_log"
+check_match '"reason":"its name in /dev/shm was removed' "$(stats)" 'stats say that it is gone'
+check_equal Bob "$(client get name)" 'reads go by message then'
+check_match 'reads go by message: ' "$(client doctor)" 'and doctor says so'
+rm "$index"
+check_status 0 'it is made once the name is free' wait_until 30 test -f "$index"
+check_equal 'reads need no message (map)' "$(way)" 'which is found, too'
+check_equal 2 "$(grep -c 'was removed from there' "$server_log")" 'each loss is logged once'
+client put name Eve >/dev/null
+kill_server
+start_server
+check_match '"taken_over_files":[1-9]' "$(stats)" 'and which the next daemon finds'
+check_equal Eve "$(client get name)" 'with what was written'
 stop_server
 
 # Something else has its name

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "clientk/base/handles.h"
@@ -203,19 +204,43 @@ static void *write_counters(void *unused)
     return NULL;
 }
 
-static void run_all(uint32_t datafiles, enum kvstore_locking locking, enum clientk_direct mode)
+/* Takes the name of the index away, time and again, and has it made anew. */
+static void *renew_always(void *unused)
 {
-    pthread_t threads[READERS + 3];
-    begin(datafiles, locking, mode);
+    (void)unused;
+    while (!atomic_load(&live.stop)) {
+        struct kvstore_direct_facts facts;
+        kvstore_direct_facts(live.store, &facts);
+        if (!facts.is_gone)
+            shm_unlink(facts.name);
+        kvstore_renew_index(live.store);
+        clock_sleep_ms(20);
+    }
+    kvstore_renew_index(live.store);
+    return NULL;
+}
+
+/* Beside a thread for `beside`; NULL: none. */
+static void run_beside(void *(*beside)(void *unused))
+{
+    pthread_t threads[READERS + 4];
+    unsigned count = 0;
     for (uintptr_t i = 0; i < READERS; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, read_counters, (void *)(i + 1)), 0);
-    ck_assert_int_eq(pthread_create(&threads[READERS], NULL, scan_counters, NULL), 0);
-    ck_assert_int_eq(pthread_create(&threads[READERS + 1], NULL, write_counters, NULL), 0);
-    ck_assert_int_eq(pthread_create(&threads[READERS + 2], NULL, compact_always, NULL), 0);
+        ck_assert_int_eq(pthread_create(&threads[count++], NULL, read_counters, (void *)(i + 1)),
+                         0);
+    void *(*const others[])(void *) = {scan_counters, write_counters, compact_always, beside};
+    for (unsigned i = 0; i < 4 && others[i]; i++)
+        ck_assert_int_eq(pthread_create(&threads[count++], NULL, others[i], NULL), 0);
     clock_sleep_ms(RUN_MS);
     atomic_store(&live.stop, true);
-    for (unsigned i = 0; i < READERS + 3; i++)
+    for (unsigned i = 0; i < count; i++)
         pthread_join(threads[i], NULL);
+}
+
+static void run_all(uint32_t datafiles, enum kvstore_locking locking, enum clientk_direct mode)
+{
+    begin(datafiles, locking, mode);
+    run_beside(NULL);
     end();
 }
 
@@ -234,6 +259,31 @@ END_TEST
 START_TEST(readers_see_what_was_written_with_calls)
 {
     run_all(2, KVSTORE_FILE_RWLOCK, CLIENTK_DIRECT_PREAD);
+}
+END_TEST
+
+/* A reader that keeps its session finds each new object, the last one within a moment. */
+START_TEST(an_index_that_is_made_anew_is_followed)
+{
+    struct direct_reader reader;
+    struct clientk_value value = {.data = NULL};
+    enum kv_status status = KV_IO;
+    char key[32];
+    begin(2, _i == 0 ? KVSTORE_FILE_RWLOCK : KVSTORE_OPTIMISTIC, CLIENTK_DIRECT_MAP);
+    run_beside(renew_always);
+    join(&reader);
+    put_counter(1, 123456789, 0);
+    bool read = false;
+    for (unsigned looks = 0; !read && looks < 300; looks++) {
+        clock_sleep_ms(50);
+        read = direct_get(&live.direct, &reader, counter_key(key, 1), true, &value, &status);
+    }
+    ck_assert(read);
+    ck_assert_int_eq(status, KV_OK);
+    ck_assert_str_eq(value.data, "123456789 ");
+    clientk_value_free(&value);
+    leave(&reader);
+    end();
 }
 END_TEST
 
@@ -353,6 +403,7 @@ Suite *suite_clientk_direct_live(void)
     tcase_add_test(tcase, readers_see_what_was_written_with_one_file);
     tcase_add_test(tcase, readers_see_what_was_written_with_four_files);
     tcase_add_test(tcase, readers_see_what_was_written_with_calls);
+    tcase_add_loop_test(tcase, an_index_that_is_made_anew_is_followed, 0, 2);
     tcase_add_test(tcase, a_store_of_4096_files_is_read);
     tcase_add_test(tcase, growth_is_followed);
     tcase_add_test(tcase, no_key_is_absent_while_the_store_is_closed);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/numbers/random.h"
+#include "kvstore/index/arena_move.h"
 #include "tests/unit/suites.h"
 
 #define FIRST_BYTES SHARED_STORE_HEADER_BYTES
@@ -242,6 +243,98 @@ START_TEST(where_the_object_cannot_grow_own_memory_goes_on)
 }
 END_TEST
 
+static void fill_numbered(uint32_t *blocks, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        blocks[i] = take_zeroed(ARENA_BLOCK_BYTES);
+        memcpy(at(blocks[i]), &blocks[i], sizeof blocks[i]);
+    }
+}
+
+static void move_to(int fd)
+{
+    close(object);
+    object = dup(fd);
+    ck_assert(arena_prepare_move(arena, fd));
+    ck_assert(arena_move(arena, fd));
+    arena_restore_large_pages(arena);
+}
+
+/* With memory of its own, too: what is taken once that was given back is in the new object. */
+START_TEST(what_is_in_an_object_moves_to_another)
+{
+    static uint32_t blocks[2 * MANY], others[2 * MANY];
+    bool with_own = _i == 1;
+    signal(SIGXFSZ, SIG_IGN);
+    begin(SHARED);
+    int old = dup(object);
+    uint32_t large = take_zeroed(2 * ARENA_CHUNK_BYTES);
+    memset(at(large), 7, 2 * ARENA_CHUNK_BYTES);
+    uint32_t unit = take_zeroed(4);
+    memset(at(unit), 5, 4);
+    fill_numbered(blocks, MANY);
+    if (with_own)
+        limit_files(object_bytes());
+    fill_numbered(blocks + MANY, MANY);
+    ck_assert((arena_counts(arena).own_chunks > 0) == with_own);
+    for (unsigned i = 1; i < MANY; i += 2)
+        arena_give(arena, blocks[i], ARENA_BLOCK_BYTES);
+
+    uint64_t blocks_before = arena_counts(arena).blocks;
+    move_to(make_object());
+    ck_assert_uint_eq(arena_counts(arena).blocks, blocks_before);
+    memset(at(unit), 6, 4); /* which the old one does not see */
+    uint8_t seen[4];
+    off_t offset = (off_t)unit * SHARED_STORE_REFERENCE_UNIT;
+    ck_assert_int_eq(pread(old, seen, 4, offset), 4);
+    ck_assert_mem_eq(seen, "\5\5\5\5", 4);
+    ck_assert_int_eq(pread(object, seen, 4, offset), 4);
+    ck_assert_mem_eq(seen, "\6\6\6\6", 4);
+    ck_assert(is_filled_with(large, 2 * ARENA_CHUNK_BYTES, 7));
+    for (unsigned i = 0; i < 2 * MANY; i += i < MANY ? 2 : 1)
+        ck_assert_mem_eq(at(blocks[i]), &blocks[i], sizeof blocks[i]);
+
+    limit_files(RLIM_INFINITY);
+    for (unsigned i = MANY; i < 2 * MANY; i++)
+        arena_give(arena, blocks[i], ARENA_BLOCK_BYTES);
+    ck_assert_uint_eq(arena_counts(arena).own_chunks, 0);
+    fill_numbered(others, 2 * MANY);
+    ck_assert_uint_eq(arena_counts(arena).own_chunks, 0);
+    for (unsigned i = 0; i < 2 * MANY; i++) {
+        offset = (off_t)others[i] * SHARED_STORE_REFERENCE_UNIT;
+        ck_assert_int_eq(pread(object, seen, 4, offset), 4);
+        ck_assert_mem_eq(seen, &others[i], 4);
+    }
+    close(old);
+    end();
+}
+END_TEST
+
+START_TEST(an_object_without_room_takes_nothing_over)
+{
+    static uint32_t blocks[MANY];
+    signal(SIGXFSZ, SIG_IGN);
+    begin(SHARED);
+    fill_numbered(blocks, MANY);
+    int fd = make_object();
+    limit_files(ARENA_CHUNK_BYTES);
+    ck_assert(!arena_prepare_move(arena, fd));
+    ck_assert_int_eq(errno, EFBIG);
+    ck_assert(!arena_move(arena, fd));
+    ck_assert_int_eq(errno, EFBIG);
+    limit_files(RLIM_INFINITY);
+    close(fd);
+    for (unsigned i = 0; i < MANY; i++) {
+        ++*at(blocks[i]);
+        uint8_t seen;
+        off_t offset = (off_t)blocks[i] * SHARED_STORE_REFERENCE_UNIT;
+        ck_assert_int_eq(pread(object, &seen, 1, offset), 1);
+        ck_assert_uint_eq(seen, *at(blocks[i]));
+    }
+    end();
+}
+END_TEST
+
 START_TEST(an_object_without_room_is_none)
 {
     signal(SIGXFSZ, SIG_IGN);
@@ -312,6 +405,8 @@ Suite *suite_kvstore_arena(void)
     tcase_add_test(tests, little_memory_stays_little);
     tcase_add_test(tests, the_object_has_what_is_below_its_size);
     tcase_add_loop_test(tests, where_the_object_cannot_grow_own_memory_goes_on, 0, 20);
+    tcase_add_loop_test(tests, what_is_in_an_object_moves_to_another, 0, 2);
+    tcase_add_test(tests, an_object_without_room_takes_nothing_over);
     tcase_add_test(tests, an_object_without_room_is_none);
     suite_add_tcase(suite, tests);
     return suite;

@@ -101,7 +101,7 @@ static uint64_t taken_over(void)
     return facts.taken_over_files;
 }
 
-/* Opens it, and compares what is found with what the logs say. */
+/* Opens it, and compares what is found with what the logs say. UINT64_MAX: any number of files. */
 static void open_and_compare(uint64_t files_taken_over)
 {
     const struct kvstore_options reading = {.read_only = true};
@@ -110,7 +110,8 @@ static void open_and_compare(uint64_t files_taken_over)
     index_facts_take(&rebuilt, read_only);
     must_close(read_only);
     store = must_open(dir, &direct);
-    ck_assert_uint_eq(taken_over(), files_taken_over);
+    if (files_taken_over != UINT64_MAX)
+        ck_assert_uint_eq(taken_over(), files_taken_over);
     index_facts_take(&found, store);
     for (uint32_t i = 0; i < FILES; i++) { /* a file that was read leaps over some versions */
         const struct datafile *file = &store->context.files[i];
@@ -187,6 +188,106 @@ START_TEST(a_compacted_file_is_taken_over)
     die_after(&direct, compact_all);
     open_and_compare(FILES);
     ck_assert_pstr_eq(get_text(store, "a"), "2");
+}
+END_TEST
+
+static bool index_is_named(void *opened)
+{
+    struct kvstore_direct_facts facts;
+    kvstore_direct_facts(opened, &facts);
+    return !facts.is_gone;
+}
+
+static void lose_name(struct kvstore *opened)
+{
+    ck_assert_int_eq(shm_unlink(object_name().text), 0);
+    ck_assert(!index_is_named(opened));
+}
+
+static void write_and_renew(struct kvstore *opened)
+{
+    struct kv_error error = {0};
+    must_put_numbers(opened, 0, 20000);
+    lose_name(opened);
+    kvstore_renew_index(opened);
+    ck_assert(wait_until(index_is_named, opened));
+    for (int i = 0; i < 20000; i += 7)
+        ck_assert_int_eq(kvstore_delete(opened, kv_slice_from_string(numbered("key", i)), 0, NULL),
+                         KV_OK);
+    must_put_numbers(opened, 20000, 30000);
+    ck_assert_int_eq(kvstore_compact(opened, 0, &error), KV_OK);
+}
+
+START_TEST(an_index_that_was_made_anew_is_taken_over)
+{
+    die_after(&direct, write_and_renew);
+    ck_assert_uint_eq(objects_in_shm(), 1);
+    open_and_compare(FILES);
+    ck_assert_ptr_null(get_text(store, "key 21"));
+    ck_assert_pstr_eq(get_text(store, "key 29999"), "value 29999");
+    lose_name(store);
+    kvstore_renew_index(store);
+    ck_assert(wait_until(index_is_named, store));
+    kvstore_renew_index(store); /* nothing is to be done */
+    must_close(store);
+    store = NULL;
+    ck_assert_uint_eq(objects_in_shm(), 0);
+}
+END_TEST
+
+/* Somebody has taken the name meanwhile. */
+START_TEST(an_index_whose_name_is_taken_waits_for_it)
+{
+    store = must_open(dir, &direct);
+    must_put_numbers(store, 0, 100);
+    lose_name(store);
+    int fd = shm_open(object_name().text, O_RDWR | O_CREAT | O_EXCL, 0600);
+    ck_assert_int_ge(fd, 0);
+    kvstore_renew_index(store);
+    clock_sleep_ms(200);
+    ck_assert(!index_is_named(store));
+    struct stat facts;
+    ck_assert_int_eq(fstat(fd, &facts), 0);
+    ck_assert_int_eq((int)facts.st_size, 0);
+    ck_assert_uint_eq(facts.st_nlink, 1);
+    close(fd);
+    ck_assert_int_eq(shm_unlink(object_name().text), 0);
+    kvstore_renew_index(store);
+    ck_assert(wait_until(index_is_named, store));
+    ck_assert_pstr_eq(get_text(store, "key 99"), "value 99");
+}
+END_TEST
+
+/* Writes while its index is made anew, again and again, until it is killed. */
+static void renew_until_killed(void)
+{
+    store = must_open(dir, &direct);
+    for (unsigned round = 0;; round++) {
+        if (index_is_named(store))
+            shm_unlink(object_name().text);
+        kvstore_renew_index(store);
+        int first = (int)(round % 50) * 100;
+        must_put_numbers(store, first, first + 100);
+    }
+}
+
+START_TEST(who_is_killed_while_it_makes_its_index_anew_leaves_nothing_wrong)
+{
+    must_close(must_open(dir, &direct));
+    for (unsigned round = 0; round < 30; round++) {
+        pid_t child = fork();
+        ck_assert_int_ge(child, 0);
+        if (child == 0)
+            renew_until_killed();
+        clock_sleep_ms(30 + round * 3);
+        kill(child, SIGKILL);
+        int status;
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        open_and_compare(UINT64_MAX);
+        must_close(store);
+        store = NULL;
+    }
 }
 END_TEST
 
@@ -503,6 +604,9 @@ Suite *suite_kvstore_takeover(void)
     tcase_add_test(tests, a_killed_process_leaves_its_index);
     tcase_add_test(tests, one_kill_after_the_other);
     tcase_add_test(tests, a_compacted_file_is_taken_over);
+    tcase_add_test(tests, an_index_that_was_made_anew_is_taken_over);
+    tcase_add_test(tests, an_index_whose_name_is_taken_waits_for_it);
+    tcase_add_test(tests, who_is_killed_while_it_makes_its_index_anew_leaves_nothing_wrong);
     tcase_add_test(tests, what_was_not_synced_is_with_the_first_sync);
     tcase_add_test(tests, who_lets_nobody_in_removes_it);
     tcase_add_loop_test(tests, a_file_that_others_changed_is_read, 0, 2);
