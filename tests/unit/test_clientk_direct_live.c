@@ -223,18 +223,23 @@ static void *renew_always(void *unused)
 /* Beside a thread for `beside`; NULL: none. */
 static void run_beside(void *(*beside)(void *unused))
 {
-    pthread_t threads[READERS + 4];
-    unsigned count = 0;
+    pthread_t readers[READERS], scanner, writer, compactor, other;
     for (uintptr_t i = 0; i < READERS; i++)
-        ck_assert_int_eq(pthread_create(&threads[count++], NULL, read_counters, (void *)(i + 1)),
-                         0);
-    void *(*const others[])(void *) = {scan_counters, write_counters, compact_always, beside};
-    for (unsigned i = 0; i < 4 && others[i]; i++)
-        ck_assert_int_eq(pthread_create(&threads[count++], NULL, others[i], NULL), 0);
+        ck_assert_int_eq(pthread_create(&readers[i], NULL, read_counters, (void *)(i + 1)), 0);
+    ck_assert_int_eq(pthread_create(&scanner, NULL, scan_counters, NULL), 0);
+    ck_assert_int_eq(pthread_create(&writer, NULL, write_counters, NULL), 0);
+    ck_assert_int_eq(pthread_create(&compactor, NULL, compact_always, NULL), 0);
+    if (beside)
+        ck_assert_int_eq(pthread_create(&other, NULL, beside, NULL), 0);
     clock_sleep_ms(RUN_MS);
     atomic_store(&live.stop, true);
-    for (unsigned i = 0; i < count; i++)
-        pthread_join(threads[i], NULL);
+    for (unsigned i = 0; i < READERS; i++)
+        pthread_join(readers[i], NULL);
+    pthread_join(scanner, NULL);
+    pthread_join(writer, NULL);
+    pthread_join(compactor, NULL);
+    if (beside)
+        pthread_join(other, NULL);
 }
 
 static void run_all(uint32_t datafiles, enum kvstore_locking locking, enum clientk_direct mode)
