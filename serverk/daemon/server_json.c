@@ -91,6 +91,7 @@ static void put_workers(const struct service *service, struct json *json)
     put_number(json, "workers_awake", counts.active + counts.away);
     put_number(json, "workers_away", counts.away);
     put_number(json, "set_aside", service->aside ? aside_waiting(service->aside) : 0);
+    put_number(json, "all_away_ms", counts.all_away_ms);
 }
 
 /* Of the models in which each request has a thread or process of its own. */

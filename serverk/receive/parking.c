@@ -5,6 +5,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/time/clock.h"
+
 struct parking {
     pthread_mutex_t lock; /* everything below but the constants; states change without it only
                              between ACTIVE and ASLEEP */
@@ -14,6 +16,7 @@ struct parking {
     _Atomic bool timer_runs;
     unsigned active; /* including those that were unparked but have not run yet */
     unsigned away;
+    uint64_t all_away_since_ns; /* while active is 0 */
     unsigned parked;
     unsigned permits; /* parked workers that may wake up */
     bool stopped;
@@ -96,6 +99,7 @@ static void end_absence(struct parking_place *place)
         return;
     parking->away--;
     parking->active++;
+    parking->all_away_since_ns = 0;
     atomic_store(&place->state, PARKING_ACTIVE);
     run_timer(parking);
 }
@@ -185,7 +189,9 @@ bool parking_look(struct parking *parking)
     bool some_active = look_at_places(parking);
     if (parking->active == 0)
         unpark_one(parking);
-    bool all_away = parking->active == 0;
+    bool all_away = parking->active == 0, were_away = parking->all_away_since_ns != 0;
+    if (all_away != were_away)
+        parking->all_away_since_ns = all_away ? clock_monotonic_ns() : 0;
     if (some_active || all_away)
         atomic_store(&parking->timer_runs, true);
     else if (!parking->stopped)
@@ -207,7 +213,9 @@ void parking_stop(struct parking *parking)
 struct parking_counts parking_counts(struct parking *parking)
 {
     pthread_mutex_lock(&parking->lock);
-    struct parking_counts counts = {parking->active, parking->away, parking->parked};
+    struct parking_counts counts = {parking->active, parking->away, parking->parked, 0};
+    if (parking->active == 0 && parking->all_away_since_ns != 0)
+        counts.all_away_ms = (clock_monotonic_ns() - parking->all_away_since_ns) / 1000000;
     pthread_mutex_unlock(&parking->lock);
     return counts;
 }

@@ -91,6 +91,7 @@ void parking_stop(struct parking *parking);
 
 struct parking_counts {
     unsigned active, away, parked;
+    uint64_t all_away_ms; /* since when all workers are away; 0: some are not */
 };
 struct parking_counts parking_counts(struct parking *parking);
 

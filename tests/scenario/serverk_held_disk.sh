@@ -96,8 +96,12 @@ check_status 0 "metrics are told" client metrics
 check_match '^mqkv_messages_set_aside [1-9]' "$output" "with those that wait"
 check_status 0 "sessions are told" client sessions
 check_status 0 "a ping is answered" client ping
+all_have_waited() {
+    client --format json stats server | grep -qE '"all_away_ms":[0-9]{4,}'
+}
+check_status 0 "stats tells for how long" wait_until 30 all_have_waited
 check_status 1 "doctor sees it" client doctor
-check_match 'all workers \(2\) wait' "$output" "and says that all workers wait"
+check_match 'all workers \(2\) have waited for [0-9]+ s' "$output" "and says that all workers wait"
 check_match 'the disk keeps 1 file waiting' "$output" "and for what"
 check_status 0 "a session that begins now reads directly" client --direct auto get "${others[0]}"
 check_equal "value of ${others[0]}" "$output" "what is right"

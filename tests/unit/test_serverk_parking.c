@@ -2,6 +2,7 @@
  * awake. */
 #include <check.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -120,9 +121,14 @@ START_TEST(it_is_told_when_all_are_away)
     make_parking(2, 2);
     look_at_lanes(3);
     ck_assert(parking_look(parking));
+    ck_assert_uint_eq(parking_counts(parking).all_away_ms, 0);
     ck_assert(!parking_look(parking));
+    while (parking_counts(parking).all_away_ms < 2)
+        sched_yield();
     ck_assert(!parking_look(parking));
+    ck_assert_uint_ge(parking_counts(parking).all_away_ms, 2);
     ck_assert(parking_come_back(places[1]));
+    ck_assert_uint_eq(parking_counts(parking).all_away_ms, 0);
     look_at_lanes(2);
     ck_assert(parking_look(parking));
     parking_free(parking);

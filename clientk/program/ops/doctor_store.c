@@ -247,17 +247,19 @@ static void check_bound(struct diagnosis *diagnosis, const struct json_value *bo
                    : "writes may be refused for want of space before they reach it");
 }
 
-/* All workers do not come back to their queues, for whatever reason. */
+/* No worker has come back to its queues for so long. For a moment that is so whenever the machine
+ * has no CPU for them. */
+#define AWAY_TOO_LONG_MS 1000u
+
 static void check_workers(struct diagnosis *diagnosis, const struct json_value *server)
 {
-    uint64_t workers = number_of(server, "workers"), away = number_of(server, "workers_away");
-    if (workers == 0 || away < workers)
+    uint64_t away_ms = number_of(server, "all_away_ms");
+    if (away_ms < AWAY_TOO_LONG_MS)
         return;
     finding(diagnosis, "BAD",
-            "all workers (%" PRIu64 ") wait, and %" PRIu64
-            " requests for them: for the disk, or for "
-            "one another",
-            workers, number_of(server, "set_aside"));
+            "all workers (%" PRIu64 ") have waited for %" PRIu64
+            " s, for the disk or for one another, and %" PRIu64 " requests wait for them",
+            number_of(server, "workers"), away_ms / 1000, number_of(server, "set_aside"));
     fix_by_hand(diagnosis);
 }
 
