@@ -31,8 +31,12 @@ printf '[user %s]\nread = *\n' "$nobody" >"$config"
 check_status 2 "nor may a section name it" mapped_as 1000 "$daemon_uid" "${serverk[@]}" \
     -c "$config" --check
 check_match "stands for all users that this user namespace does not map" "$errors" "and told why"
-check_status 0 "where everybody is mapped, it may" as_uid "$daemon_uid" "${serverk[@]}" \
-    -c "$config" --check
+if [ "$(awk '{ sum += $3 } END { print sum }' /proc/self/uid_map)" = 4294967295 ]; then
+    check_status 0 "where everybody is mapped, it may" as_uid "$daemon_uid" "${serverk[@]}" \
+        -c "$config" --check
+else
+    skip "where everybody is mapped: this namespace does not map everybody"
+fi
 
 server_program=$common_dir/mapped
 printf '#!/bin/sh\nexec setpriv --reuid=%s --regid=%s --clear-groups %s "%s" "$@"\n' \

@@ -78,8 +78,9 @@ client backup "$MQKV_TEST_DIR/other" >/dev/null 2>&1
 dropped() {
     client metrics | grep -q '^mqkv_backups_total{event="failed"} 1$'
 }
-timeout 5 "$MQKV_BUILD/clientk" -m "$server_queue" backup - >/dev/full 2>/dev/null
-check_status 0 "a backup that is not finished is told" wait_until 20 dropped
+client backup - >/dev/full 2>"$MQKV_TEST_DIR/unfinished"
+check_match 'cannot write the backup' "$(cat "$MQKV_TEST_DIR/unfinished")" "a backup that fails"
+check_status 0 "is told" wait_until 20 dropped
 check_status 0 "a reload" client config reload
 text=$(client metrics)
 check_match '^mqkv_last_reload_timestamp_seconds 1[0-9]{9}\.[0-9]+$' "$text" "its time is told"
