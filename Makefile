@@ -8,7 +8,8 @@ DESTDIR ?=
 CC ?= gcc
 PKG_CONFIG ?= pkg-config
 
-# VARIANT: release (the default), debug, asan, tsan, fuzz, coverage. Each builds into its own folder.
+# VARIANT: release (the default), debug, asan, tsan, fuzz, coverage. Each builds into its own folder. All but
+# release check assertions (common/assert/assert.h).
 VARIANT ?= release
 OUT := build$(if $(filter-out release,$(VARIANT)),/$(VARIANT))
 
@@ -40,7 +41,8 @@ VARIANT_LDFLAGS = $(filter-out -fsanitize=fuzzer-no-link,$(filter -fsanitize=% -
 
 BASE_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -Iinclude -fPIC -fvisibility=hidden -pthread -MMD -MP $(WARNINGS) \
 	'-ffile-prefix-map=$(CURDIR)=.' -DMQKV_VERSION='"$(VERSION)"' \
-	$(if $(filter asan tsan coverage,$(VARIANT)),-DMQKV_SANITIZER='"$(VARIANT)"')
+	$(if $(filter asan tsan coverage,$(VARIANT)),-DMQKV_SANITIZER='"$(VARIANT)"') \
+	$(if $(filter-out release,$(VARIANT)),-DMQKV_ASSERT)
 ALL_CFLAGS = $(BASE_CFLAGS) $(CFLAGS) $(VARIANT_CFLAGS_$(VARIANT))
 BASE_LDFLAGS = -pthread -Wl,-z,relro,-z,now $(VARIANT_LDFLAGS)
 PIE := -pie

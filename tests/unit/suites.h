@@ -8,6 +8,7 @@
 #include <check.h>
 
 /* common */
+Suite *suite_common_assert(void);
 Suite *suite_common_clock(void);
 Suite *suite_common_copy(void);
 Suite *suite_common_cursor(void);
