@@ -6,17 +6,13 @@
 #include "common/memory/copy.h"
 #include "mqkv/allocator.h"
 #include "kvstore/core/lock.h"
+#include "kvstore/eviction/s3fifo_rules.h"
 
-/* One bucket of the hash table, and one fingerprint, for so many bytes of a shard. */
+/* One bucket of the hash table, and one place for a ghost, for so many bytes of a shard. */
 #define BYTES_PER_BUCKET 256u
 
 /* What an allocator adds to a block, rounding included, on average. */
 #define ALLOCATION_BYTES 16u
-
-/* The small queue's part of a shard. */
-#define SMALL_SHARE 10u
-
-#define MAX_USES 3u
 
 enum queue_name { SMALL, MAIN, QUEUES };
 
@@ -30,7 +26,8 @@ struct entry {
     uint32_t value_bytes;
     uint16_t key_bytes;
     uint8_t queue;
-    uint8_t uses; /* since it came into its queue or was last spared there; up to MAX_USES */
+    uint8_t
+        uses; /* since it came into its queue or was last spared there; up to S3FIFO_MOST_USES */
     uint8_t bytes[];
 };
 
@@ -40,21 +37,13 @@ struct queue {
     uint64_t count;
 };
 
-/* Of an entry that was evicted from the small queue, as the `turn`th. A later one may take its
- * place: then it is forgotten earlier than it should. */
-struct ghost {
-    uint32_t hash;
-    uint32_t turn; /* 0: none */
-};
-
 /* Covered by the lock of its number. */
 struct shard {
     const struct allocator *allocator; /* of the entries; the same in every shard */
     struct entry **buckets;
-    struct ghost *ghosts;
-    uint32_t bucket_mask; /* of both tables */
-    uint32_t turn;
-    uint64_t max_bytes; /* of the entries */
+    uint32_t bucket_mask;
+    struct s3fifo_ghosts ghosts; /* as many places as buckets */
+    uint64_t max_bytes;          /* of the entries */
     struct queue queues[QUEUES];
     uint64_t hits, misses, evictions;
 };
@@ -91,12 +80,13 @@ static uint32_t power_of_two_up_to(uint64_t limit)
 static bool init_shard(struct shard *shard, uint64_t bytes)
 {
     uint32_t buckets = power_of_two_up_to(bytes / BYTES_PER_BUCKET);
-    uint64_t table_bytes = buckets * (sizeof *shard->buckets + sizeof *shard->ghosts);
     shard->bucket_mask = buckets - 1;
-    shard->max_bytes = bytes - table_bytes;
     shard->buckets = calloc(buckets, sizeof(struct entry *));
-    shard->ghosts = calloc(buckets, sizeof *shard->ghosts);
-    return shard->buckets && shard->ghosts;
+    if (!shard->buckets || !s3fifo_ghosts_begin(&shard->ghosts, buckets))
+        return false;
+    shard->max_bytes =
+        bytes - buckets * sizeof *shard->buckets - s3fifo_ghosts_memory_bytes(&shard->ghosts);
+    return true;
 }
 
 struct cache *cache_create(uint64_t bytes, uint32_t datafiles, enum kvstore_allocator allocator)
@@ -135,7 +125,7 @@ void cache_free(struct cache *cache)
             }
         }
         free(shard->buckets);
-        free(shard->ghosts);
+        s3fifo_ghosts_end(&shard->ghosts);
     }
     lockset_free(cache->locks);
     free(cache);
@@ -203,41 +193,26 @@ static void evict(struct shard *shard, struct entry *entry)
     shard->evictions++;
 }
 
-static void leave_ghost(struct shard *shard, uint32_t hash)
-{
-    shard->turn += shard->turn == UINT32_MAX ? 2 : 1; /* never 0 */
-    shard->ghosts[hash & shard->bucket_mask] = (struct ghost){hash, shard->turn};
-}
-
-/* Was it evicted from the small queue no longer ago than as many entries as the main queue has? */
-static bool is_ghost(const struct shard *shard, uint32_t hash)
-{
-    const struct ghost *ghost = &shard->ghosts[hash & shard->bucket_mask];
-    return ghost->turn != 0 && ghost->hash == hash &&
-           shard->turn - ghost->turn <= shard->queues[MAIN].count;
-}
-
 /* Moves the oldest entry of one of the queues on: out, to the main queue, or to its end. */
 static void advance(struct shard *shard)
 {
     struct queue *small = &shard->queues[SMALL], *main = &shard->queues[MAIN];
-    bool from_small = main->count == 0 || small->bytes > shard->max_bytes / SMALL_SHARE;
+    bool from_small = s3fifo_takes_from_small(small->bytes, main->count, shard->max_bytes);
     struct entry *entry = from_small ? small->oldest : main->oldest;
     uint8_t uses = entry->uses;
-    if (from_small && uses <= 1) {
-        leave_ghost(shard, entry->hash);
-        evict(shard, entry);
-    } else if (!from_small && uses == 0) {
-        evict(shard, entry);
-    } else {
+    if (s3fifo_spares(from_small, uses)) {
         dequeue(shard, entry);
         enqueue(shard, entry, MAIN);
-        entry->uses = from_small ? 0 : uses - 1;
+        entry->uses = (uint8_t)s3fifo_uses_left(from_small, uses);
+        return;
     }
+    if (from_small)
+        s3fifo_ghosts_leave(&shard->ghosts, entry->hash, main->count);
+    evict(shard, entry);
 }
 
 /* Frees room for so many bytes, which is less than the shard has. Ends: each entry is spared at
- * most MAX_USES + 1 times. */
+ * most S3FIFO_MOST_USES + 1 times. */
 static void make_room(struct shard *shard, uint64_t bytes)
 {
     while (shard->queues[SMALL].bytes + shard->queues[MAIN].bytes + bytes > shard->max_bytes)
@@ -296,7 +271,7 @@ bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slic
     struct entry **at = find(shard, hash, key);
     bool hit = *at && give(*at, place, context, entry, status);
     if (hit)
-        (*at)->uses += (*at)->uses < MAX_USES;
+        (*at)->uses += (*at)->uses < S3FIFO_MOST_USES;
     else if (*at)
         drop(shard, at);
     shard->hits += hit;
@@ -313,7 +288,7 @@ static void put(struct shard *shard, struct entry *entry)
         shard->allocator->release(entry);
         return;
     }
-    bool comes_back = is_ghost(shard, entry->hash);
+    bool comes_back = s3fifo_ghosts_has(&shard->ghosts, entry->hash);
     make_room(shard, entry_cost(entry));
     struct entry **bucket = &shard->buckets[entry->hash & shard->bucket_mask];
     entry->next = *bucket;

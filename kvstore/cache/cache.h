@@ -2,12 +2,9 @@
  * cache: values that were read lately, in memory in front of the data files: a bounded number of
  * bytes (`--cache`), each entry a key with its value, version and expiry.
  *
- * Eviction is S3-FIFO (J. Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP
- * 2023): a new entry goes to a small queue of a tenth of the bytes; what was used again by the time
- * it is the oldest there moves to the main queue, the rest is evicted and leaves a fingerprint, by
- * which it is put into the main queue if it comes back soon. A hit changes a counter of two bits
- * and no order. It was chosen by tests/bench/bench_cache_policy.c; hit ratios over 100,000 keys,
- * 1,000,000 requests:
+ * Eviction is S3-FIFO (kvstore/eviction/s3fifo_rules.h): a hit changes a counter of two bits and no
+ * order. It was chosen by tests/bench/bench_cache_policy.c; hit ratios over 100,000 keys, 1,000,000
+ * requests:
  *
  *                                      cached     LRU   CLOCK   SIEVE S3-FIFO
  *   zipfian (0.99)                       0.1 %  0.274   0.287   0.400   0.397
@@ -22,7 +19,7 @@
  *
  * The bytes are shared out to shards, one for each data file, or for several where a data file's
  * part would be less than CACHE_SHARD_MIN_BYTES. What counts are keys, values, what is kept with
- * each entry, an allowance for the allocator, hash table and fingerprints. An entry larger than a
+ * each entry, an allowance for the allocator, hash table and ghosts. An entry larger than a
  * CACHE_ENTRY_SHAREth of its shard is not kept: it would push out too many others.
  *
  * Threads: each shard has a lock, taken last (ARCHITECTURE.md). cache_put and cache_remove are

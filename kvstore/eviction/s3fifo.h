@@ -1,18 +1,12 @@
 /*
- * s3fifo: which key of a data file is evicted next: S3-FIFO (J. Yang, Y. Zhang, Z. Qiu, Y. Yue,
- * K. V. Rashmi, "FIFO Queues are All You Need for Cache Eviction", SOSP 2023). A new key goes to a
- * small queue, which has a tenth of the bytes; what was used more than once by the time it is the
- * oldest there moves to the main queue, the rest is evicted and leaves a fingerprint, by which it
- * comes into the main queue if it is written again soon. The oldest of the main queue is evicted if
- * it was not used since it was last looked at, else it goes to the queue's end. (kvstore/cache has
- * the same policy for values in memory.)
+ * s3fifo: which key of a data file is evicted next, by the rules of S3-FIFO (s3fifo_rules).
  *
  * It knows hashes of 32 bits, the index's, and no keys: of two keys with one hash either may be
  * taken. The keys themselves, and whether a hash has one, are the caller's. A key that goes
  * otherwise than by eviction stays in its queue, with a mark (hash_marks); when marks are many, the
  * queues are cleaned piece by piece.
  *
- * Memory for each key: 8 bytes in a queue, 4 to 8 of fingerprints for each in the main queue, half
+ * Memory for each key: 8 bytes in a queue, 4 to 8 of ghosts for each in the main queue, half
  * a byte to one of counts.
  *
  * Threads: s3fifo_use: any. The rest: one at a time (the data file's lock for writing).
