@@ -1,5 +1,6 @@
 #include "wire/change.h"
 
+#include "common/assert/assert.h"
 #include "wire/operation.h"
 
 #define CHANGE_FIXED_BYTES 20u
@@ -8,6 +9,9 @@
 
 #define CHANGE_FLAGS (WIRE_CHANGE_HAS_EXPIRY | WIRE_CHANGE_DELETED | WIRE_CHANGE_EXPIRED)
 
+_Static_assert(WIRE_POSITION_BYTES == 2 * sizeof(uint64_t) + sizeof(uint32_t),
+               "log, version and place");
+
 static uint64_t place_of(uint32_t units)
 {
     return units == 0 ? PLACE_OF_0 : (uint64_t)units * PLACE_UNIT;
@@ -15,6 +19,7 @@ static uint64_t place_of(uint32_t units)
 
 void wire_put_position(uint8_t at[WIRE_POSITION_BYTES], const struct wire_position *position)
 {
+    KV_ASSERT(position->place % PLACE_UNIT == 0 && position->place <= PLACE_OF_0);
     store_u64(at, position->log);
     store_u64(at + 8, position->version);
     store_u32(at + 16, (uint32_t)(position->place / PLACE_UNIT));

@@ -1,6 +1,6 @@
 /*
  * change: the codec of what WATCH carries: positions in the changes of a data file, and the changes
- * of a page (docs/PROTOCOL.md, 7.14). As in operation.h nothing is allocated, and everything
+ * of a page (docs/PROTOCOL.md, 7.14). As in operation.h, no function allocates, and every byte string
  * decodes to a value or to a named error.
  *
  *   position   u64 log, u64 version, u32 place (in units of 8 bytes; 0: 2^35)
@@ -19,7 +19,7 @@
 
 #define WIRE_POSITION_BYTES 20u
 
-/* How long a WATCH may wait. */
+/* How long a WATCH may wait for a change, in milliseconds. */
 #define WIRE_WATCH_MAX_MS 30000u
 
 struct wire_position {
@@ -46,12 +46,15 @@ struct wire_change {
     uint64_t expiry_ms;
 };
 
+/* Returns the number of bytes that *change takes in a page. */
 size_t wire_change_size(const struct wire_change *change);
 
-/* False if it does not fit; then nothing is written, and the cursor has not failed. */
+/* Writes *change at *cursor. False: it does not fit; then nothing is written, and the cursor has not
+ * failed. */
 bool wire_put_change(struct write_cursor *cursor, const struct wire_change *change);
 
-/* KV_OK; KV_UNSUPPORTED: unknown flag; KV_BAD_REQUEST: truncated, or an empty key. */
+/* Reads *change from *cursor. KV_OK; KV_UNSUPPORTED: an unknown flag; KV_BAD_REQUEST: too few bytes,
+ * or an empty key. */
 enum kv_status wire_get_change(struct read_cursor *cursor, struct wire_change *change);
 
 #endif

@@ -8,11 +8,12 @@
 #include "wire/own_user.h"
 #include "wire/queue.h"
 
-/* Where the kernel's queues are seen as files, if somebody mounted them there. */
+/* Where queues can be seen as files, if somebody mounted their file system there. */
 #define MQUEUE_MOUNT "/dev/mqueue"
 
-/* Whose NAME is, as the file system of the queues tells, if it is that of the open queue. */
-static bool find_owner(const char *base, const struct stat *open_queue, uid_t *owner)
+/* Finds out who owns NAME, which this user may not open: as the mounted file system of the queues
+ * says, if *open_queue is of the same file system. False: that cannot be seen. */
+static bool entrance_find_owner(const char *base, const struct stat *open_queue, uid_t *owner)
 {
     char path[sizeof MQUEUE_MOUNT + WIRE_QUEUE_NAME_BYTES];
     struct stat facts;
@@ -23,9 +24,9 @@ static bool find_owner(const char *base, const struct stat *open_queue, uid_t *o
     return true;
 }
 
-/* Anybody may make a queue of that name: it must be the server's. */
-static enum kv_status check_owner(const char *base, const char *name, mqd_t queue,
-                                  const uid_t *server_uid, struct kv_error *error)
+/* Checks that `queue`, called `name`, is the server's: any user may create a queue of that name. */
+static enum kv_status entrance_check_owner(const char *base, const char *name, mqd_t queue,
+                                           const uid_t *server_uid, struct kv_error *error)
 {
     struct stat facts;
     uid_t owner;
@@ -35,7 +36,7 @@ static enum kv_status check_owner(const char *base, const char *name, mqd_t queu
         owner = *server_uid;
     else if (facts.st_uid == 0 || wire_uid_is_own(facts.st_uid))
         return KV_OK; /* these could take NAME as well */
-    else if (!find_owner(base, &facts, &owner))
+    else if (!entrance_find_owner(base, &facts, &owner))
         return kv_error_set(
             error, KV_DENIED,
             "uid %u may not send to the message queue %s. There is one for readers, %s, of uid %u; "
@@ -62,7 +63,7 @@ enum kv_status wire_entrance_open(const char *base, const uid_t *server_uid, mqd
     wire_queue_name(name, base, WIRE_READ_LANE, 0, 0);
     if (wire_queue_open(name, true, queue, geometry, NULL) != KV_OK)
         return status;
-    status = check_owner(base, name, *queue, server_uid, error);
+    status = entrance_check_owner(base, name, *queue, server_uid, error);
     *reads_only = status == KV_OK;
     if (status != KV_OK)
         mq_close(*queue);

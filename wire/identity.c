@@ -26,14 +26,15 @@ static int lock_whole(mqd_t queue, short type)
     return lock_from(queue, type, 0);
 }
 
-/* The lock that would stand in the way of a write lock, which is every lock. */
+/* Finds a lock of another process that is in the way of a write lock: every lock is. */
 static int conflicting_lock(mqd_t queue, struct flock *lock)
 {
     *lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0};
     return fcntl((int)queue, F_GETLK, lock);
 }
 
-/* l_pid is 0 for a process outside of this pid namespace, -1 for a lock that no process owns. */
+/* The pid of the process that holds the lock; 0: no process does; -1 with errno ESRCH: one that this
+ * PID namespace does not show (l_pid is 0), or none owns the lock (l_pid is -1). */
 static pid_t lock_pid(const struct flock *lock)
 {
     if (lock->l_type == F_UNLCK)
@@ -117,8 +118,8 @@ static int pidfd_of(mqd_t queue, pid_t (*find)(mqd_t), pid_t *pid)
     int pidfd = open_pidfd(owner);
     if (pidfd < 0)
         return -1;
-    /* Between the two calls the owner may have died and its pid been given away. If it holds the
-     * lock still, it lived when the pidfd was opened. */
+    /* Between the two calls the owner may have died, and its pid may have been given away. If the
+     * owner still holds the lock, it lived when the pidfd was opened. */
     if (find(queue) != owner) {
         close(pidfd);
         errno = ESRCH;
@@ -149,7 +150,7 @@ static int open_fdinfo(int fd)
     return directory < 0 || fd < 0 ? -1 : openat(directory, name, O_RDONLY | O_CLOEXEC);
 }
 
-/* The line "NSpid:" has its pids from our namespace down to its own. */
+/* The line "NSpid:" lists the pids of the process from this namespace down to its own. */
 bool wire_pidfd_has_pid(int pidfd, pid_t pid)
 {
     char text[512];

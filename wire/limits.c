@@ -19,7 +19,8 @@
 #define DEFAULT_QUEUES_MAX     256u
 #define DEFAULT_MSGQUEUE_BYTES 819200u
 
-/* A limit to be raised is raised by room for a daemon's lanes, or some sessions, to whole steps. */
+/* The advice for RLIMIT_MSGQUEUE includes room for the lanes of a daemon, or for some sessions, and
+ * is rounded up to whole steps. */
 #define SPARE_MSGQUEUE_BYTES (256u << 10)
 #define RAISE_STEP_BYTES     (1u << 20)
 
@@ -49,7 +50,8 @@ void wire_limits_read(struct wire_limits *limits)
         getrlimit(RLIMIT_MSGQUEUE, &limit) == 0 ? limit.rlim_cur : DEFAULT_MSGQUEUE_BYTES;
 }
 
-/* mq_open says EMFILE for two limits: descriptors of the process, bytes of the user. */
+/* Returns true if the process has no descriptor left. mq_open fails with EMFILE for two limits: the
+ * descriptors of the process, and the user's bytes in queues. */
 static bool out_of_descriptors(void)
 {
     int probe = open("/", O_PATH | O_CLOEXEC);
@@ -72,10 +74,10 @@ static enum kv_status explain_descriptors(const char *name, struct kv_error *err
                         (unsigned long long)limit.rlim_cur * 2);
 }
 
-/* What the user's other queues take cannot be read (unlinked ones are not listed anywhere), but it
- * is at most the limit of the processes that made them: mostly the default, where this one has
- * less. That, what was asked for, and some room: a limit that is reached again at once is no
- * help. */
+/* Nobody can read what the user's other queues take (unlinked ones are not listed anywhere), but it
+ * is at most the limit of the processes that made them, which is the kernel's default in most cases
+ * where this process has less. The sum adds what was asked for, and something to spare: a limit that
+ * is reached again at once is no help. */
 uint64_t wire_limits_enough(uint64_t need_bytes)
 {
     struct wire_limits limits;

@@ -1,6 +1,6 @@
 /*
- * limits: what the kernel allows in message queues, what a queue takes of it, and the sentence that
- * tells a person which limit stood in the way and the line that raises it.
+ * limits: what the kernel allows in message queues, what a queue takes of that, and the sentence
+ * that tells a person which limit was reached and what raises it.
  */
 #ifndef MQKV_WIRE_LIMITS_H
 #define MQKV_WIRE_LIMITS_H
@@ -11,31 +11,33 @@
 
 struct wire_geometry {
     uint16_t depth;         /* messages */
-    uint32_t message_bytes; /* of each */
+    uint32_t message_bytes; /* the largest message */
 };
 
-/* Bytes that the kernel charges the creator's uid for such a queue (ipc/mqueue.c: depth times
- * (message_bytes + 96)) until it is unlinked and closed everywhere. */
+/* Returns the number of bytes that the kernel charges the uid of the creator of such a queue
+ * (ipc/mqueue.c: depth times (message_bytes + 96)) until it is unlinked and closed everywhere. */
 uint64_t wire_geometry_charge(struct wire_geometry geometry);
 
 /* What the kernel allows now. */
 struct wire_limits {
-    uint64_t msg_max, msgsize_max,
-        queues_max;          /* /proc/sys/fs/mqueue; kernel defaults if unreadable */
-    uint64_t msgqueue_bytes; /* RLIMIT_MSGQUEUE of this process, soft */
+    /* /proc/sys/fs/mqueue; the kernel's defaults where that cannot be read */
+    uint64_t msg_max, msgsize_max, queues_max;
+    uint64_t msgqueue_bytes; /* RLIMIT_MSGQUEUE of this process, the soft limit */
 };
 void wire_limits_read(struct wire_limits *limits);
 
-/* A value for RLIMIT_MSGQUEUE with which this user may have need_bytes more in queues, beside those
- * that run now, and has some room left: above the present one, in whole MiB. */
+/* Returns a value for RLIMIT_MSGQUEUE that lets this user have need_bytes more in queues than now,
+ * and some to spare: above the present value, in whole MiB. */
 uint64_t wire_limits_enough(uint64_t need_bytes);
 
-/* How RLIMIT_MSGQUEUE becomes `enough`: what to type, and who may. Returns `how`. */
+/* Writes to `how` what to type so that RLIMIT_MSGQUEUE becomes `enough`, and who may do that.
+ * Returns `how`. */
 #define WIRE_LIMITS_HOW_BYTES 320u
 const char *wire_limits_how_to_raise(uint64_t enough, char how[WIRE_LIMITS_HOW_BYTES]);
 
-/* The status and the sentence for an mq_open of a new queue that failed with error_number:
- * KV_EXISTS, KV_DENIED, KV_LIMIT (which one; need; have; what raises it), KV_NO_MEMORY, KV_IO. */
+/* Returns the status of an mq_open that failed with error_number for the new queue `name` of that
+ * geometry, and writes the sentence to *error: KV_EXISTS, KV_DENIED, KV_NO_MEMORY, KV_IO, or
+ * KV_LIMIT, whose sentence names the limit, what is needed, what there is, and what raises it. */
 enum kv_status wire_limits_explain(const char *name, struct wire_geometry geometry,
                                    int error_number, struct kv_error *error);
 

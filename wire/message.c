@@ -1,6 +1,6 @@
 #include "wire/message.h"
 
-/* Offsets in the header; the table of message.h in numbers. */
+/* Offsets of the fields in the header (message.h has the table). */
 enum {
     AT_MAGIC = 0,
     AT_VERSION = 4,
@@ -15,12 +15,20 @@ enum {
     AT_WINDOW_OFFSET = 40,
     AT_WINDOW_BYTES = 44
 };
+_Static_assert(AT_WINDOW_BYTES + sizeof(uint32_t) == WIRE_HEADER_BYTES, "the last field ends it");
+_Static_assert(WIRE_MIN_REPLY_BYTES > WIRE_HEADER_BYTES + WIRE_RESULT_MAX_FIELD_BYTES,
+               "the smallest reply holds a result");
 
 /* The kernel's pids stay below 2^22 (PID_MAX_LIMIT); pid_t is a positive int. */
 #define MAX_PID INT32_MAX
 
-/* direct, store_device and store_inode of WELCOME, which are there together or not at all. */
+/* The fields direct, store_device and store_inode of WELCOME, which come together or not at all. */
 #define WELCOME_DIRECT_BYTES 18u
+_Static_assert(sizeof((struct wire_welcome *)0)->direct +
+                       sizeof((struct wire_welcome *)0)->store_device +
+                       sizeof((struct wire_welcome *)0)->store_inode ==
+                   WELCOME_DIRECT_BYTES,
+               "docs/PROTOCOL.md, WELCOME");
 
 /* Header ------------------------------------------------------------------------------------ */
 
@@ -79,8 +87,8 @@ void wire_patch_count(uint8_t *message, uint16_t count)
 
 /* Session messages -------------------------------------------------------------------------- */
 
-/* u16 size and the bytes. False if the name is none that a queue or segment can have. */
-static bool put_name(struct write_cursor *cursor, struct kv_slice name)
+/* Writes the size of `name` as u16, and its bytes. False: no queue or segment can have that name. */
+static bool put_object_name(struct write_cursor *cursor, struct kv_slice name)
 {
     if (name.size == 0 || name.size > WIRE_NAME_MAX_BYTES)
         return false;
@@ -89,8 +97,9 @@ static bool put_name(struct write_cursor *cursor, struct kv_slice name)
     return !cursor->failed;
 }
 
-/* False if it is cut short, empty, too long, or holds a NUL, where the system calls would end. */
-static bool get_name(struct read_cursor *cursor, struct kv_slice *name)
+/* Reads a name. False: the name is cut short, empty, too long, or holds a NUL, where system calls
+ * would end it. */
+static bool get_object_name(struct read_cursor *cursor, struct kv_slice *name)
 {
     *name = read_slice(cursor, read_u16(cursor));
     return !cursor->failed && name->size > 0 && name->size <= WIRE_NAME_MAX_BYTES &&
@@ -104,14 +113,14 @@ bool wire_put_hello(struct write_cursor *cursor, const struct wire_hello *hello)
     write_u16(cursor, hello->reply_depth);
     write_u16(cursor, hello->threads);
     write_u32(cursor, hello->reply_bytes);
-    if (!put_name(cursor, hello->reply_queue))
+    if (!put_object_name(cursor, hello->reply_queue))
         return false;
     if (hello->abilities != 0)
         write_u16(cursor, hello->abilities);
     return !cursor->failed;
 }
 
-/* A field that a body from an older peer ends before. */
+/* Reads a field that older peers do not send; their bodies end before it. */
 static uint16_t read_optional_u16(struct read_cursor *cursor)
 {
     return read_cursor_left(cursor) >= 2 ? read_u16(cursor) : 0;
@@ -124,7 +133,7 @@ enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hel
     hello->reply_depth = read_u16(cursor);
     hello->threads = read_u16(cursor);
     hello->reply_bytes = read_u32(cursor);
-    if (!get_name(cursor, &hello->reply_queue))
+    if (!get_object_name(cursor, &hello->reply_queue))
         return KV_BAD_REQUEST;
     hello->abilities = read_optional_u16(cursor);
     return hello->pid >= 1 && hello->pid <= MAX_PID ? KV_OK : KV_BAD_REQUEST;
@@ -155,8 +164,8 @@ bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *we
     return !cursor->failed;
 }
 
-/* An older server says nothing about it. */
-static void get_direct(struct read_cursor *cursor, struct wire_welcome *welcome)
+/* Reads what WELCOME says of direct reads; older servers say nothing. */
+static void get_welcome_direct(struct read_cursor *cursor, struct wire_welcome *welcome)
 {
     welcome->direct = WIRE_DIRECT_OFF;
     welcome->store_device = welcome->store_inode = welcome->store_number = 0;
@@ -189,7 +198,7 @@ enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome 
     welcome->lane_bytes = read_u32(cursor);
     welcome->bulk_bytes = read_u32(cursor);
     welcome->lane_family = read_optional_u16(cursor);
-    get_direct(cursor, welcome);
+    get_welcome_direct(cursor, welcome);
     bool valid = !cursor->failed && welcome->credits >= 1 &&
                  welcome->max_value_bytes <= WIRE_MAX_VALUE_BYTES &&
                  welcome->lane_bytes > WIRE_HEADER_BYTES;
@@ -199,13 +208,13 @@ enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome 
 bool wire_put_segment_offer(struct write_cursor *cursor, const struct wire_segment_offer *offer)
 {
     write_u64(cursor, offer->bytes);
-    return put_name(cursor, offer->name);
+    return put_object_name(cursor, offer->name);
 }
 
 enum kv_status wire_get_segment_offer(struct read_cursor *cursor, struct wire_segment_offer *offer)
 {
     offer->bytes = read_u64(cursor);
-    return get_name(cursor, &offer->name) && offer->bytes > 0 ? KV_OK : KV_BAD_REQUEST;
+    return get_object_name(cursor, &offer->name) && offer->bytes > 0 ? KV_OK : KV_BAD_REQUEST;
 }
 
 bool wire_put_part(struct write_cursor *cursor, const struct wire_part *part)

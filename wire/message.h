@@ -1,8 +1,8 @@
 /*
- * message: the codec of messages: their header and, for those that manage a session, their body;
- * operation.h has what REQUEST and REPLY carry. docs/PROTOCOL.md is the contract
- * with clients in other languages; this is the one place that builds and parses it. No function
- * here allocates, blocks, or reads a byte outside what it was given; any byte string decodes to a
+ * message: the codec of messages: their header, and the body of those that manage a session.
+ * operation.h encodes what REQUEST and REPLY carry. docs/PROTOCOL.md is the contract with clients in
+ * other languages; only this module and operation.h build and parse what it describes. No function
+ * here allocates, blocks, or reads a byte outside of its argument; every byte string decodes to a
  * message or to a named error.
  *
  * Header, WIRE_HEADER_BYTES, little-endian:
@@ -38,21 +38,22 @@
 
 enum wire_kind {
     WIRE_HELLO = 1,   /* client: open a session */
-    WIRE_WELCOME = 2, /* server: here it is */
-    WIRE_REFUSED = 3, /* server: no; status, and the sentence why as body */
+    WIRE_WELCOME = 2, /* server: the session is open */
+    WIRE_REFUSED = 3, /* server: no session; the status and, as body, the sentence say why */
     WIRE_REQUEST = 4, /* client: operations */
-    WIRE_REPLY = 5,   /* server: as many results; or status != 0, count 0 and a sentence as body */
+    WIRE_REPLY = 5,   /* server: a result for each operation; or status != 0, count 0 and, as body,
+                         a sentence */
     WIRE_BYE = 6,     /* client: close the session (no reply) */
     WIRE_SEGMENT = 7, /* client: use this shared-memory segment from now on; answered by a REPLY */
-    WIRE_PART = 8, /* client: a fragment of a request that is too big for a message; answered by an
-                         empty REPLY, the last fragment by the reply to the whole */
+    WIRE_PART = 8,    /* client: a fragment of a request that is too big for a message; answered by
+                         an empty REPLY, the last fragment by the reply to the whole request */
     WIRE_REPLY_PART = 9, /* server: a fragment of a reply that is too big for a message */
     WIRE_MORE = 10       /* client: send the next fragment of that reply */
 };
 
-/* Flags: of a REQUEST, and of a REPLY. */
+/* Flags of a REQUEST and of a REPLY. */
 enum {
-    WIRE_REPLY_MOVED = 1 << 0, /* the client should begin a new session, and gets another lane */
+    WIRE_REPLY_MOVED = 1 << 0, /* a new session of the client would get another lane */
     /* The reply may have fewer results than there are operations, at least one: the operations
      * behind the last result were not executed. */
     WIRE_REQUEST_MAY_STOP = 1 << 0
@@ -71,34 +72,37 @@ struct wire_header {
     uint32_t window_bytes;
 };
 
-/* Writes the header at the cursor (which fails if there is no room). */
+/* Writes *header at *cursor, which fails if there is no room. */
 void wire_put_header(struct write_cursor *cursor, const struct wire_header *header);
 
-/* KV_OK; KV_BAD_REQUEST (too short, magic, count); KV_UNSUPPORTED (version, kind, flags: then kind,
- * session, request_id and secret are filled in all the same where they could be read). */
+/* Reads *header from *cursor. KV_OK; KV_BAD_REQUEST: too few bytes, another magic, or a count above
+ * WIRE_MAX_OPERATIONS; KV_UNSUPPORTED: an unknown version, kind or flag (*header is filled in all the
+ * same). */
 enum kv_status wire_get_header(struct read_cursor *cursor, struct wire_header *header);
 
-/* The version in the header of a message that wire_get_header could read. */
+/* Returns the version in the header of a message that wire_get_header could read. */
 uint8_t wire_message_version(const uint8_t *message);
 
-/* Sets the count of a header that was written at `message` before its operations. */
+/* Sets the count in the header at `message`, which was written before its operations. */
 void wire_patch_count(uint8_t *message, uint16_t count);
 
 /* Session messages -------------------------------------------------------------------------- */
 
 #define WIRE_NAME_MAX_BYTES 255u /* NAME_MAX of a queue or segment */
 
-/* All wire_put_* below: false (and the cursor failed, or the name impossible) if it does not fit.
- * All wire_get_*: KV_OK or KV_BAD_REQUEST; what follows a body that was understood is left unread,
- * so that later versions can add fields. */
+/* Each wire_put_* below writes the body at *cursor. It returns false if the body does not fit (then
+ * the cursor has failed) or has an impossible name. Each wire_get_* reads a body: KV_OK or
+ * KV_BAD_REQUEST. What follows a body that was understood is left unread, so that later versions can
+ * add fields. */
 
-/* The smallest reply message a client may offer: header, one result's fields, a short sentence. */
+/* The smallest reply message that a client may offer: it holds a header, the fields of one result,
+ * and a short sentence. */
 #define WIRE_MIN_REPLY_BYTES 128u
 
 /* Body of HELLO: u64 nonce, u32 pid, u16 reply_depth, u16 threads, u32 reply_bytes, u16 name_bytes,
- * name, u16 abilities (may be left out: 0). nonce is the header's secret of every message to this
- * client; threads how many threads of the client share the session (for statistics). A depth of 0,
- * or messages too small, are the reader's to refuse. */
+ * name, u16 abilities (may be left out: 0). `nonce` is the secret in the header of every message to
+ * this client; `threads` is the number of threads that share the session (for statistics). The
+ * server, not wire_get_hello, refuses a depth of 0 and messages that are too small. */
 enum {
     WIRE_HELLO_GUEST_LANES = 1 << 0 /* the client understands lane_family */
 };
@@ -124,7 +128,7 @@ enum kv_status wire_get_hello(struct read_cursor *cursor, struct wire_hello *hel
  * Flags that a reader does not know mean nothing to it. */
 enum {
     WIRE_FAMILY_LANES = 0, /* NAME, NAME.l<lane> */
-    WIRE_FAMILY_GUESTS = 1 /* NAME.g<lane>; only for clients that said that they understand it */
+    WIRE_FAMILY_GUESTS = 1 /* NAME.g<lane>; only for clients with WIRE_HELLO_GUEST_LANES */
 };
 enum {
     WIRE_WELCOME_PRIORITY = 1 << 0,      /* the server wants priorities; without it send with 0 */
@@ -150,7 +154,7 @@ struct wire_welcome {
     uint32_t lane_bytes;
     uint32_t bulk_bytes;
     uint16_t lane_family;
-    uint16_t direct; /* WIRE_DIRECT_...; one that the reader does not know is WIRE_DIRECT_OFF */
+    uint16_t direct; /* WIRE_DIRECT_...; a value that the reader does not know is read as OFF */
     uint64_t store_device;
     uint64_t store_inode;
     uint64_t store_number;
@@ -158,12 +162,13 @@ struct wire_welcome {
 bool wire_put_welcome(struct write_cursor *cursor, const struct wire_welcome *welcome);
 enum kv_status wire_get_welcome(struct read_cursor *cursor, struct wire_welcome *welcome);
 
-/* Message priorities that mean something: 0 .. WIRE_MAX_PRIORITY; a higher one counts as the
- * highest. */
+/* Priorities of messages are 0 to WIRE_MAX_PRIORITY; the server takes a higher one for
+ * WIRE_MAX_PRIORITY. */
 #define WIRE_MAX_PRIORITY 31u
 
-/* The highest that the kernel has: nobody's messages can keep those that have it from being
- * received. That of HELLO; and of all in a guest lane of a server that wants no priorities. */
+/* The highest priority that the kernel has: no messages of others can keep a message of this
+ * priority from being received. HELLO is sent with it, and so is every message in a guest lane of a
+ * server that wants no priorities. */
 #define WIRE_HIGHEST_PRIORITY 32767u
 
 /* Body of SEGMENT: u64 bytes, u16 name_bytes, name (as for shm_open). */
@@ -175,9 +180,9 @@ bool wire_put_segment_offer(struct write_cursor *cursor, const struct wire_segme
 enum kv_status wire_get_segment_offer(struct read_cursor *cursor, struct wire_segment_offer *offer);
 
 /* Body of PART, REPLY_PART and MORE: u32 total_bytes of the whole message (header included; 0 in
- * MORE), u32 offset, then (not in MORE) the bytes. The whole is a REQUEST or REPLY message.
- * Decoding KV_OK promises offset + bytes.size <= total_bytes and bytes.size > 0, or the form of
- * MORE: both 0; which of the two belongs to the kind is for the caller to check. */
+ * MORE), u32 offset, then (not in MORE) the bytes. The whole message is a REQUEST or a REPLY. After
+ * KV_OK of wire_get_part either offset + bytes.size <= total_bytes and bytes.size > 0, or, as in
+ * MORE, total_bytes and bytes.size are 0; the caller checks which of the two the kind demands. */
 struct wire_part {
     uint32_t total_bytes;
     uint32_t offset;

@@ -1,9 +1,11 @@
 #include "wire/operation.h"
 
-/* Which key an operation has. */
+#include "common/assert/assert.h"
+
+/* Whether an operation has a key. */
 enum key_rule {
     KEY_NONE,
-    KEY_OPTIONAL, /* empty means: everything */
+    KEY_OPTIONAL, /* an empty key stands for everything */
     KEY_REQUIRED
 };
 
@@ -46,6 +48,12 @@ static const struct operation_rule rules[] = {
 
 #define SCAN_ENTRY_FIXED_BYTES 16u
 
+_Static_assert(WIRE_RESULT_MAX_FIELD_BYTES == WIRE_RESULT_FIXED_BYTES + 3 * sizeof(uint64_t),
+               "version, expiry_ms and number");
+_Static_assert(RESULT_FLAGS <= UINT16_MAX && PUT_FLAGS <= UINT16_MAX && ADD_FLAGS <= UINT16_MAX &&
+                   WIRE_GIVE_VERSION <= UINT16_MAX,
+               "flags have 16 bits");
+
 static bool more_than_one_bit(unsigned flags)
 {
     return (flags & (flags - 1)) != 0;
@@ -53,7 +61,7 @@ static bool more_than_one_bit(unsigned flags)
 
 /* Operations -------------------------------------------------------------------------------- */
 
-/* Bytes of the fields between the fixed part and the key. */
+/* Returns the size of the fields between the fixed part and the key. */
 static size_t operation_field_bytes(unsigned opcode, unsigned flags)
 {
     size_t bytes = (flags & WIRE_HAS_EXPIRY ? 8u : 0u) + (flags & VERSION_FLAGS ? 8u : 0u);
@@ -77,7 +85,7 @@ static uint8_t *put_u64(uint8_t *at, uint64_t value)
     return at + sizeof value;
 }
 
-/* Writes operation_field_bytes; returns their end. */
+/* Writes the fields, operation_field_bytes() in all, at `at`, and returns their end. */
 static uint8_t *put_operation_fields(uint8_t *at, const struct wire_operation *operation)
 {
     if (operation->flags & WIRE_HAS_EXPIRY)
@@ -126,10 +134,11 @@ bool wire_put_operation(struct write_cursor *cursor, const struct wire_operation
         store_u32(at, operation->value_offset);
     else
         copy_bytes(at, value.data, value.size);
+    KV_ASSERT(at + (in_segment ? 4u : value.size) == cursor->at);
     return true;
 }
 
-/* Reads what put_operation_fields wrote; what is not there gets its default. (Each field is set
+/* Reads what put_operation_fields wrote; a field that is absent gets its default. (Each field is set
  * once: clearing the whole struct first took longer than decoding.) */
 static void get_operation_fields(struct read_cursor *cursor, struct wire_operation *operation)
 {
@@ -144,15 +153,6 @@ static void get_operation_fields(struct read_cursor *cursor, struct wire_operati
     operation->initial = flags & WIRE_CREATE ? (int64_t)read_u64(cursor) : 0;
     operation->cursor = scan ? read_u64(cursor) : 0;
     operation->limit = scan ? read_u32(cursor) : 0;
-}
-
-/* Whether the sizes are those that the operation may have. */
-static bool operation_sizes_valid(const struct operation_rule *rule, size_t key_bytes,
-                                  size_t value_bytes)
-{
-    if (key_bytes == 0 ? rule->key == KEY_REQUIRED : rule->key == KEY_NONE)
-        return false;
-    return value_bytes <= (rule->has_value ? WIRE_MAX_VALUE_BYTES : 0);
 }
 
 static bool operation_contradicts_itself(const struct wire_operation *operation)
@@ -177,7 +177,8 @@ enum kv_status wire_get_operation(struct read_cursor *cursor, struct wire_operat
         return KV_UNSUPPORTED;
     size_t key_bytes = load_u16(fixed + 4);
     size_t value_bytes = load_u32(fixed + 8);
-    if (!operation_sizes_valid(rule, key_bytes, value_bytes))
+    if ((key_bytes == 0 ? rule->key == KEY_REQUIRED : rule->key == KEY_NONE) ||
+        value_bytes > (rule->has_value ? WIRE_MAX_VALUE_BYTES : 0))
         return KV_BAD_REQUEST;
 
     operation->opcode = (enum wire_opcode)opcode;
@@ -198,7 +199,7 @@ enum kv_status wire_get_operation(struct read_cursor *cursor, struct wire_operat
 
 /* Results ----------------------------------------------------------------------------------- */
 
-/* Bytes of the result without those of its value. */
+/* Returns the size of a result with these flags, without its value. */
 static size_t result_field_bytes(unsigned flags)
 {
     return WIRE_RESULT_FIXED_BYTES + (flags & WIRE_RESULT_HAS_VERSION ? 8u : 0u) +
@@ -206,7 +207,7 @@ static size_t result_field_bytes(unsigned flags)
            (flags & WIRE_RESULT_IN_SEGMENT ? 4u : 0u);
 }
 
-/* Bytes of the value that follow the fields. */
+/* Returns the size of the value as far as it follows the fields. */
 static size_t result_inline_bytes(const struct wire_result *result)
 {
     bool elsewhere = result->flags & (WIRE_RESULT_IN_SEGMENT | WIRE_RESULT_NO_VALUE);

@@ -1,7 +1,7 @@
 /*
  * operation: the codec of what REQUEST and REPLY carry: operations, results, and the entries of a
- * scan. As in message.h, nothing is allocated, no byte outside the cursor is read, and everything
- * decodes to a value or to a named error. All integers are little-endian.
+ * scan. As in message.h, no function allocates or reads a byte outside of its cursor, and every byte
+ * string decodes to a value or to a named error. All integers are little-endian.
  */
 #ifndef MQKV_WIRE_OPERATION_H
 #define MQKV_WIRE_OPERATION_H
@@ -17,7 +17,7 @@
 
 enum wire_opcode {
     WIRE_OP_GET = 1,
-    WIRE_OP_EXISTS = 2, /* answers version, expiry, value_bytes; no value. Serves ttl too. */
+    WIRE_OP_EXISTS = 2, /* answers version, expiry and value_bytes, without the value */
     WIRE_OP_PUT = 3,
     WIRE_OP_DELETE = 4,
     WIRE_OP_ADD = 5,
@@ -36,8 +36,8 @@ enum wire_opcode {
 #define WIRE_MAX_KEY_BYTES   65535u
 #define WIRE_MAX_VALUE_BYTES (64u << 20)
 
-/* Bits of wire_operation.flags. The table in operation.c says which operation takes which; others
- * give KV_UNSUPPORTED. */
+/* Bits of wire_operation.flags. The table in operation.c says which flags an operation takes; any
+ * other flag is KV_UNSUPPORTED. */
 enum {
     WIRE_HAS_EXPIRY = 1 << 0,  /* expiry_ms follows */
     WIRE_HAS_VERSION = 1 << 1, /* if-version follows (PUT, DELETE, EXCHANGE) */
@@ -46,17 +46,17 @@ enum {
     WIRE_HAS_BOUNDS = 1 << 4,       /* min, max follow (ADD) */
     WIRE_CREATE = 1 << 5,           /* initial follows (ADD) */
     WIRE_KEEP_EXPIRY = 1 << 6,      /* PUT, EXCHANGE */
-    WIRE_VALUE_IN_SEGMENT = 1 << 7, /* instead of the value its u32 offset in the segment */
-    WIRE_SYNC_INTERVAL = 1 << 8,    /* this write asks for at least ... */
-    WIRE_SYNC_ALWAYS = 1 << 9,
-    WIRE_KEYS_ONLY = 1 << 10,   /* SCAN, WATCH: values are left out */
-    WIRE_ATOMIC = 1 << 11,      /* SCAN: whole data files, each seen at one moment */
-    WIRE_CANONICAL = 1 << 12,   /* ADD: no zeros lead in the number that is there */
-    WIRE_GIVE_VERSION = 1 << 13 /* the version that the entry is to get follows (PUT) */
+    WIRE_VALUE_IN_SEGMENT = 1 << 7, /* in place of the value: its u32 offset in the segment */
+    WIRE_SYNC_INTERVAL = 1 << 8, /* the write asks for a sync within the server's interval, ... */
+    WIRE_SYNC_ALWAYS = 1 << 9,   /* ... or before it is answered */
+    WIRE_KEYS_ONLY = 1 << 10,    /* SCAN, WATCH: values are left out */
+    WIRE_ATOMIC = 1 << 11,       /* SCAN: whole data files, each as it was at one moment */
+    WIRE_CANONICAL = 1 << 12,    /* ADD: refuse a number that begins with zeros */
+    WIRE_GIVE_VERSION = 1 << 13  /* the version that the entry is to get follows (PUT) */
 };
 
-/* One operation in the clear. Slices borrow from the message (or, for a value in the segment, value
- * is {NULL, size} and value_offset its place). */
+/* One operation, decoded. `key` and `value` borrow from the message; a value in the segment is
+ * {NULL, size}, and value_offset says where it begins. */
 struct wire_operation {
     enum wire_opcode opcode;
     uint16_t flags;
@@ -71,22 +71,24 @@ struct wire_operation {
 };
 
 /* An operation is: u8 opcode, u8 0, u16 flags, u16 key_bytes, u16 0, u32 value_bytes, then the
- * fields its flags and opcode name in the order of the struct (u64 expiry_ms, u64 version, whether
- * it is a condition or to be given; ADD: i64 delta, min, max, initial; SCAN, WATCH: u64 cursor, u32
- * limit), then the key, then the value or, with WIRE_VALUE_IN_SEGMENT, its u32 offset. */
+ * fields that its flags and opcode name, in the order of the struct (u64 expiry_ms; u64 version,
+ * with WIRE_HAS_VERSION or WIRE_GIVE_VERSION; ADD: i64 delta, min, max, initial; SCAN, WATCH: u64
+ * cursor, u32 limit), then the key, then the value or, with WIRE_VALUE_IN_SEGMENT, its u32 offset. */
 #define WIRE_OPERATION_FIXED_BYTES 12u
 
-/* Bytes that the operation takes in a message. */
+/* Returns the number of bytes that *operation takes in a message. */
 size_t wire_operation_size(const struct wire_operation *operation);
 
-/* False if it does not fit, or if its key or value exceeds the limits of the protocol; then nothing
- * is written, and the cursor has not failed. Flags are not checked here: the server does. */
+/* Writes *operation at *cursor. False: it does not fit, or its key or value exceeds the limits of
+ * the protocol; then nothing is written, and the cursor has not failed. The flags are not checked:
+ * the server does that. */
 bool wire_put_operation(struct write_cursor *cursor, const struct wire_operation *operation);
 
-/* KV_OK; KV_UNSUPPORTED: unknown opcode, a flag that the operation does not take, a reserved byte
- * that is not 0; KV_BAD_REQUEST: truncated, a key too many or missing, a size beyond the limits,
- * contradictory flags (two conditions, two durabilities, two versions, new and kept expiry),
- * version 0, min > max. After a failure the cursor is of no further use. */
+/* Reads *operation from *cursor. KV_OK; KV_UNSUPPORTED: an unknown opcode, a flag that the operation
+ * does not take, a reserved byte that is not 0; KV_BAD_REQUEST: too few bytes, a key that is missing
+ * or not allowed, a size beyond the limits, contradictory flags (two conditions, two durabilities,
+ * two versions, new and kept expiry), version 0, min > max. After a failure the cursor is of no
+ * further use. */
 enum kv_status wire_get_operation(struct read_cursor *cursor, struct wire_operation *operation);
 
 /* Results ----------------------------------------------------------------------------------- */
@@ -95,18 +97,18 @@ enum {
     WIRE_RESULT_HAS_VERSION = 1 << 0,
     WIRE_RESULT_HAS_EXPIRY = 1 << 1,
     WIRE_RESULT_HAS_NUMBER = 1 << 2, /* ADD: the sum; APPEND: the new size; SCAN: next cursor */
-    WIRE_RESULT_IN_SEGMENT = 1 << 3, /* instead of the value its u32 offset in the segment */
-    WIRE_RESULT_NO_VALUE = 1 << 4,   /* value_bytes tells the size, the value itself is not here
-                                          (EXISTS; GET with KV_BUFFER_TOO_SMALL) */
+    WIRE_RESULT_IN_SEGMENT = 1 << 3, /* in place of the value: its u32 offset in the segment */
+    WIRE_RESULT_NO_VALUE = 1 << 4,   /* value_bytes is the size of the value, which does not follow
+                                        (EXISTS; GET with KV_BUFFER_TOO_SMALL) */
     WIRE_RESULT_FOUND = 1 << 5       /* EXCHANGE: there was an old value */
 };
 
-/* A result is: u16 status, u16 flags, u32 value_bytes, then the fields its flags name in this
- * order: u64 version, u64 expiry_ms, i64 number, and the value (or its u32 offset). A SCAN's value
- * is a run of entries: u16 key_bytes, u16 flags (HAS_EXPIRY), u32 value_bytes, u64 version, [u64
- * expiry_ms], key, value. */
+/* A result is: u16 status, u16 flags, u32 value_bytes, then the fields that its flags name, in this
+ * order: u64 version, u64 expiry_ms, i64 number, and the value (or its u32 offset). The value of a
+ * SCAN is a sequence of entries: u16 key_bytes, u16 flags (HAS_EXPIRY), u32 value_bytes, u64 version,
+ * [u64 expiry_ms], key, value. */
 #define WIRE_RESULT_FIXED_BYTES     8u
-#define WIRE_RESULT_MAX_FIELD_BYTES 32u /* fixed part and every field, without the value */
+#define WIRE_RESULT_MAX_FIELD_BYTES 32u /* the fixed part and every field, without the value */
 
 struct wire_result {
     enum kv_status status;
@@ -118,20 +120,21 @@ struct wire_result {
     uint32_t value_offset;
 };
 
-/* Bytes that the result takes in a message. */
+/* Returns the number of bytes that *result takes in a message. */
 size_t wire_result_size(const struct wire_result *result);
 
-/* False if it does not fit; then nothing is written, and the cursor has not failed. */
+/* Writes *result at *cursor. False: it does not fit; then nothing is written, and the cursor has not
+ * failed. */
 bool wire_put_result(struct write_cursor *cursor, const struct wire_result *result);
 
-/* KV_OK; KV_UNSUPPORTED: unknown flag; KV_BAD_REQUEST: truncated, or IN_SEGMENT together with
- * NO_VALUE. The status of the result itself may be one that this version does not know. */
+/* Reads *result from *cursor. KV_OK; KV_UNSUPPORTED: an unknown flag; KV_BAD_REQUEST: too few bytes,
+ * or IN_SEGMENT together with NO_VALUE. result->status may be one that this version does not know. */
 enum kv_status wire_get_result(struct read_cursor *cursor, struct wire_result *result);
 
-/* For a worker that copies a value straight into the reply: writes everything but the value's bytes
- * (with IN_SEGMENT that is the whole result), with value_bytes = result->value.size. The caller
- * writes the value right behind (write_room). False, and nothing is written, if the fields do not
- * fit; whether the value will fit is not checked. */
+/* Writes all of *result but the bytes of its value (with IN_SEGMENT that is the whole result), and
+ * result->value.size as value_bytes. The caller, which copies a value straight into the reply, writes
+ * the value behind them (write_room). False: the fields do not fit, and nothing is written; whether
+ * the value will fit is not checked. */
 bool wire_put_result_fields(struct write_cursor *cursor, const struct wire_result *result);
 
 struct wire_scan_entry {
@@ -141,12 +144,15 @@ struct wire_scan_entry {
     uint64_t expiry_ms;
 };
 
+/* Returns the number of bytes that *entry takes in the value of a SCAN. */
 size_t wire_scan_entry_size(const struct wire_scan_entry *entry);
 
-/* False if it does not fit; then nothing is written, and the cursor has not failed. */
+/* Writes *entry at *cursor. False: it does not fit; then nothing is written, and the cursor has not
+ * failed. */
 bool wire_put_scan_entry(struct write_cursor *cursor, const struct wire_scan_entry *entry);
 
-/* KV_OK; KV_UNSUPPORTED: unknown flag; KV_BAD_REQUEST: truncated, or an empty key. */
+/* Reads *entry from *cursor. KV_OK; KV_UNSUPPORTED: an unknown flag; KV_BAD_REQUEST: too few bytes,
+ * or an empty key. */
 enum kv_status wire_get_scan_entry(struct read_cursor *cursor, struct wire_scan_entry *entry);
 
 #endif

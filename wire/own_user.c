@@ -8,10 +8,13 @@
 
 #define DEFAULT_OVERFLOW_UID 65534u
 
-/* All uids but the one that is none. */
+/* How many uids a namespace maps that maps all: each but (uid_t)-1, which is no uid. */
 #define MAPPED_ALL UINT32_MAX
 
-/* As the kernel is set; one setting for all namespaces, so that it is read once. */
+/* More supplementary groups than users have. */
+#define GROUPS_MAX 256
+
+/* The overflow uid of the kernel. All namespaces share the setting, so it is read once. */
 static uid_t overflow_uid(void)
 {
     static _Atomic int64_t known = -1;
@@ -28,7 +31,8 @@ static uid_t overflow_uid(void)
     return number;
 }
 
-/* Lines of the first uid here, the first outside, and how many there are (user_namespaces(7)). */
+/* Each line of uid_map has the first uid inside, the first uid outside, and the number of uids
+ * (user_namespaces(7)). */
 static bool maps_everybody(void)
 {
     uint64_t mapped = 0, count;
@@ -48,4 +52,14 @@ bool wire_uid_is_shared(uid_t uid)
 bool wire_uid_is_own(uid_t uid)
 {
     return uid == geteuid() && !wire_uid_is_shared(uid);
+}
+
+bool wire_gid_is_own(gid_t gid)
+{
+    gid_t groups[GROUPS_MAX];
+    int count = getgroups(GROUPS_MAX, groups);
+    for (int i = 0; i < count; i++)
+        if (groups[i] == gid)
+            return true;
+    return getegid() == gid;
 }

@@ -12,14 +12,14 @@
 #include "common/memory/copy.h"
 #include "common/report/error.h"
 
-/* Where the kernel's queues are seen as files, if somebody mounted them there. */
+/* Where queues can be seen as files, if somebody mounted their file system there. */
 #define MQUEUE_MOUNT "/dev/mqueue"
 
-/* One request at a time needs one reply, and a second one where a request timed out. 4,352 bytes
- * hold a value of 4 KiB, above which values go through a segment anyway. Beside a daemon of the
- * same user 63 such queues fit its budget at the kernel's defaults, against 17 of 4 x 8192, with
- * which 50 processes found no room. Below 2 x 512 a client does better to share another thread's
- * queue. */
+/* A session that sends one request at a time needs room for one reply, and for a second one after a
+ * request that timed out. 4,352 bytes hold a value of 4 KiB; larger values go through a segment. At
+ * the kernel's defaults a user's bytes hold 63 such queues beside a daemon, but only 17 of 4 x 8192,
+ * with which 50 processes found no room. Below 2 x 512 a client does better to share another
+ * thread's queue. */
 const struct wire_geometry wire_reply_ladder[] = {{2, 4352}, {4, 1024}, {2, 512}, {0, 0}};
 
 /* Four replies in flight, each as large as the kernel's default allows. */
@@ -128,7 +128,7 @@ static void set_blocking(mqd_t queue, bool blocking)
     mq_setattr(queue, &attributes, NULL);
 }
 
-/* The time of CLOCK_REALTIME, which mq_timedsend goes by, in so many nanoseconds. */
+/* What CLOCK_REALTIME, which mq_timedsend goes by, will show wait_ns from now. */
 static struct timespec realtime_after(uint64_t wait_ns)
 {
     struct timespec until;
@@ -139,9 +139,9 @@ static struct timespec realtime_after(uint64_t wait_ns)
     return until;
 }
 
-/* Who sleeps in the send itself gets its turn among all who do, in the order of coming. Who polls
- * for room never sees any: the kernel puts the message of a sleeper into the place of each one that
- * is taken. */
+/* Sleeps in the system call that sends: the kernel serves sleeping senders in the order in which they
+ * came. A sender that polled for room would never see any, since the kernel fills each place that
+ * becomes free with the message of a sleeper. */
 static int send_waiting(mqd_t queue, const void *message, size_t size, unsigned priority,
                         uint64_t wait_ns)
 {

@@ -4,22 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Letters and digits of ASCII, whatever the locale. */
-static bool name_char_valid(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-}
-
 bool wire_name_valid(const char *name)
 {
     if (name[0] != '/' || strcmp(name, "/.") == 0 || strcmp(name, "/..") == 0)
         return false;
-    size_t chars = 0;
-    for (const char *at = name + 1; *at; at++)
-        if (!name_char_valid(*at) || ++chars > WIRE_BASE_NAME_MAX_CHARS)
-            return false;
-    return chars > 0;
+    /* Letters and digits of ASCII, whatever the locale. */
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t chars = strspn(name + 1, allowed);
+    return chars > 0 && chars <= WIRE_BASE_NAME_MAX_CHARS && name[1 + chars] == '\0';
 }
 
 void wire_queue_name(char out[WIRE_QUEUE_NAME_BYTES], const char *base, enum wire_queue_role role,
@@ -56,9 +49,9 @@ void wire_queue_name(char out[WIRE_QUEUE_NAME_BYTES], const char *base, enum wir
     }
 }
 
-/* Reads the digits at *at, short of end, as a number up to max. False if there are none, or it is
- * too big. How it was written (leading zeros) is not judged. */
-static bool take_number(const char **at, const char *end, uint64_t max, uint64_t *number)
+/* Reads the digits at *at, which ends before `end`, as a number up to `max`, and moves *at behind
+ * them. False: there are no digits, or the number is too big. Leading zeros are accepted. */
+static bool name_take_number(const char **at, const char *end, uint64_t max, uint64_t *number)
 {
     const char *start = *at;
     uint64_t sum = 0;
@@ -72,15 +65,6 @@ static bool take_number(const char **at, const char *end, uint64_t max, uint64_t
     return *at > start;
 }
 
-/* Finds pid and number in the part of the name behind ".<letter>", as far as they are there. */
-static void scan_numbers(const char *at, const char *end, bool with_pid, uint64_t *pid,
-                         uint64_t *number)
-{
-    if (with_pid && (!take_number(&at, end, INT32_MAX, pid) || at >= end || *at++ != '.'))
-        return;
-    take_number(&at, end, UINT32_MAX, number);
-}
-
 bool wire_queue_name_parse(const char *name, size_t name_bytes, const char *base,
                            enum wire_queue_role role, pid_t *pid)
 {
@@ -91,11 +75,15 @@ bool wire_queue_name_parse(const char *name, size_t name_bytes, const char *base
     uint64_t number = 0;
     bool with_pid =
         role == WIRE_REPLY_QUEUE || role == WIRE_REPLY_SEGMENT || role == WIRE_REPLY_RING;
-    if (role != WIRE_LOCK && role != WIRE_READ_LANE && name_bytes > base_bytes + 2)
-        scan_numbers(name + base_bytes + 2, name + name_bytes, with_pid, &found_pid, &number);
+    if (role != WIRE_LOCK && role != WIRE_READ_LANE && name_bytes > base_bytes + 2) {
+        const char *at = name + base_bytes + 2, *end = name + name_bytes; /* behind ".<letter>" */
+        if (!with_pid ||
+            (name_take_number(&at, end, INT32_MAX, &found_pid) && at < end && *at++ == '.'))
+            name_take_number(&at, end, UINT32_MAX, &number);
+    }
 
-    /* Only what would be formed from the numbers found is well-formed: no leading zeros, nothing
-     * in front or behind. */
+    /* The name is well-formed if the numbers in it form the same name again: it has no leading
+     * zeros, and nothing in front or behind. */
     char formed[WIRE_QUEUE_NAME_BYTES];
     wire_queue_name(formed, base, role, (pid_t)found_pid, (unsigned)number);
     if (strlen(formed) != name_bytes || memcmp(formed, name, name_bytes) != 0)

@@ -22,7 +22,7 @@
 #define WIRE_BASE_NAME_MAX_CHARS 64u
 #define WIRE_QUEUE_NAME_BYTES    128u /* any name formed here, NUL included */
 
-/* True if `name` may be given to -m. "." and ".." after the '/' may not: they are directories. */
+/* Returns true if `name` may be given to -m. "/." and "/.." may not: they are directories. */
 bool wire_name_valid(const char *name);
 
 enum wire_queue_role {
@@ -36,14 +36,14 @@ enum wire_queue_role {
     WIRE_REPLY_RING
 };
 
-/* Forms the name of a valid base; pid is used by the client's three, number by all but
- * LOCK and READ_LANE. */
+/* Writes to `out` the name that `base` has in that role. `pid` is part of the names of clients
+ * (REPLY_QUEUE, REPLY_SEGMENT, REPLY_RING), `number` of all but LOCK and READ_LANE. */
 void wire_queue_name(char out[WIRE_QUEUE_NAME_BYTES], const char *base, enum wire_queue_role role,
                      pid_t pid, unsigned number);
 
-/* True if `name` (no NUL needed) is exactly what wire_queue_name forms for that role under base,
- * with whatever pid and number (so that the server opens nothing but reply queues, segments and
- * rings of its own clients); *pid (may be NULL) gets the pid in it, 0 where it has none. */
+/* Returns true if `name`, of name_bytes bytes, is exactly what wire_queue_name forms for `base` and
+ * `role` with some pid and number. So the server opens nothing but reply queues, segments and rings
+ * of its own clients. *pid (may be NULL): the pid in the name, 0 if it has none. */
 bool wire_queue_name_parse(const char *name, size_t name_bytes, const char *base,
                            enum wire_queue_role role, pid_t *pid);
 

@@ -13,9 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/memory/copy.h"
-#include "common/report/error.h"
 #include "common/memory/mapguard.h"
+#include "common/report/error.h"
 #include "wire/queue.h"
 
 /* Older C libraries do not have it. */
@@ -26,8 +27,8 @@
 #define LINE_BYTES  64u
 #define SLOTS_BEGIN 128u
 
-/* How long a writer waits for another one: in short waits, of which one alone is cut short when the
- * whole machine, or the server as a whole, has stood still. */
+/* How long a writer waits for another one, in steps: if the whole machine, or the server as a whole,
+ * stands still for a while, that ends no more than one step. */
 #define LOCK_WAITS   20u
 #define LOCK_WAIT_NS 50000000
 
@@ -38,7 +39,11 @@ struct head {
     uint32_t not_used __attribute__((aligned(LINE_BYTES)));
     _Atomic uint32_t ended;
 };
-_Static_assert(offsetof(struct head, ended) == 68, "docs/PROTOCOL.md, 3.6");
+_Static_assert(offsetof(struct head, bell) == 0 && offsetof(struct head, states) == 4 &&
+                   offsetof(struct head, not_used) == 64 && offsetof(struct head, ended) == 68 &&
+                   sizeof(struct head) == SLOTS_BEGIN,
+               "docs/PROTOCOL.md, 3.6");
+_Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t), "a futex is a plain word");
 
 struct wire_ring {
     struct head *head;
@@ -46,12 +51,12 @@ struct wire_ring {
     size_t stride;
     struct wire_geometry geometry;
     uint64_t bytes;
-    unsigned next;            /* client: where to look first, so that no slot waits for ever */
+    unsigned next;            /* client: the slot to look at first, so that none waits for ever */
     struct mapguard *guard;   /* server */
-    pthread_mutex_t *writing; /* server: of who writes; shared with forked children */
+    pthread_mutex_t *writing; /* server: held by the writer; forked children share it */
 };
 
-static size_t stride_of(struct wire_geometry geometry)
+static size_t ring_stride(struct wire_geometry geometry)
 {
     return (geometry.message_bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
@@ -61,11 +66,11 @@ uint64_t wire_ring_bytes(struct wire_geometry geometry)
     if (geometry.depth == 0 || geometry.depth > WIRE_RING_MAX_DEPTH ||
         geometry.message_bytes == 0 || geometry.message_bytes > WIRE_RING_MAX_MESSAGE_BYTES)
         return 0;
-    return SLOTS_BEGIN + geometry.depth * stride_of(geometry);
+    return SLOTS_BEGIN + geometry.depth * ring_stride(geometry);
 }
 
-/* NULL, errno: there is no memory for it. */
-static struct wire_ring *map_ring(int descriptor, struct wire_geometry geometry)
+/* Maps the object. NULL with errno: no memory. */
+static struct wire_ring *ring_map_object(int descriptor, struct wire_geometry geometry)
 {
     struct wire_ring *ring = calloc(1, sizeof *ring);
     if (!ring)
@@ -78,14 +83,15 @@ static struct wire_ring *map_ring(int descriptor, struct wire_geometry geometry)
     }
     *ring = (struct wire_ring){.head = memory,
                                .slots = (uint8_t *)memory + SLOTS_BEGIN,
-                               .stride = stride_of(geometry),
+                               .stride = ring_stride(geometry),
                                .geometry = geometry,
                                .bytes = bytes};
     return ring;
 }
 
-/* Memory for all of the object, so that nobody finds /dev/shm full in the middle of a message. */
-static bool back(int descriptor, uint64_t bytes)
+/* Takes memory for all of the object, so that no writer finds /dev/shm full in the middle of a
+ * message. False with errno: there is none left. */
+static bool ring_take_memory(int descriptor, uint64_t bytes)
 {
     int result;
     do
@@ -94,7 +100,7 @@ static bool back(int descriptor, uint64_t bytes)
     return result == 0;
 }
 
-static enum kv_status explain_create(const char *name, uint64_t bytes, struct kv_error *error)
+static enum kv_status ring_explain_create(const char *name, uint64_t bytes, struct kv_error *error)
 {
     if (errno == EEXIST)
         return kv_error_set(error, KV_EXISTS, "the shared-memory object %s exists", name);
@@ -114,15 +120,15 @@ enum kv_status wire_ring_create(const char *name, struct wire_geometry geometry,
                             geometry.depth, geometry.message_bytes);
     int created = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (created < 0)
-        return explain_create(name, bytes, error);
+        return ring_explain_create(name, bytes, error);
     *ring = NULL;
-    if (fchmod(created, 0600) == 0 && back(created, bytes))
-        *ring = map_ring(created, geometry);
+    if (fchmod(created, 0600) == 0 && ring_take_memory(created, bytes))
+        *ring = ring_map_object(created, geometry);
     if (*ring) {
         *descriptor = created;
         return KV_OK;
     }
-    enum kv_status status = explain_create(name, bytes, error);
+    enum kv_status status = ring_explain_create(name, bytes, error);
     shm_unlink(name);
     close(created);
     return status;
@@ -147,16 +153,17 @@ enum kv_status wire_ring_open(const char *name, int *descriptor, struct kv_error
     return kv_error_set(error, KV_BAD_REQUEST, "%s is no shared-memory object", name);
 }
 
-/* Whether the mapping has memory; its pages are there then, too. */
-static bool populate(const struct wire_ring *ring, int descriptor)
+/* Takes memory for all of the mapping, and its pages. False: there is none left. */
+static bool ring_populate(const struct wire_ring *ring, int descriptor)
 {
     if (madvise(ring->head, ring->bytes, MADV_POPULATE_WRITE) == 0)
         return true;
-    return errno == EINVAL && back(descriptor, ring->bytes); /* before Linux 5.14 */
+    return errno == EINVAL && ring_take_memory(descriptor, ring->bytes); /* before Linux 5.14 */
 }
 
-/* A lock that forked children share, and that outlives one that dies with it. NULL: no memory. */
-static pthread_mutex_t *make_shared_lock(void)
+/* Makes a lock that forked children share, and that survives a child that dies while it holds it.
+ * NULL: no memory. */
+static pthread_mutex_t *ring_make_lock(void)
 {
     pthread_mutexattr_t attributes;
     pthread_mutex_t *lock =
@@ -186,12 +193,12 @@ enum kv_status wire_ring_map(int descriptor, struct wire_geometry geometry, stru
         return kv_error_set(error, KV_BAD_REQUEST,
                             "the shared memory for replies has fewer than %llu bytes",
                             (unsigned long long)bytes);
-    struct wire_ring *mapped = map_ring(descriptor, geometry);
+    struct wire_ring *mapped = ring_map_object(descriptor, geometry);
     if (!mapped)
         return kv_error_set_errno(error, "cannot map the shared memory for replies");
     mapped->guard = mapguard_add(mapped->head, bytes);
-    mapped->writing = make_shared_lock();
-    if (mapped->writing && populate(mapped, descriptor)) {
+    mapped->writing = ring_make_lock();
+    if (mapped->writing && ring_populate(mapped, descriptor)) {
         *ring = mapped;
         return KV_OK;
     }
@@ -218,27 +225,21 @@ static long futex(_Atomic uint32_t *word, int operation, uint32_t value,
 
 /* Writing -------------------------------------------------------------------------------------- */
 
-/* The state was stored before: either the client's last look sees it, or this sees the bell. */
+/* Wakes the client if it sleeps. The caller has stored a state before: either the client sees that
+ * when it looks once more before it sleeps, or this function sees the bell. */
 static void ring_bell(struct head *head)
 {
     if (atomic_load(&head->bell) != 0 && atomic_exchange(&head->bell, 0) != 0)
         futex(&head->bell, FUTEX_WAKE, 1, NULL);
 }
 
-/* Whoever had the lock and died has left nothing half done: a slot has a message from the store of
- * its state on. */
-static bool take_over(pthread_mutex_t *lock, int result)
-{
-    return result == 0 || (result == EOWNERDEAD && pthread_mutex_consistent(lock) == 0);
-}
-
-/* False: who has it does not go on. */
-static bool lock_for_writing(pthread_mutex_t *lock)
+/* Takes the lock. False: the writer that holds it has been stopped. */
+static bool ring_lock_for_writing(pthread_mutex_t *lock)
 {
     int result = pthread_mutex_trylock(lock);
     for (unsigned i = 0; result == EBUSY && i < LOCK_WAITS; i++) {
         struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until); /* of which a jump ends, or lengthens, one wait */
+        clock_gettime(CLOCK_REALTIME, &until); /* a jump of that clock changes one wait only */
         until.tv_nsec += LOCK_WAIT_NS;
         if (until.tv_nsec >= 1000000000) {
             until.tv_nsec -= 1000000000;
@@ -248,14 +249,17 @@ static bool lock_for_writing(pthread_mutex_t *lock)
         if (result == ETIMEDOUT)
             result = EBUSY;
     }
-    return take_over(lock, result);
+    /* A writer that died with the lock has left nothing half done: a slot has a message only from the
+     * store of its state on. */
+    return result == 0 || (result == EOWNERDEAD && pthread_mutex_consistent(lock) == 0);
 }
 
-/* Holds: writing. */
-static bool put_into_empty_slot(struct wire_ring *ring, const void *message, size_t size)
+/* Holds: ring->writing. */
+static bool ring_put_into_empty_slot(struct wire_ring *ring, const void *message, size_t size)
 {
     struct head *head = ring->head;
     unsigned slot = 0;
+    KV_ASSERT(pthread_mutex_trylock(ring->writing) != 0);
     while (slot < ring->geometry.depth &&
            atomic_load_explicit(&head->states[slot], memory_order_acquire) != 0)
         slot++;
@@ -268,9 +272,10 @@ static bool put_into_empty_slot(struct wire_ring *ring, const void *message, siz
 
 bool wire_ring_put(struct wire_ring *ring, const void *message, size_t size)
 {
-    if (size == 0 || size > ring->geometry.message_bytes || !lock_for_writing(ring->writing))
+    KV_ASSERT(ring->writing != NULL);
+    if (size == 0 || size > ring->geometry.message_bytes || !ring_lock_for_writing(ring->writing))
         return false;
-    bool is_in = put_into_empty_slot(ring, message, size);
+    bool is_in = ring_put_into_empty_slot(ring, message, size);
     pthread_mutex_unlock(ring->writing);
     if (is_in)
         ring_bell(ring->head);
@@ -290,10 +295,11 @@ bool wire_ring_is_broken(const struct wire_ring *ring)
 
 /* Reading -------------------------------------------------------------------------------------- */
 
-/* Takes the message out of a slot that is not empty. */
-static ssize_t take_from(struct wire_ring *ring, unsigned slot, uint32_t size, void *message)
+/* Takes the message of `size` bytes, as its state says, out of the slot. */
+static ssize_t ring_take_slot(struct wire_ring *ring, unsigned slot, uint32_t size, void *message)
 {
     bool good = size <= ring->geometry.message_bytes;
+    KV_ASSERT(size > 0 && slot < ring->geometry.depth);
     if (good)
         copy_bytes(message, ring->slots + slot * ring->stride, size);
     atomic_store_explicit(&ring->head->states[slot], 0, memory_order_release);
@@ -307,16 +313,17 @@ static ssize_t take_from(struct wire_ring *ring, unsigned slot, uint32_t size, v
 ssize_t wire_ring_take(struct wire_ring *ring, void *message)
 {
     unsigned slot = ring->next;
+    KV_ASSERT(slot < ring->geometry.depth);
     for (unsigned looked = 0; looked < ring->geometry.depth; looked++) {
         uint32_t size = atomic_load_explicit(&ring->head->states[slot], memory_order_acquire);
         if (size != 0)
-            return take_from(ring, slot, size, message);
+            return ring_take_slot(ring, slot, size, message);
         slot = slot + 1 < ring->geometry.depth ? slot + 1 : 0;
     }
     return 0;
 }
 
-static bool is_empty(const struct wire_ring *ring)
+static bool ring_is_empty(const struct wire_ring *ring)
 {
     for (unsigned slot = 0; slot < ring->geometry.depth; slot++)
         if (atomic_load(&ring->head->states[slot]) != 0)
@@ -335,7 +342,7 @@ void wire_ring_sleep(struct wire_ring *ring, uint32_t timeout_ms)
                                .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
     _Atomic uint32_t *bell = &ring->head->bell;
     atomic_store(bell, 1);
-    if (is_empty(ring) && !wire_ring_has_ended(ring))
+    if (ring_is_empty(ring) && !wire_ring_has_ended(ring))
         futex(bell, FUTEX_WAIT, 1, &timeout);
     atomic_store_explicit(bell, 0, memory_order_relaxed);
 }
@@ -351,12 +358,12 @@ const char *wire_replies_name(int replies)
 enum wire_ring_offer wire_ring_look_for_offer(const char *base, uid_t server_uid)
 {
     char name[WIRE_QUEUE_NAME_BYTES];
-    mqd_t claim;
+    mqd_t lock;
     wire_queue_name(name, base, WIRE_LOCK, 0, 0);
-    if (wire_queue_open(name, true, &claim, NULL, NULL) != KV_OK)
+    if (wire_queue_open(name, true, &lock, NULL, NULL) != KV_OK)
         return WIRE_RING_NOT_OFFERED;
-    uint64_t shown = wire_queue_uid(claim) == server_uid ? wire_lock_shown(claim) : 0;
-    close((int)claim);
+    uint64_t shown = wire_queue_uid(lock) == server_uid ? wire_lock_shown(lock) : 0;
+    close((int)lock);
     if (shown == 0)
         return WIRE_RING_NOT_OFFERED;
     return shown == wire_shm_number() ? WIRE_RING_OFFERED : WIRE_RING_OTHER_MEMORY;

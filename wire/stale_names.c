@@ -16,19 +16,21 @@
 
 #define AGAIN_AFTER_MS 1000u
 
-/* Where queues cannot be listed: so many processes before this one, and so many names of each. */
+/* Where queues cannot be listed: how many pids before this process's to try, and how many names of
+ * each. */
 #define PIDS_TRIED    16384
 #define NUMBERS_TRIED 4u
 
-/* A process may be about to lock its queue, or to offer its segment. */
-static bool is_old(const struct stat *facts)
+/* Whether the object is older than a second: the process that made a younger one may be about to lock
+ * it, or to offer it to a server. */
+static bool stale_is_old(const struct stat *facts)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return now.tv_sec > facts->st_ctim.tv_sec + 1 || now.tv_sec + 1 < facts->st_ctim.tv_sec;
 }
 
-/* Whether the name is that of a client of `base` (NULL: of any name), whose process is gone. */
+/* Whether `name` is that of a client of `base` (NULL: of any NAME) whose process has ended. */
 static bool is_of_the_dead(const char *name, const char *base, enum wire_queue_role role)
 {
     char found[WIRE_QUEUE_NAME_BYTES];
@@ -54,23 +56,23 @@ static bool is_of_a_ladder(struct wire_geometry geometry, const struct wire_geom
     return false;
 }
 
-/* Removes the queue if it is a leftover; ours: its name is under our base. */
-static bool remove_queue(const char *name, bool ours)
+/* Removes the queue `name` if it is stale. ours: its name begins with our base. */
+static bool stale_queue_remove(const char *name, bool ours)
 {
     mqd_t queue;
     struct wire_geometry geometry;
     struct stat facts;
     if (wire_queue_open(name, true, &queue, &geometry, NULL) != KV_OK)
         return false;
-    bool left = fstat((int)queue, &facts) == 0 && facts.st_uid == geteuid() && is_old(&facts) &&
-                wire_queue_owner(queue) == 0 &&
+    bool left = fstat((int)queue, &facts) == 0 && facts.st_uid == geteuid() &&
+                stale_is_old(&facts) && wire_queue_owner(queue) == 0 &&
                 (ours || is_of_a_ladder(geometry, wire_reply_ladder) ||
                  is_of_a_ladder(geometry, wire_window_ladder));
     mq_close(queue);
     return left && mq_unlink(name) == 0;
 }
 
-/* Whether a process, perhaps of another PID namespace, holds the ring's lock. */
+/* Whether a process, perhaps of another PID namespace, holds the lock of the ring `name`. */
 static bool ring_is_held(const char *name)
 {
     int object;
@@ -81,17 +83,18 @@ static bool ring_is_held(const char *name)
     return held;
 }
 
-static bool remove_segment(int directory, const char *file, const char *name,
-                           enum wire_queue_role role)
+static bool stale_object_remove(int directory, const char *file, const char *name,
+                                enum wire_queue_role role)
 {
     struct stat facts;
     if (role == WIRE_REPLY_RING && ring_is_held(name))
         return false;
     return fstatat(directory, file, &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(facts.st_mode) &&
-           facts.st_uid == geteuid() && is_old(&facts) && shm_unlink(name) == 0;
+           facts.st_uid == geteuid() && stale_is_old(&facts) && shm_unlink(name) == 0;
 }
 
-static unsigned remove_listed(const char *path, const char *base, enum wire_queue_role role)
+static unsigned stale_names_remove_listed(const char *path, const char *base,
+                                          enum wire_queue_role role)
 {
     unsigned count = 0;
     DIR *listing = opendir(path);
@@ -101,17 +104,18 @@ static unsigned remove_listed(const char *path, const char *base, enum wire_queu
         snprintf(name, sizeof name, "/%s", entry->d_name);
         bool ours = is_of_the_dead(name, base, role);
         if (role != WIRE_REPLY_QUEUE)
-            count += ours && remove_segment(dirfd(listing), entry->d_name, name, role);
+            count += ours && stale_object_remove(dirfd(listing), entry->d_name, name, role);
         else if (ours || is_of_the_dead(name, NULL, role))
-            count += remove_queue(name, ours);
+            count += stale_queue_remove(name, ours);
     }
     if (listing)
         closedir(listing);
     return count;
 }
 
-/* Processes that have lately been killed mostly had pids a little below ours. */
-static unsigned remove_likely(const char *base)
+/* Tries the names of processes with pids below ours: most processes that were killed lately had
+ * such a pid. */
+static unsigned stale_names_remove_likely(const char *base)
 {
     unsigned count = 0;
     pid_t own = getpid();
@@ -124,7 +128,7 @@ static unsigned remove_likely(const char *base)
                 break; /* numbers begin with 0 */
             mq_close(queue);
             if (is_of_the_dead(name, base, WIRE_REPLY_QUEUE))
-                count += remove_queue(name, true);
+                count += stale_queue_remove(name, true);
         }
     }
     return count;
@@ -132,11 +136,12 @@ static unsigned remove_likely(const char *base)
 
 struct stale_names wire_stale_names_remove(const char *base)
 {
-    struct stale_names removed = {.queues = remove_listed("/dev/mqueue", base, WIRE_REPLY_QUEUE),
-                                  .segments = remove_listed("/dev/shm", base, WIRE_REPLY_SEGMENT) +
-                                              remove_listed("/dev/shm", base, WIRE_REPLY_RING)};
+    struct stale_names removed = {
+        .queues = stale_names_remove_listed("/dev/mqueue", base, WIRE_REPLY_QUEUE),
+        .segments = stale_names_remove_listed("/dev/shm", base, WIRE_REPLY_SEGMENT) +
+                    stale_names_remove_listed("/dev/shm", base, WIRE_REPLY_RING)};
     if (removed.queues == 0)
-        removed.queues = remove_likely(base);
+        removed.queues = stale_names_remove_likely(base);
     return removed;
 }
 

@@ -5,14 +5,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* struct sched_attr of sched_setattr(2), in its first version; the C library has neither. */
+/* struct sched_attr of sched_setattr(2), in its first version. The C library has neither the struct
+ * nor the call. */
 struct slice_attributes {
     uint32_t size, policy;
     uint64_t flags;
     int32_t nice;
     uint32_t priority;
-    uint64_t slice_ns, deadline_ns, period_ns; /* a slice is sched_runtime */
+    uint64_t slice_ns, deadline_ns, period_ns; /* slice_ns: sched_runtime */
 };
+_Static_assert(sizeof(struct slice_attributes) == 48, "SCHED_ATTR_SIZE_VER0 of the kernel");
 
 bool time_slice_shorten(void)
 {

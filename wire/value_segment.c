@@ -8,11 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/memory/copy.h"
-#include "common/report/error.h"
 #include "common/memory/mapguard.h"
+#include "common/report/error.h"
 
-/* Memory is asked for in steps of so many bytes, so that few accesses have to ask. */
+/* Memory is taken in steps of this size, so that few accesses have to take any. */
 #define BACKING_STEP_BYTES (256u * 1024u)
 
 /* Older C libraries do not have it. */
@@ -21,26 +22,25 @@
 #endif
 
 struct wire_segment {
-    int fd;                 /* -1: closed, the mapping does without */
+    int fd;                 /* -1: closed, since the mapping needs none */
     uint8_t *mapping;       /* NULL: not mapped */
-    struct mapguard *guard; /* server: of the mapping */
+    struct mapguard *guard; /* server: guards the mapping */
     uint64_t bytes;
-    /* Of a mapped one: the bytes from the start that are known to have memory. Touching a page that
-     * has none raises SIGBUS when /dev/shm is full, so access_mapped asks for it first, by
-     * fallocate, which can fail. Only a hint: it may lag behind. Apart, because it changes in
-     * segments that are const to the caller. */
+    /* The bytes from the start of a mapping that are known to have memory; there may be more. Touching
+     * a page that has none raises SIGBUS when /dev/shm is full, so wire_segment_at takes memory first,
+     * which can fail. The counter lies apart since it changes in segments that are const. */
     _Atomic uint64_t *backed_bytes;
 };
 
-/* Frees the object and closes fd, keeping errno for the message. */
-static void discard(struct wire_segment *segment)
+/* Closes the segment, but keeps errno for the message. */
+static void segment_discard(struct wire_segment *segment)
 {
     int error_number = errno;
     wire_segment_close(segment);
     errno = error_number;
 }
 
-/* A segment that owns fd (closed by wire_segment_close); NULL: no memory, and fd is closed. */
+/* Makes a segment that owns `fd`. NULL: no memory, and `fd` is closed. */
 static struct wire_segment *new_segment(int fd, uint64_t bytes)
 {
     struct wire_segment *segment = calloc(1, sizeof *segment);
@@ -64,17 +64,16 @@ static bool map_segment(struct wire_segment *segment)
     return true;
 }
 
-/* Asks for the memory of these bytes. False, errno: there is none. */
-static bool back(const struct wire_segment *segment, uint64_t from, uint64_t to)
+/* Takes memory for the bytes `from` to `to`. False with errno: there is none left. */
+static bool segment_take_memory(const struct wire_segment *segment, uint64_t from, uint64_t to)
 {
     if (segment->fd >= 0)
         return fallocate(segment->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from)) == 0;
     return madvise(segment->mapping + from, to - from, MADV_POPULATE_WRITE) == 0;
 }
 
-/* A mapping needs no descriptor, where the kernel can be asked for memory without one (Linux
- * 5.14). */
-static void drop_descriptor(struct wire_segment *segment)
+/* Closes the descriptor if the kernel gives memory to a mapping without one (Linux 5.14). */
+static void segment_drop_descriptor(struct wire_segment *segment)
 {
     if (!segment->mapping || madvise(segment->mapping, 0, MADV_POPULATE_WRITE) != 0)
         return;
@@ -82,8 +81,8 @@ static void drop_descriptor(struct wire_segment *segment)
     segment->fd = -1;
 }
 
-/* An off_t and a size_t can hold it; 0 cannot be mapped. */
-static bool size_possible(uint64_t bytes)
+/* Whether off_t and size_t can hold `bytes`, which must not be 0: nothing could be mapped. */
+static bool segment_size_possible(uint64_t bytes)
 {
     return bytes > 0 && bytes <= INT64_MAX && bytes <= SIZE_MAX;
 }
@@ -91,7 +90,7 @@ static bool size_possible(uint64_t bytes)
 enum kv_status wire_segment_create(const char *name, uint64_t bytes, mode_t mode,
                                    struct wire_segment **segment, struct kv_error *error)
 {
-    if (!size_possible(bytes))
+    if (!segment_size_possible(bytes))
         return kv_error_set(error, KV_USAGE, "a shared-memory segment of %llu bytes is impossible",
                             (unsigned long long)bytes);
     int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, mode);
@@ -106,7 +105,7 @@ enum kv_status wire_segment_create(const char *name, uint64_t bytes, mode_t mode
         return kv_error_set(error, KV_NO_MEMORY, "no memory for a segment");
     }
     if (fchmod(fd, mode) != 0 || ftruncate(fd, (off_t)bytes) != 0 || !map_segment(created)) {
-        discard(created);
+        segment_discard(created);
         enum kv_status status =
             kv_error_set_errno(error, "cannot make the shared-memory segment %s of %llu bytes",
                                name, (unsigned long long)bytes);
@@ -117,9 +116,9 @@ enum kv_status wire_segment_create(const char *name, uint64_t bytes, mode_t mode
     return KV_OK;
 }
 
-/* KV_OK if the object is what the client said it is. */
-static enum kv_status check_object(int fd, const char *name, uint64_t bytes, uid_t creator_uid,
-                                   struct kv_error *error)
+/* Checks that the object is what the client said. */
+static enum kv_status segment_check_object(int fd, const char *name, uint64_t bytes,
+                                           uid_t creator_uid, struct kv_error *error)
 {
     struct stat facts;
     if (fstat(fd, &facts) != 0)
@@ -141,7 +140,7 @@ static enum kv_status check_object(int fd, const char *name, uint64_t bytes, uid
 enum kv_status wire_segment_open(const char *name, uint64_t bytes, uid_t creator_uid, bool map,
                                  struct wire_segment **segment, struct kv_error *error)
 {
-    if (!size_possible(bytes))
+    if (!segment_size_possible(bytes))
         return kv_error_set(error, KV_BAD_REQUEST,
                             "a shared-memory segment of %llu bytes is impossible",
                             (unsigned long long)bytes);
@@ -156,7 +155,7 @@ enum kv_status wire_segment_open(const char *name, uint64_t bytes, uid_t creator
             name);
     if (fd < 0)
         return kv_error_set_errno(error, "cannot open the shared-memory segment %s", name);
-    enum kv_status status = check_object(fd, name, bytes, creator_uid, error);
+    enum kv_status status = segment_check_object(fd, name, bytes, creator_uid, error);
     if (status != KV_OK) {
         close(fd);
         return status;
@@ -165,12 +164,12 @@ enum kv_status wire_segment_open(const char *name, uint64_t bytes, uid_t creator
     if (!opened)
         return kv_error_set(error, KV_NO_MEMORY, "no memory for a segment");
     if (map && !map_segment(opened)) {
-        discard(opened);
+        segment_discard(opened);
         return kv_error_set_errno(error, "cannot map the shared-memory segment %s", name);
     }
     if (map)
         opened->guard = mapguard_add(opened->mapping, bytes);
-    drop_descriptor(opened);
+    segment_drop_descriptor(opened);
     *segment = opened;
     return KV_OK;
 }
@@ -203,17 +202,18 @@ bool wire_segment_is_mapped(const struct wire_segment *segment)
     return segment->mapping != NULL;
 }
 
-static bool within(const struct wire_segment *segment, uint64_t offset, uint64_t size)
+static bool segment_has_range(const struct wire_segment *segment, uint64_t offset, uint64_t size)
 {
     return offset <= segment->bytes && size <= segment->bytes - offset;
 }
 
-/* Makes sure that the bytes up to end, which lie within the segment, have memory. False: there is
- * none left. Several threads may do this at once: fallocate is idempotent, and a smaller mark
- * stored last only costs another call. */
-static bool ensure_backed(const struct wire_segment *segment, uint64_t end)
+/* Takes memory for the bytes before `end`, which lie within the segment, unless they have it. False:
+ * there is none left. Several threads may do this at once: taking memory twice is harmless, and a
+ * smaller count that is stored last only costs another call. */
+static bool segment_ensure_memory(const struct wire_segment *segment, uint64_t end)
 {
     uint64_t backed = atomic_load_explicit(segment->backed_bytes, memory_order_relaxed);
+    KV_ASSERT(end <= segment->bytes && backed <= segment->bytes);
     if (end <= backed)
         return true;
     uint64_t step_end = (end + BACKING_STEP_BYTES - 1) / BACKING_STEP_BYTES * BACKING_STEP_BYTES;
@@ -221,7 +221,7 @@ static bool ensure_backed(const struct wire_segment *segment, uint64_t end)
         step_end = segment->bytes;
     bool backed_now;
     do
-        backed_now = back(segment, backed, step_end);
+        backed_now = segment_take_memory(segment, backed, step_end);
     while (!backed_now && errno == EINTR);
     if (!backed_now)
         return false;
@@ -231,8 +231,8 @@ static bool ensure_backed(const struct wire_segment *segment, uint64_t end)
 
 void *wire_segment_at(const struct wire_segment *segment, uint64_t offset, uint64_t size)
 {
-    if (!segment->mapping || !within(segment, offset, size) ||
-        !ensure_backed(segment, offset + size))
+    if (!segment->mapping || !segment_has_range(segment, offset, size) ||
+        !segment_ensure_memory(segment, offset + size))
         return NULL;
     return segment->mapping + offset;
 }
@@ -240,7 +240,7 @@ void *wire_segment_at(const struct wire_segment *segment, uint64_t offset, uint6
 bool wire_segment_read(const struct wire_segment *segment, uint64_t offset, void *data,
                        uint64_t size)
 {
-    if (!within(segment, offset, size))
+    if (!segment_has_range(segment, offset, size))
         return false;
     if (segment->mapping) {
         const void *from = wire_segment_at(segment, offset, size);
@@ -265,7 +265,7 @@ bool wire_segment_read(const struct wire_segment *segment, uint64_t offset, void
 bool wire_segment_write(const struct wire_segment *segment, uint64_t offset, const void *data,
                         uint64_t size)
 {
-    if (!within(segment, offset, size))
+    if (!segment_has_range(segment, offset, size))
         return false;
     if (segment->mapping) {
         void *to = wire_segment_at(segment, offset, size);

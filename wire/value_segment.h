@@ -1,11 +1,12 @@
 /*
- * value_segment: the POSIX shared-memory segment through which one session's big values go. The
- * client creates and pays for it, offers its name (WIRE_SEGMENT), and unlinks the name when the
- * server has answered, so that kill -9 leaves nothing behind.
+ * value_segment: the POSIX shared-memory segment through which the large values of one session go.
+ * The client creates it and pays for it, offers its name to the server (WIRE_SEGMENT), and unlinks
+ * the name when the server has answered, so that kill -9 leaves nothing behind.
  *
- * Trust: the peer can change the bytes at any time, and truncate the object (then a mapping raises
- * SIGBUS, which wire_segment_is_broken tells of). The server maps it only if the client has its own
- * uid, else it reads and writes with pread and pwrite, and in both cases copies before it believes.
+ * Trust: the peer can change the bytes at any time, and shorten the object (then an access to the
+ * mapping raises SIGBUS: wire_segment_is_broken). The server maps a segment only if the client has
+ * the server's uid, else it reads and writes with pread and pwrite; either way it copies a value
+ * before it looks at it.
  */
 #ifndef MQKV_WIRE_VALUE_SEGMENT_H
 #define MQKV_WIRE_VALUE_SEGMENT_H
@@ -19,32 +20,37 @@
 
 struct wire_segment; /* opaque */
 
-/* Client: creates (O_EXCL, mode) and maps. Its pages take memory when they are touched. */
+/* Client: creates the object `name` of `bytes` bytes (O_EXCL, `mode`) and maps it as *segment. Pages
+ * take memory when they are touched. KV_USAGE: no segment can have that size; KV_NO_MEMORY; KV_IO,
+ * ... */
 enum kv_status wire_segment_create(const char *name, uint64_t bytes, mode_t mode,
                                    struct wire_segment **segment, struct kv_error *error);
 
-/* Server: opens and checks that creator_uid owns it and that it has at least `bytes`; maps it if
- * `map`. Never waits: an object with a lease on it is KV_DENIED. */
+/* Server: opens the object `name` as *segment, if creator_uid owns it and it has at least `bytes`
+ * bytes, and maps it if `map`. Never waits: an object with a lease on it is KV_DENIED, as is one of
+ * another owner. KV_BAD_REQUEST: it is too small, or no segment; KV_NO_MEMORY; KV_IO, ... */
 enum kv_status wire_segment_open(const char *name, uint64_t bytes, uid_t creator_uid, bool map,
                                  struct wire_segment **segment, struct kv_error *error);
 
-void wire_segment_close(struct wire_segment *segment); /* NULL is harmless; does not unlink */
+/* Unmaps and closes `segment`, but does not unlink its name. NULL is harmless. */
+void wire_segment_close(struct wire_segment *segment);
 
 uint64_t wire_segment_bytes(const struct wire_segment *segment);
 bool wire_segment_is_mapped(const struct wire_segment *segment);
 
-/* Server, mapped: the peer has truncated the object, and what was read since, or before in the same
- * operation, may be zeros (mapguard.h, whose handler must be installed). For good. */
+/* Server, of a mapped segment: returns true if the peer has shortened the object; then that stays so,
+ * and what was read in the same operation or later may be zeros (mapguard.h, whose handler must be
+ * installed). */
 bool wire_segment_is_broken(const struct wire_segment *segment);
 
-/* The mapped memory at offset, if size bytes from there lie within it; NULL if they do not, if it
- * is not mapped, or if the system has no memory for them (/dev/shm is full: merely touching them
- * would raise SIGBUS). Memory is taken from the start of the segment up to the end of what is asked
- * for. */
+/* Returns the mapped memory at `offset`. NULL: `size` bytes from there do not lie within the segment,
+ * it is not mapped, or the system has no memory for them (/dev/shm is full: merely touching them
+ * would raise SIGBUS). The segment takes memory for all bytes before offset + size. */
 void *wire_segment_at(const struct wire_segment *segment, uint64_t offset, uint64_t size);
 
-/* Copies out of / into the segment, mapped or not. False: out of range, no memory left for its
- * pages, or (not mapped, read) the peer shortened it. */
+/* Copy `size` bytes at `offset` of the segment to `data`, and from `data`, whether the segment is
+ * mapped or not. False: they do not lie within the segment, there is no memory left for its pages,
+ * or, for a segment that is not mapped, the peer has shortened it. */
 bool wire_segment_read(const struct wire_segment *segment, uint64_t offset, void *data,
                        uint64_t size);
 bool wire_segment_write(const struct wire_segment *segment, uint64_t offset, const void *data,

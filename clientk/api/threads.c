@@ -147,7 +147,7 @@ static struct attachment *attach(struct clientk *client)
     }
     atomic_init(&attachment->client, client);
     wire_waiter_init(&attachment->waiter, client->settings.spin);
-    wire_waiter_limit_turns(&attachment->waiter, FOLLOWER_TURNS_MAX);
+    wire_waiter_limit_yields(&attachment->waiter, FOLLOWER_TURNS_MAX);
     attachment->slot = NO_SLOT;
 
     handles_lock();

@@ -234,7 +234,7 @@ void connection_init(struct connection *connection, const struct client_settings
                                       .epoll = -1,
                                       .full_lane = (mqd_t)-1};
     wire_waiter_init(&connection->waiter, settings->spin);
-    wire_waiter_may_take_short_turns(&connection->waiter);
+    wire_waiter_allow_short_slices(&connection->waiter);
 }
 
 void connection_say_bye(struct connection *connection)

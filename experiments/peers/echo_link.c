@@ -133,7 +133,7 @@ struct echo_link *echo_link_open(const char *base, uint32_t segment_bytes, bool 
                                .client = (uint32_t)random_secret()};
     snprintf(link->base, sizeof link->base, "%s", base);
     wire_waiter_init(&link->waiter, (struct wire_spin){.mode = WIRE_SPIN_AUTO});
-    wire_waiter_may_take_short_turns(&link->waiter);
+    wire_waiter_allow_short_slices(&link->waiter);
     if (ask_message_bytes(link) && open_way_back(link, shares_replies, error)) {
         link->answer = link->message + link->message_bytes;
         link->lane = open_lane_of_slot(link->base, link->slot);

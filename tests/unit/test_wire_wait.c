@@ -240,15 +240,15 @@ struct attempts {
 /* The fewest and the most attempts of ten waiters that have just begun, but for those that a busy
  * machine stops: time that others take mutes yielding, each time longer, and who polls without has
  * no turns to count. So many may be stopped in a test (up to 14 s); false: there were more. */
-static bool count_attempts(uint32_t turns_max, struct attempts *attempts)
+static bool count_attempts(uint32_t yields_max, struct attempts *attempts)
 {
     static unsigned may_be_stopped = 5;
     *attempts = (struct attempts){.fewest = ULONG_MAX};
     for (int counted = 0; counted < 10;) {
         wait_until_unmuted();
         struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
-        if (turns_max > 0)
-            wire_waiter_limit_turns(&waiter, turns_max);
+        if (yields_max > 0)
+            wire_waiter_limit_yields(&waiter, yields_max);
         unsigned long calls;
         ck_assert_int_eq(wait_in_vain(&waiter, &calls), 0);
         if (wire_yielding_is_muted()) {
@@ -288,7 +288,7 @@ END_TEST
 START_TEST(limited_waiter_does_not_pause)
 {
     struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
-    wire_waiter_limit_turns(&waiter, 1);
+    wire_waiter_limit_yields(&waiter, 1);
     waiter.yield_score = 0;
     unsigned long calls;
     ck_assert_int_eq(wait_in_vain(&waiter, &calls), 0);
@@ -357,7 +357,7 @@ static void *wait_once(void *context)
     struct slices *slices = context;
     struct wire_waiter waiter = new_waiter(WIRE_SPIN_AUTO, 0);
     if (slices->may_shorten)
-        wire_waiter_may_take_short_turns(&waiter);
+        wire_waiter_allow_short_slices(&waiter);
     slices->before_ns = own_slice_ns();
     wait_in_vain(&waiter, NULL);
     slices->after_ns = own_slice_ns();
@@ -387,7 +387,7 @@ static struct slices wait_in_thread_muted(bool may_shorten)
     return slices;
 }
 
-START_TEST(muted_waiters_ask_for_short_turns)
+START_TEST(muted_waiters_ask_for_short_slices)
 {
     if (own_slice_ns() == 0)
         SKIP_TEST("the kernel knows no slices of single threads");
@@ -464,7 +464,7 @@ Suite *suite_wire_wait(void)
     tcase_set_timeout(muting, 30);
     tcase_add_test(muting, lost_time_mutes_the_whole_process);
     tcase_add_test(muting, muted_waiters_poll_without_yielding);
-    tcase_add_test(muting, muted_waiters_ask_for_short_turns);
+    tcase_add_test(muting, muted_waiters_ask_for_short_slices);
     tcase_add_test(muting, mutes_grow_when_they_follow_each_other);
     tcase_add_test(muting, off_and_fixed_never_yield_for_others);
     tcase_add_test(muting, served_yields_now_and_then);
