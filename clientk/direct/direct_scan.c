@@ -117,13 +117,13 @@ static enum page_step order_equal(struct page_scan *scan, const struct direct_lo
     *found_stops = 0;
     for (size_t i = 0; i < count; i++) {
         struct direct_found found;
-        if (direct_look_record(scan->store, look, slot_offset(items[i]), false, &scan->room,
+        if (direct_look_record(scan->store, look, index_slot_offset(items[i]), false, &scan->room,
                                &found) != RECORD_VALID)
             return direct_look_is_current(look) ? STEP_END : STEP_AGAIN;
         uint64_t position = start + scan_tie(keyhash(&scan->store->hash_key, found.record.key));
         if (position >= scan->position)
             stops[(*found_stops)++] =
-                (struct page_stop){position, position + 1, slot_offset(items[i])};
+                (struct page_stop){position, position + 1, index_slot_offset(items[i])};
     }
     sort_stops(stops, *found_stops);
     return STEP_DONE;
@@ -139,7 +139,7 @@ static enum page_step visit_equal(struct page_scan *scan, const struct direct_lo
     size_t stop_count = 1;
     enum page_step step = STEP_DONE;
     if (count == 1 && scan->position <= start)
-        stops[0] = (struct page_stop){start, next, slot_offset(items[0])};
+        stops[0] = (struct page_stop){start, next, index_slot_offset(items[0])};
     else
         step = order_equal(scan, look, items, count, stops, &stop_count);
     for (size_t i = 0; i < stop_count && step == STEP_DONE; i++) {
@@ -160,8 +160,8 @@ static void prefetch(const struct page_scan *scan, const struct direct_look *loo
 {
     const struct direct_log *log =
         direct_store_known_log(scan->store, look->number, look->generation);
-    if (log && log->map && slot_offset(item) < log->map_bytes)
-        __builtin_prefetch(log->map + slot_offset(item));
+    if (log && log->map && index_slot_offset(item) < log->map_bytes)
+        __builtin_prefetch(log->map + index_slot_offset(item));
 }
 
 /* The items of the segment at scan->position, as they are at one moment. No segment is deeper than

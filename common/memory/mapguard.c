@@ -86,7 +86,7 @@ static bool covers(struct mapguard *guard, uintptr_t address)
            atomic_load(&guard->bytes) == bytes && atomic_load(&guard->start) == start;
 }
 
-static struct mapguard *find(uintptr_t address)
+static struct mapguard *find_guard(uintptr_t address)
 {
     for (struct block *block = atomic_load(&blocks); block; block = block->next)
         for (unsigned i = 0; i < BLOCK_GUARDS; i++)
@@ -105,7 +105,7 @@ static bool zeros_at(uintptr_t at, size_t bytes)
 /* Counts the fault, then puts a page of zeros there, which is this process's own: whoever reads
  * zeros finds the fault counted. The kernel is called directly: sanitizers watch the library's
  * mmap, which is not for handlers. */
-static bool patch(struct mapguard *guard, uintptr_t address)
+static bool map_zero_page(struct mapguard *guard, uintptr_t address)
 {
     uintptr_t page = address & ~(page_bytes - 1);
     uintptr_t start = atomic_load(&guard->start);
@@ -135,21 +135,21 @@ static void end_by(int signal_number)
     raise(signal_number); /* comes when the handler returns */
 }
 
-static void handle(int signal_number, siginfo_t *info, void *context)
+static void handle_fault(int signal_number, siginfo_t *info, void *context)
 {
     int saved_errno = errno;
     (void)context;
     uintptr_t address = (uintptr_t)info->si_addr;
     bool by_access = info->si_code > 0 && info->si_code != SI_KERNEL;
-    struct mapguard *guard = by_access ? find(address) : NULL;
-    if (!guard || !patch(guard, address))
+    struct mapguard *guard = by_access ? find_guard(address) : NULL;
+    if (!guard || !map_zero_page(guard, address))
         end_by(signal_number);
     errno = saved_errno;
 }
 
 void mapguard_install(const char *program)
 {
-    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct sigaction action = {.sa_sigaction = handle_fault, .sa_flags = SA_SIGINFO | SA_RESTART};
     sigset_t bus;
     long bytes = sysconf(_SC_PAGESIZE);
     program_name = program;

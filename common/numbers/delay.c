@@ -9,7 +9,7 @@
 #define TEXT_BYTES    64u
 
 /* Reads a plain decimal number at *text and moves *text behind it. False: there is none. */
-static bool take_number(const char **text, double *number)
+static bool take_delay_number(const char **text, double *number)
 {
     size_t digits = strspn(*text, "0123456789.");
     char *end;
@@ -27,7 +27,7 @@ static bool take_time(const char **text, double *ns)
         const char *name;
         double ns;
     } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-    if (!take_number(text, ns))
+    if (!take_delay_number(text, ns))
         return false;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         size_t size = strlen(units[i].name);
@@ -60,7 +60,7 @@ static bool take_pareto(const char **text, struct delay *delay)
     if (**text != ',')
         return true;
     ++*text;
-    return take_number(text, &delay->shape) && delay->shape > 1 && delay->shape <= MOST_SHAPE;
+    return take_delay_number(text, &delay->shape) && delay->shape > 1 && delay->shape <= MOST_SHAPE;
 }
 
 static bool take_nothing(const char **text, struct delay *delay)
@@ -80,7 +80,7 @@ static const struct {
 };
 
 /* Takes the whole text. */
-static bool take(const char *text, struct delay *delay)
+static bool parse_delay_text(const char *text, struct delay *delay)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         size_t size = strlen(kinds[i].begin);
@@ -101,7 +101,7 @@ bool delay_parse(const char *text, size_t bytes, double cap_ns, struct delay *de
         return false;
     memcpy(copy, text, bytes);
     copy[bytes] = '\0';
-    if (!take(copy, &taken) || taken.time_ns > cap_ns || taken.most_ns > cap_ns)
+    if (!parse_delay_text(copy, &taken) || taken.time_ns > cap_ns || taken.most_ns > cap_ns)
         return false;
     if (taken.time_ns == 0 && taken.most_ns == 0)
         taken.kind = DELAY_OFF;
@@ -115,7 +115,7 @@ static double unit_above_zero(struct random_state *random)
     return 1 - random_unit(random);
 }
 
-static double draw(const struct delay *delay, struct random_state *random)
+static double draw_ns(const struct delay *delay, struct random_state *random)
 {
     switch (delay->kind) {
     case DELAY_OFF:
@@ -136,6 +136,6 @@ static double draw(const struct delay *delay, struct random_state *random)
 
 uint64_t delay_draw_ns(const struct delay *delay, struct random_state *random)
 {
-    double ns = draw(delay, random);
+    double ns = draw_ns(delay, random);
     return (uint64_t)(ns < delay->cap_ns ? ns : delay->cap_ns);
 }

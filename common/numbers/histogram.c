@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-static uint64_t load(const uint64_t *field)
+static uint64_t load_field(const uint64_t *field)
 {
     return __atomic_load_n(field, __ATOMIC_ACQUIRE);
 }
@@ -20,18 +20,18 @@ uint64_t histogram_bucket_top_ns(unsigned bucket)
 void histogram_merge(struct histogram *into, const struct histogram *from)
 {
     uint64_t seen = 0;
-    if (load(&from->total_count) == 0) /* the pages that nobody wrote stay untouched */
+    if (load_field(&from->total_count) == 0) /* the pages that nobody wrote stay untouched */
         return;
     for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
-        uint64_t count = load(&from->counts[i]);
+        uint64_t count = load_field(&from->counts[i]);
         seen += count;
         into->counts[i] += count;
     }
     if (seen == 0)
         return;
-    histogram_widen(into, load(&from->min_ns), load(&from->max_ns));
+    histogram_widen(into, load_field(&from->min_ns), load_field(&from->max_ns));
     into->total_count += seen;
-    into->total_ns += load(&from->total_ns);
+    into->total_ns += load_field(&from->total_ns);
 }
 
 /* Values a quantile must cover: ceil(fraction * total), at least one. */

@@ -190,8 +190,8 @@ static enum kv_status unknown_name(const struct option_set *sets, const char *hi
 /* Taking them ---------------------------------------------------------------------------------- */
 
 /* glued: the value that stands in the word of the option, or NULL. */
-static enum kv_status take_value(const struct found_option *found, const char *glued,
-                                 const char *next, bool *took_next, struct kv_error *error)
+static enum kv_status take_option_value(const struct found_option *found, const char *glued,
+                                        const char *next, bool *took_next, struct kv_error *error)
 {
     const struct option_row *row = found->row;
     char expected[EXPECTED_BYTES];
@@ -225,7 +225,7 @@ static enum kv_status take_letters(const struct option_set *sets, const char *hi
             return kv_error_set(error, KV_USAGE, "unknown option '-%c': %s", *letter, hint);
         bool flag = is_flag(found.row);
         const char *glued = flag || !letter[1] ? NULL : letter + 1;
-        enum kv_status status = take_value(&found, glued, next, took_next, error);
+        enum kv_status status = take_option_value(&found, glued, next, took_next, error);
         if (status != KV_OK || !flag)
             return status;
     }
@@ -244,7 +244,7 @@ enum kv_status option_take(const struct option_set *sets, const char *hint, cons
     unsigned matches = find_name(sets, name, size, &found);
     if (matches != 1)
         return unknown_name(sets, hint, name, (int)size, matches, error);
-    return take_value(&found, name[size] ? name + size + 1 : NULL, next, took_next, error);
+    return take_option_value(&found, name[size] ? name + size + 1 : NULL, next, took_next, error);
 }
 
 static bool was_stopped(const struct option_set *sets)

@@ -92,7 +92,7 @@ static void blank_control_bytes(char *text, size_t size)
 /* A write of a line would not sleep: a pipe has room for a page, a terminal is not stopped
  * (Ctrl-S). No lock is held from here to the write, since a process that is forked meanwhile would
  * inherit it. */
-static bool has_room(int patience_ms)
+static bool stderr_has_room(int patience_ms)
 {
     struct pollfd output = {atomic_load_explicit(&destination, memory_order_relaxed), POLLOUT, 0};
     int ready;
@@ -103,7 +103,7 @@ static bool has_room(int patience_ms)
 }
 
 /* Nobody is left to be told when stderr itself fails. */
-static void write_bytes(const char *line, size_t size)
+static void write_log_bytes(const char *line, size_t size)
 {
     ssize_t written = write(atomic_load_explicit(&destination, memory_order_relaxed), line, size);
     (void)written;
@@ -119,15 +119,15 @@ static void tell_dropped(void)
     int length = snprintf(line + stamp, sizeof line - stamp,
                           "%s dropped before this one: nobody read them\n",
                           format_count(dropped, "line", lines));
-    write_bytes(line, stamp + (size_t)length);
+    write_log_bytes(line, stamp + (size_t)length);
 }
 
-static void write_line(const char *line, size_t size)
+static void write_log_line(const char *line, size_t size)
 {
-    if (atomic_load(&dropped_lines) > 0 && has_room(0))
+    if (atomic_load(&dropped_lines) > 0 && stderr_has_room(0))
         tell_dropped();
-    if (has_room(atomic_load(&dropped_lines) > 0 ? 0 : PATIENCE_MS))
-        write_bytes(line, size);
+    if (stderr_has_room(atomic_load(&dropped_lines) > 0 ? 0 : PATIENCE_MS))
+        write_log_bytes(line, size);
     else
         atomic_fetch_add(&dropped_lines, 1);
 }
@@ -149,7 +149,7 @@ log_line(enum log_level level, const char *format, va_list arguments)
     }
     blank_control_bytes(line + stamp, used);
     line[stamp + used] = '\n';
-    write_line(line, stamp + used + 1);
+    write_log_line(line, stamp + used + 1);
     errno = saved_errno;
 }
 

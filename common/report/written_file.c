@@ -29,8 +29,8 @@ static enum kv_status refuse_foreign(const struct written_file *file, uid_t owne
         file->noun, file->path, (unsigned)owner, (unsigned)geteuid());
 }
 
-static enum kv_status judge(const struct written_file *file, const struct stat *facts,
-                            struct kv_error *error)
+static enum kv_status check_opened_file(const struct written_file *file, const struct stat *facts,
+                                        struct kv_error *error)
 {
     if (file->must_be_regular && !S_ISREG(facts->st_mode))
         return kv_error_set(error, KV_IO, "the %s %s exists and is not a regular file", file->noun,
@@ -47,7 +47,7 @@ static enum kv_status judge(const struct written_file *file, const struct stat *
 }
 
 /* Why the file could not be opened: errno. */
-static enum kv_status explain(const struct written_file *file, struct kv_error *error)
+static enum kv_status explain_open_failure(const struct written_file *file, struct kv_error *error)
 {
     struct stat facts;
     int error_number = errno;
@@ -76,10 +76,10 @@ enum kv_status written_file_open(const struct written_file *file, int flags, int
     *fd =
         open(file->path, flags | O_CREAT | follow | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, file->mode);
     if (*fd < 0)
-        return explain(file, error);
+        return explain_open_failure(file, error);
     enum kv_status status =
         fstat(*fd, &facts) == 0
-            ? judge(file, &facts, error)
+            ? check_opened_file(file, &facts, error)
             : kv_error_set_errno(error, "cannot write the %s %s", file->noun, file->path);
     if (status != KV_OK) {
         close(*fd);
@@ -88,7 +88,8 @@ enum kv_status written_file_open(const struct written_file *file, int flags, int
     return status;
 }
 
-static enum kv_status check_directory(const struct written_file *file, struct kv_error *error)
+static enum kv_status check_parent_directory(const struct written_file *file,
+                                             struct kv_error *error)
 {
     char *copy = strdup(file->path);
     if (!copy)
@@ -107,10 +108,11 @@ enum kv_status written_file_check(const struct written_file *file, struct kv_err
     struct stat facts;
     bool follow = is_in_dev(file->path);
     if (fstatat(AT_FDCWD, file->path, &facts, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT ? check_directory(file, error) : explain(file, error);
+        return errno == ENOENT ? check_parent_directory(file, error)
+                               : explain_open_failure(file, error);
     if (S_ISLNK(facts.st_mode))
         return refuse_link(file, error);
     if (faccessat(AT_FDCWD, file->path, W_OK, AT_EACCESS) != 0)
-        return explain(file, error);
-    return judge(file, &facts, error);
+        return explain_open_failure(file, error);
+    return check_opened_file(file, &facts, error);
 }

@@ -204,7 +204,7 @@ void escape_print_document(FILE *stream, struct kv_slice json)
     }
 }
 
-static int hex_digit(char c)
+static int escape_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -222,8 +222,8 @@ static size_t decode_escape(const char *text, size_t size, char *byte)
     if (size == 0)
         return 0;
     if (text[0] == 'x') {
-        int high = size >= 3 ? hex_digit(text[1]) : -1;
-        int low = size >= 3 ? hex_digit(text[2]) : -1;
+        int high = size >= 3 ? escape_hex_digit(text[1]) : -1;
+        int low = size >= 3 ? escape_hex_digit(text[2]) : -1;
         if (high < 0 || low < 0)
             return 0;
         *byte = (char)(high * 16 + low);

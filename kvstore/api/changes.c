@@ -36,7 +36,7 @@ struct reading {
     bool refused;
 };
 
-static bool is_over(const struct reading *reading)
+static bool reading_is_over(const struct reading *reading)
 {
     return reading->refused || reading->visits_left == 0 || reading->looks_left == 0;
 }
@@ -49,8 +49,8 @@ static enum kvstore_change_kind kind_of(const struct record *record)
 }
 
 /* Shows the record, if it is to be seen, and moves on behind it. */
-static void show(struct reading *reading, const struct logfile *log, const struct record *record,
-                 uint64_t offset, uint64_t size_bytes)
+static void show_change(struct reading *reading, const struct logfile *log,
+                        const struct record *record, uint64_t offset, uint64_t size_bytes)
 {
     struct kvstore_change change = {
         .kind = kind_of(record),
@@ -79,7 +79,8 @@ static enum kv_status walk(struct reading *reading, const struct logfile *log, u
     uint64_t until = *offset + BYTES_PER_HOLD;
     logfile_begin(log, READ_BUFFER_WALK);
     for (unsigned i = 0;
-         i < RECORDS_PER_HOLD && *offset < end && *offset < until && !is_over(reading); i++) {
+         i < RECORDS_PER_HOLD && *offset < end && *offset < until && !reading_is_over(reading);
+         i++) {
         struct record record;
         uint64_t size_bytes;
         bool verified;
@@ -91,7 +92,7 @@ static enum kv_status walk(struct reading *reading, const struct logfile *log, u
             return kv_status_from_errno(errno);
         if (verdict != RECORD_VALID || (!verified && !logfile_verify(log, *offset, &record)))
             return KV_CORRUPT;
-        show(reading, log, &record, *offset, size_bytes);
+        show_change(reading, log, &record, *offset, size_bytes);
         if (!mapguard_held(log->guard, mark)) {
             reading->position = before;
             return KV_IO;
@@ -104,8 +105,8 @@ static enum kv_status walk(struct reading *reading, const struct logfile *log, u
 
 /* Of the log in use ---------------------------------------------------------------------------- */
 
-static enum kv_status explain(struct reading *reading, const struct logfile *log,
-                              enum kv_status status, uint64_t offset)
+static enum kv_status explain_unreadable_change(struct reading *reading, const struct logfile *log,
+                                                enum kv_status status, uint64_t offset)
 {
     const struct store_context *context = &reading->store->context;
     if (logfile_is_broken(log))
@@ -128,7 +129,8 @@ static bool read_current(struct reading *reading, enum kv_status *status, bool *
             position_find(&reading->position, log, log->tail, current->words->max_version, &offset);
         *status = found ? walk(reading, log, &offset, log->tail) : KV_MISSED;
         if (*status == KV_CORRUPT || *status == KV_IO || !mapguard_held(log->guard, mark))
-            *status = explain(reading, log, *status == KV_OK ? KV_IO : *status, offset);
+            *status =
+                explain_unreadable_change(reading, log, *status == KV_OK ? KV_IO : *status, offset);
         *at_end = *status == KV_OK && offset == log->tail;
     }
     lockset_read_unlock(context->locks, reading->file->number);
@@ -139,7 +141,7 @@ static bool read_current(struct reading *reading, enum kv_status *status, bool *
 
 /* Reads on in a log that was replaced: a while, or to its end, and then goes over to the next.
  * Bytes that a power failure took are missed. */
-static enum kv_status read_past(struct reading *reading, const struct past_link *link)
+static enum kv_status read_past_changes(struct reading *reading, const struct past_link *link)
 {
     const struct store_context *context = &reading->store->context;
     struct logfile log;
@@ -153,7 +155,7 @@ static enum kv_status read_past(struct reading *reading, const struct past_link 
         position_find(&reading->position, &log, link->end, link->max_version, &offset)) {
         do
             status = walk(reading, &log, &offset, link->end);
-        while (status == KV_OK && offset < link->end && !is_over(reading));
+        while (status == KV_OK && offset < link->end && !reading_is_over(reading));
         if (status == KV_OK && offset == link->end)
             reading->position = link->next;
         else if (status == KV_CORRUPT || (status == KV_IO && errno == ENODATA))
@@ -170,7 +172,7 @@ static bool is_last(const struct past_link *link, const struct kvstore_position 
     return position->version == link->last.version && position->place == link->last.place;
 }
 
-static enum kv_status follow(struct reading *reading)
+static enum kv_status follow_log(struct reading *reading)
 {
     struct past_link link;
     if (!past_logs_find(reading->store->past, reading->file->number, reading->position.log, &link))
@@ -179,12 +181,12 @@ static enum kv_status follow(struct reading *reading)
         reading->position = link.next;
         return KV_OK;
     }
-    return read_past(reading, &link);
+    return read_past_changes(reading, &link);
 }
 
 /* The calls ------------------------------------------------------------------------------------ */
 
-static enum kv_status check(const struct kvstore *store, uint32_t number)
+static enum kv_status check_file_readable(const struct kvstore *store, uint32_t number)
 {
     if (number >= store->context.datafiles)
         return KV_USAGE;
@@ -197,7 +199,7 @@ enum kv_status kvstore_changes(struct kvstore *store, uint32_t number,
                                bool *at_end)
 {
     *at_end = false;
-    enum kv_status status = check(store, number);
+    enum kv_status status = check_file_readable(store, number);
     if (status != KV_OK)
         return status;
     past_logs_use(store->past);
@@ -211,10 +213,10 @@ enum kv_status kvstore_changes(struct kvstore *store, uint32_t number,
                               .visits_left = visits,
                               .looks_left = visits * LOOKS_PER_VISIT};
     unsigned logs = 0;
-    while (status == KV_OK && !*at_end && !is_over(&reading)) {
+    while (status == KV_OK && !*at_end && !reading_is_over(&reading)) {
         uint64_t log = reading.position.log;
         if (!read_current(&reading, &status, at_end))
-            status = follow(&reading);
+            status = follow_log(&reading);
         if (reading.position.log != log && ++logs == LOGS_PER_CALL)
             break;
     }
@@ -226,7 +228,7 @@ enum kv_status kvstore_changes(struct kvstore *store, uint32_t number,
 enum kv_status kvstore_changes_now(struct kvstore *store, uint32_t number,
                                    struct kvstore_position *position)
 {
-    enum kv_status status = check(store, number);
+    enum kv_status status = check_file_readable(store, number);
     if (status != KV_OK)
         return status;
     past_logs_use(store->past);
@@ -253,7 +255,7 @@ void kvstore_set_change_listener(struct kvstore *store, kvstore_change_listener 
 
 void kvstore_await_change(struct kvstore *store, uint32_t number)
 {
-    if (check(store, number) != KV_OK)
+    if (check_file_readable(store, number) != KV_OK)
         return;
     lockset_read_lock(store->context.locks, number);
     __atomic_store_n(&store->context.files[number].followed, true, __ATOMIC_RELAXED);

@@ -31,12 +31,12 @@
 /* How long writers are refused at once after no room could be made. */
 #define ROOM_RETRY_NS UINT64_C(1000000000)
 
-const char *kvstore_evict_name(enum kvstore_evict evict)
+const char *kvstore_evict_name(enum kvstore_evict evict_entries)
 {
     static const char *const names[KVSTORE_EVICTS] = {[KVSTORE_EVICT_NONE] = "none",
                                                       [KVSTORE_EVICT_TTL] = "ttl",
                                                       [KVSTORE_EVICT_S3FIFO] = "s3fifo"};
-    return (unsigned)evict < KVSTORE_EVICTS ? names[evict] : NULL;
+    return (unsigned)evict_entries < KVSTORE_EVICTS ? names[evict_entries] : NULL;
 }
 
 /* Finds the record of an item of the index, with the probe at it. Not in the buffer of lookups: the
@@ -176,7 +176,7 @@ static uint64_t evict_some(struct kvstore *store, struct datafile *file, uint64_
     return gone;
 }
 
-void evict(struct kvstore *store, uint32_t number, uint64_t most)
+void evict_entries(struct kvstore *store, uint32_t number, uint64_t most)
 {
     const struct store_context *context = &store->context;
     if (store->bound.evict == KVSTORE_EVICT_NONE)
@@ -214,7 +214,7 @@ static void evict_all(struct kvstore *store)
                evict_some(store, &store->context.files[number], HOLD_ENTRIES / 8, false) > 0)
             ;
     }
-    evict(store, 0, UINT64_MAX);
+    evict_entries(store, 0, UINT64_MAX);
     log_info("%s: %" PRIu64 " entries have made room for the rest (max_bytes %" PRIu64 ")",
              store->context.dir, atomic_load(&store->bound.evictions) - before,
              atomic_load(&store->bound.max_bytes));
@@ -257,13 +257,13 @@ static uint32_t find_gain(struct kvstore *store)
 }
 
 /* Holds: room_lock. */
-static bool make_room(struct kvstore *store, uint32_t number)
+static bool compact_for_room(struct kvstore *store, uint32_t number)
 {
     const struct store_context *context = &store->context;
     if (compaction_queue_await(store->compactions))
         return true;
     disk_fit_bound(&store->bound, context);
-    evict(store, number, UINT64_MAX);
+    evict_entries(store, number, UINT64_MAX);
     uint32_t best = find_gain(store);
     if (best == context->datafiles) {
         best = number;
@@ -280,7 +280,7 @@ bool evict_for_room(struct kvstore *store, uint32_t number)
     pthread_mutex_lock(&store->room_lock);
     bool made = atomic_load(&store->rooms_made) != made_before; /* by another thread */
     if (!made && clock_monotonic_ns() >= store->room_not_before_ns) {
-        made = make_room(store, number);
+        made = compact_for_room(store, number);
         if (made)
             atomic_fetch_add(&store->rooms_made, 1);
         else

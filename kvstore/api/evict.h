@@ -12,7 +12,7 @@
 
 /* Evicts entries, of the data file first, then of the others, until the bound holds, there is
  * nothing to evict, or `most` entries have gone. */
-void evict(struct kvstore *store, uint32_t file, uint64_t most);
+void evict_entries(struct kvstore *store, uint32_t file, uint64_t most);
 
 /* A write to the data file found no room. Evicts what the disk has no room for, and has the file
  * compacted whose compaction gives back most, of those that the disk has room for; if there is

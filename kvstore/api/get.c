@@ -113,8 +113,8 @@ get_counted(struct kvstore *store, struct key_place at, const struct get *get)
     return status;
 }
 
-__attribute__((always_inline)) static inline enum kv_status run_get(struct kvstore *store,
-                                                                    const struct get *get)
+__attribute__((always_inline)) static inline enum kv_status get_by_locking(struct kvstore *store,
+                                                                           const struct get *get)
 {
     if (!key_is_valid(get->key))
         return KV_BAD_KEY;
@@ -127,12 +127,12 @@ enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buf
 {
     struct buffer_place place = {buffer, capacity};
     struct get get = {key, buffer || capacity > 0 ? place_in_buffer : NULL, &place, entry};
-    return run_get(store, &get);
+    return get_by_locking(store, &get);
 }
 
 enum kv_status kvstore_get_to(struct kvstore *store, struct kv_slice key, kvstore_place place,
                               void *context, struct kvstore_entry *entry)
 {
     struct get get = {key, place, context, entry};
-    return run_get(store, &get);
+    return get_by_locking(store, &get);
 }

@@ -109,7 +109,7 @@ void kvstore_hold_file(const struct kvstore_hold *hold, uint32_t number,
 
 /* The header page as the file's end at the moment has it: all before it is on disk once the copy
  * is. */
-static int read_header(const struct held_log *log, uint8_t *page)
+static int read_held_header(const struct held_log *log, uint8_t *page)
 {
     if (fileio->read_at(log->fd, page, FILE_HEADER_BYTES, 0) != (ssize_t)FILE_HEADER_BYTES)
         return -1;
@@ -122,12 +122,13 @@ static int read_header(const struct held_log *log, uint8_t *page)
     return 0;
 }
 
-static ssize_t read_log(const struct held_log *log, uint64_t offset, uint8_t *buffer, size_t size)
+static ssize_t read_held_log(const struct held_log *log, uint64_t offset, uint8_t *buffer,
+                             size_t size)
 {
     if (offset >= FILE_HEADER_BYTES)
         return fileio->read_at(log->fd, buffer, size, (off_t)offset);
     uint8_t page[FILE_HEADER_BYTES];
-    if (read_header(log, page) != 0)
+    if (read_held_header(log, page) != 0)
         return -1;
     size_t part = at_most(size, FILE_HEADER_BYTES - offset);
     memcpy(buffer, page + offset, part);
@@ -142,7 +143,7 @@ enum kv_status kvstore_hold_read(struct kvstore_hold *hold, uint32_t number, uin
         return KV_USAGE;
     const struct held_log *log = &hold->logs[number];
     size = at_most(size, log->bytes - offset);
-    ssize_t result = size > 0 ? read_log(log, offset, buffer, size) : 0;
+    ssize_t result = size > 0 ? read_held_log(log, offset, buffer, size) : 0;
     if (!kvstore_hold_touch(hold)) /* after the read: it may have been of zeros */
         return KV_BUSY;
     if (result < 0 || (result == 0 && size > 0))

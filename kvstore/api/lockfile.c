@@ -75,7 +75,7 @@ static enum kv_status report_owner(int fd, struct flock wanted, const char *dir,
                         dir, text[0] ? text : "(unknown)");
 }
 
-static void write_pid(int fd)
+static void write_lockfile_pid(int fd)
 {
     char text[PID_TEXT_BYTES];
     int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
@@ -101,7 +101,7 @@ static enum kv_status take_lock(struct lockfile *lockfile, const char *dir, int 
         return kv_error_set_errno(error, "%s/%s: cannot lock the file", dir, LOCK_FILE_NAME);
     }
     if (!shared)
-        write_pid(lockfile->fd);
+        write_lockfile_pid(lockfile->fd);
     return KV_OK;
 }
 

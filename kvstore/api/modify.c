@@ -6,7 +6,7 @@
 #include "kvstore/api/buffer_place.h"
 
 /* Whether an add would have written the number in another way. */
-static bool zeros_lead(struct kv_slice value)
+static bool value_has_leading_zeros(struct kv_slice value)
 {
     const char *bytes = value.data;
     if (value.size < 2)
@@ -23,14 +23,14 @@ static enum kv_status number_found(const struct write *write,
         return options->if_present ? KV_NOT_FOUND : KV_OK;
     }
     struct kv_slice value = write->lookup.record.value;
-    if (options->canonical && zeros_lead(value))
+    if (options->canonical && value_has_leading_zeros(value))
         return KV_NOT_A_NUMBER;
     return parse_i64_bytes(value.data, value.size, number) ? KV_OK : KV_NOT_A_NUMBER;
 }
 
-static enum kv_status add(struct write *write, int64_t delta,
-                          const struct kvstore_add_options *options, int64_t *sum,
-                          struct kvstore_written *written)
+static enum kv_status number_add(struct write *write, int64_t delta,
+                                 const struct kvstore_add_options *options, int64_t *sum,
+                                 struct kvstore_written *written)
 {
     int64_t number, result;
     enum kv_status status = number_found(write, options, &number);
@@ -68,7 +68,8 @@ enum kv_status kvstore_add(struct kvstore *store, struct kv_slice key, int64_t d
         status = write_begin(store, key, false, &write);
         if (status != KV_OK)
             return status;
-        status = write_end(&write, add(&write, delta, options, sum ? sum : &unwanted, written));
+        status =
+            write_end(&write, number_add(&write, delta, options, sum ? sum : &unwanted, written));
     } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
     return status;
 }
@@ -80,8 +81,9 @@ static void keep_entry(struct write *write)
     write->record.expiry_ms = write->lookup.record.expiry_ms;
 }
 
-static enum kv_status append(struct kvstore *store, struct kv_slice key, struct kv_slice suffix,
-                             uint32_t *value_bytes, struct kvstore_written *written)
+static enum kv_status value_append(struct kvstore *store, struct kv_slice key,
+                                   struct kv_slice suffix, uint32_t *value_bytes,
+                                   struct kvstore_written *written)
 {
     struct write write;
     enum kv_status status = write_begin(store, key, false, &write);
@@ -101,15 +103,16 @@ enum kv_status kvstore_append(struct kvstore *store, struct kv_slice key, struct
     enum kv_status status;
     unsigned tries = 0;
     do
-        status = append(store, key, suffix, value_bytes, written);
+        status = value_append(store, key, suffix, value_bytes, written);
     while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
     return status;
 }
 
-static enum kv_status exchange(struct kvstore *store, struct kv_slice key, struct kv_slice value,
-                               const struct kvstore_put_options *options, kvstore_place place,
-                               void *context, bool *found, struct kvstore_entry *entry,
-                               struct kvstore_written *written)
+static enum kv_status value_exchange(struct kvstore *store, struct kv_slice key,
+                                     struct kv_slice value,
+                                     const struct kvstore_put_options *options, kvstore_place place,
+                                     void *context, bool *found, struct kvstore_entry *entry,
+                                     struct kvstore_written *written)
 {
     struct write write;
     enum kv_status status = write_begin(store, key, false, &write);
@@ -139,7 +142,7 @@ enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
     if (!options)
         options = &no_options;
     do
-        status = exchange(store, key, value, options, place, context, found, entry, written);
+        status = value_exchange(store, key, value, options, place, context, found, entry, written);
     while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
     return status;
 }

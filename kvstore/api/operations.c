@@ -47,7 +47,7 @@ enum kv_status write_end(struct write *write, enum kv_status status)
     lockset_write_unlock(context->locks, write->file->number);
     logfile_end(context->options.io);
     if (write->file->share.bound && bound_is_exceeded(write->file->share.bound))
-        evict(write->store, write->file->number, EVICT_MOST);
+        evict_entries(write->store, write->file->number, EVICT_MOST);
     return status;
 }
 
@@ -90,9 +90,9 @@ uint64_t write_expiry(const struct write *write, const struct kvstore_put_option
     return options->expiry_ms;
 }
 
-static enum kv_status put(struct kvstore *store, struct kv_slice key, struct kv_slice value,
-                          const struct kvstore_put_options *options,
-                          struct kvstore_written *written)
+static enum kv_status value_put(struct kvstore *store, struct kv_slice key, struct kv_slice value,
+                                const struct kvstore_put_options *options,
+                                struct kvstore_written *written)
 {
     struct write write;
     bool blind = options->condition == KVSTORE_ALWAYS && !options->keep_expiry;
@@ -119,7 +119,7 @@ enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv
     if (!options)
         options = &no_options;
     do
-        status = put(store, key, value, options, written);
+        status = value_put(store, key, value, options, written);
     while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
     return status;
 }

@@ -19,8 +19,8 @@ static bool find_undisturbed(const struct generation *generation, uint32_t hash,
 }
 
 /* The generation that was looked at, NULL if no lookup was left alone by writers. */
-static const struct generation *find(struct datafile *file, uint32_t hash, struct kv_slice key,
-                                     struct lookup *lookup)
+static const struct generation *find_without_lock(struct datafile *file, uint32_t hash,
+                                                  struct kv_slice key, struct lookup *lookup)
 {
     const struct generation *generation = datafile_current(file);
     unsigned retries = 0;
@@ -41,7 +41,7 @@ struct reader *optimistic_find(const struct store_context *context, struct key_p
 {
     struct reader *reader = readers_enter(context->readers);
     if (reader) {
-        *generation = find(place.file, keyhash_index(place.hash), key, lookup);
+        *generation = find_without_lock(place.file, keyhash_index(place.hash), key, lookup);
         if (*generation)
             return reader;
         readers_leave(reader);

@@ -25,8 +25,9 @@ static enum kv_status change_file(void *argument, uint32_t number, struct kv_err
     return KV_OK;
 }
 
-static enum kv_status make_table(const struct kvstore *store, const struct kvstore_quota *quotas,
-                                 uint32_t count, struct quota_table **table, struct kv_error *error)
+static enum kv_status make_quota_table(const struct kvstore *store,
+                                       const struct kvstore_quota *quotas, uint32_t count,
+                                       struct quota_table **table, struct kv_error *error)
 {
     *table = count > 0 ? quota_table_create(quotas, count) : NULL;
     return *table || count == 0
@@ -39,7 +40,7 @@ enum kv_status quotas_begin(struct kvstore *store, struct kv_error *error)
     const struct kvstore_options *options = &store->context.options;
     struct quota_change change = {.store = store};
     enum kv_status status =
-        make_table(store, options->quotas, options->quota_count, &change.table, error);
+        make_quota_table(store, options->quotas, options->quota_count, &change.table, error);
     store->quotas = change.table;
     if (!change.table)
         return status;
@@ -55,7 +56,7 @@ enum kv_status kvstore_set_quotas(struct kvstore *store, const struct kvstore_qu
                             KVSTORE_MAX_QUOTAS);
     if (store->quotas && quota_table_take_limits(store->quotas, quotas, count))
         return KV_OK;
-    enum kv_status status = make_table(store, quotas, count, &change.table, error);
+    enum kv_status status = make_quota_table(store, quotas, count, &change.table, error);
     if (status != KV_OK)
         return status;
     for (uint32_t number = 0; number < store->context.datafiles; number++)

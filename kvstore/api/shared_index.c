@@ -34,7 +34,8 @@ static uint64_t first_bytes(const struct store_context *context)
     return SHARED_STORE_HEADER_BYTES + (uint64_t)context->datafiles * sizeof(struct shared_file);
 }
 
-static struct shared_store_name name_of(const struct shared_index *direct, uint64_t number)
+static struct shared_store_name shared_index_name(const struct shared_index *direct,
+                                                  uint64_t number)
 {
     return shared_store_numbered_name((dev_t)direct->device, (ino_t)direct->inode, number);
 }
@@ -42,14 +43,14 @@ static struct shared_store_name name_of(const struct shared_index *direct, uint6
 static void take_name(struct shared_index *direct, uint64_t number)
 {
     direct->number = number;
-    direct->name = name_of(direct, number);
+    direct->name = shared_index_name(direct, number);
 }
 
 /* What a predecessor has left ------------------------------------------------------------------ */
 
 /* Tells those who have mapped it that it is out of use. Only what is ours can be left by one of our
  * processes. */
-static void retire(int fd)
+static void retire_object(int fd)
 {
     const uint32_t retired = SHARED_STORE_RETIRED;
     ssize_t written =
@@ -60,7 +61,7 @@ static void retire(int fd)
 static bool remove_object(void *context, uint64_t number)
 {
     const struct shared_index *direct = context;
-    struct shared_store_name name = name_of(direct, number);
+    struct shared_store_name name = shared_index_name(direct, number);
     struct stat facts;
     bool is_taken = direct->is_left && number == direct->number;
     int fd = is_taken ? -1 : shm_open(name.text, O_RDWR, 0);
@@ -68,7 +69,7 @@ static bool remove_object(void *context, uint64_t number)
         return false;
     if (fstat(fd, &facts) == 0 && facts.st_uid == geteuid() &&
         (uint64_t)facts.st_size >= sizeof(struct shared_store))
-        retire(fd);
+        retire_object(fd);
     close(fd);
     shm_unlink(name.text);
     return false;
@@ -142,7 +143,7 @@ static bool put_dir(struct shared_store *shared, const char *dir)
     return fits;
 }
 
-static void put_header(struct shared_store *shared, const struct store_context *context)
+static void write_store_header(struct shared_store *shared, const struct store_context *context)
 {
     shared->magic = SHARED_STORE_MAGIC;
     shared->layout = SHARED_STORE_LAYOUT;
@@ -213,7 +214,8 @@ static bool begin_left(struct shared_index *direct, struct store_context *contex
                               &search);
 }
 
-static void explain(const struct shared_index *direct, const struct store_context *context)
+static void log_why_not_shared(const struct shared_index *direct,
+                               const struct store_context *context)
 {
     log_warn("%s: no direct reads, and the next start may take longer: shared memory %s: %s",
              context->dir, direct->name.text, strerror(errno));
@@ -254,7 +256,7 @@ static enum kv_status begin_private(struct shared_index *direct, struct store_co
 }
 
 /* Whether others are to be let in, and under which name they look. */
-static void settle(struct shared_index *direct, const struct store_context *context)
+static void settle_name(struct shared_index *direct, const struct store_context *context)
 {
     struct stat facts;
     *direct = (struct shared_index){.mode = KVSTORE_DIRECT_OFF};
@@ -274,18 +276,18 @@ static void place_files(const struct store_context *context)
 }
 
 /* An arena without anything in it. */
-static enum kv_status begin_anew(struct shared_index *direct, struct store_context *context,
-                                 struct kv_error *error)
+static enum kv_status shared_index_make_anew(struct shared_index *direct,
+                                             struct store_context *context, struct kv_error *error)
 {
     if (direct->name.text[0] != '\0')
         remove_left(direct);
     bool is_shared = direct->mode != KVSTORE_DIRECT_OFF && begin_shared(direct, context);
     if (direct->mode != KVSTORE_DIRECT_OFF && !is_shared)
-        explain(direct, context);
+        log_why_not_shared(direct, context);
     enum kv_status status = is_shared ? KV_OK : begin_private(direct, context, error);
     if (status != KV_OK)
         return status;
-    put_header(context->shared, context);
+    write_store_header(context->shared, context);
     place_files(context);
     return KV_OK;
 }
@@ -294,7 +296,7 @@ static enum kv_status begin_anew(struct shared_index *direct, struct store_conte
 #define LEFTOVERS_MS 500u
 
 /* What other stores of this user have left whose directories are gone. */
-static void remove_leftovers(void)
+static void remove_others_leftovers(void)
 {
     struct store_leftovers left = store_leftovers_remove(LEFTOVERS_MS);
     if (left.objects > 0)
@@ -307,12 +309,12 @@ static void remove_leftovers(void)
 enum kv_status shared_index_begin(struct shared_index *direct, struct store_context *context,
                                   struct kv_error *error)
 {
-    settle(direct, context);
+    settle_name(direct, context);
     if (direct->mode != KVSTORE_DIRECT_OFF)
-        remove_leftovers();
+        remove_others_leftovers();
     bool may_be_left = direct->mode != KVSTORE_DIRECT_OFF && !context->is_new;
     if (!may_be_left || !begin_left(direct, context))
-        return begin_anew(direct, context, error);
+        return shared_index_make_anew(direct, context, error);
     remove_left(direct);
     place_files(context);
     return KV_OK;
@@ -355,7 +357,7 @@ enum kv_status shared_index_take_over(struct shared_index *direct, struct store_
         direct->is_left = false;
         arena_free(context->arena);
         context->arena = NULL;
-        enum kv_status status = begin_anew(direct, context, error);
+        enum kv_status status = shared_index_make_anew(direct, context, error);
         for (uint32_t number = 0; status == KV_OK && number < context->datafiles; number++)
             context->files[number].current->words = datafile_next_words(&context->files[number]);
         return status;
@@ -409,7 +411,7 @@ static bool move_to(const struct store_context *context, int fd)
     int reason = errno;
     if (moved) {
         repeat_flags(context, old_object);
-        retire(old_object);
+        retire_object(old_object);
     }
     if (old_object >= 0)
         close(old_object);
@@ -418,7 +420,7 @@ static bool move_to(const struct store_context *context, int fd)
 }
 
 /* False, errno. */
-static bool fill_object(const struct store_context *context, int fd)
+static bool fill_shared_object(const struct store_context *context, int fd)
 {
     if (!arena_prepare_move(context->arena, fd))
         return false;
@@ -438,7 +440,7 @@ static bool make_anew(const struct shared_index *direct, const struct store_cont
     int fd = make_named(direct, context);
     if (fd < 0)
         return false;
-    if (!fill_object(context, fd)) {
+    if (!fill_shared_object(context, fd)) {
         unmake_object(direct, fd);
         return false;
     }
@@ -455,7 +457,7 @@ void shared_index_renew(struct shared_index *direct, const struct store_context 
     if (is_made)
         log_info("%s: the index is in shared memory %s again", context->dir, direct->name.text);
     else if (!direct->was_in_the_way)
-        explain(direct, context);
+        log_why_not_shared(direct, context);
     direct->was_in_the_way = !is_made;
 }
 

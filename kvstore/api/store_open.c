@@ -48,7 +48,8 @@ const char *kvstore_io_name(enum kvstore_io io)
     return (unsigned)io < KVSTORE_IO_COUNT ? names[io] : NULL;
 }
 
-static enum kv_status check_options(const struct kvstore_options *options, struct kv_error *error)
+static enum kv_status check_store_options(const struct kvstore_options *options,
+                                          struct kv_error *error)
 {
     if (!RESERVED_IS_CLEAR(options->reserved))
         return kv_error_set(error, KV_UNSUPPORTED, RESERVED_ADVICE);
@@ -121,7 +122,7 @@ static void fill_in_defaults(struct kvstore_options *options)
 
 /* Opening -------------------------------------------------------------------------------------- */
 
-static enum kv_status open_directory(struct store_context *context, struct kv_error *error)
+static enum kv_status open_store_directory(struct store_context *context, struct kv_error *error)
 {
     context->dir_fd = fileio->open_at(AT_FDCWD, context->dir, O_RDONLY | O_DIRECTORY, 0);
     if (context->dir_fd >= 0)
@@ -197,7 +198,7 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
     return KV_OK;
 }
 
-static enum kv_status open_file(void *context, uint32_t number, struct kv_error *error)
+static enum kv_status open_datafile(void *context, uint32_t number, struct kv_error *error)
 {
     return datafile_open(context, number, error);
 }
@@ -220,7 +221,7 @@ static enum kv_status open_files(struct kvstore *store, struct kv_error *error)
     if (status != KV_OK)
         return recovery_explain(context->dir, status, error);
     context->replay = &replay;
-    status = thread_run_parallel(context->datafiles, open_file, context, error);
+    status = thread_run_parallel(context->datafiles, open_datafile, context, error);
     context->replay = NULL;
     commit_replay_free(&replay);
     if (status == KV_OK)
@@ -236,8 +237,8 @@ static enum kv_status open_files(struct kvstore *store, struct kv_error *error)
     return status;
 }
 
-static enum kv_status remove_file(const struct store_context *context, const char *name,
-                                  struct kv_error *error)
+static enum kv_status remove_leftover_file(const struct store_context *context, const char *name,
+                                           struct kv_error *error)
 {
     if (fileio->unlink_at(context->dir_fd, name) != 0 && errno != ENOENT)
         return kv_error_set_errno(error, "%s/%s: cannot remove the file", context->dir, name);
@@ -246,17 +247,19 @@ static enum kv_status remove_file(const struct store_context *context, const cha
 
 /* What unfinished compactions and checkpoints have left, and the checkpoints themselves: they are
  * outdated by the first write. So is the commit log, whose content is in the data files by now. */
-static enum kv_status remove_leftovers(const struct store_context *context, struct kv_error *error)
+static enum kv_status remove_leftover_files(const struct store_context *context,
+                                            struct kv_error *error)
 {
     static const enum file_role roles[] = {FILE_LOG_NEW, FILE_CHECKPOINT, FILE_CHECKPOINT_NEW};
     for (uint32_t number = 0; number < context->datafiles; number++) {
         for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
-            enum kv_status status = remove_file(context, file_name(number, roles[i]).text, error);
+            enum kv_status status =
+                remove_leftover_file(context, file_name(number, roles[i]).text, error);
             if (status != KV_OK)
                 return status;
         }
     }
-    enum kv_status status = remove_file(context, COMMIT_LOG_NAME, error);
+    enum kv_status status = remove_leftover_file(context, COMMIT_LOG_NAME, error);
     if (status != KV_OK)
         return status;
     if (fileio->sync_dir(context->dir_fd) != 0)
@@ -345,11 +348,11 @@ static void free_store(struct kvstore *store)
     free(store);
 }
 
-static enum kv_status open_store(struct kvstore *store, struct kv_error *error)
+static enum kv_status open_locked_store(struct kvstore *store, struct kv_error *error)
 {
     struct store_context *context = &store->context;
     bool read_only = context->options.read_only;
-    enum kv_status status = open_directory(context, error);
+    enum kv_status status = open_store_directory(context, error);
     if (status == KV_OK)
         status =
             lockfile_acquire(context->dir, context->dir_fd, read_only, &store->lockfile, error);
@@ -362,7 +365,7 @@ static enum kv_status open_store(struct kvstore *store, struct kv_error *error)
     if (status == KV_OK)
         status = open_files(store, error);
     if (status == KV_OK && !read_only)
-        status = remove_leftovers(context, error);
+        status = remove_leftover_files(context, error);
     if (status == KV_OK)
         shared_index_serve(&store->shared_index, context);
     if (status == KV_OK && !read_only)
@@ -382,7 +385,7 @@ enum kv_status kvstore_open(const char *dir, const struct kvstore_options *optio
     *store = NULL;
     if (!options)
         options = &no_options;
-    enum kv_status status = check_options(options, error);
+    enum kv_status status = check_store_options(options, error);
     if (status != KV_OK)
         return status;
 
@@ -402,7 +405,7 @@ enum kv_status kvstore_open(const char *dir, const struct kvstore_options *optio
     fill_in_defaults(&created->context.options);
     created->may_have_commit_log =
         !options->read_only && options->durability == KVSTORE_SYNC_ALWAYS;
-    status = open_store(created, error);
+    status = open_locked_store(created, error);
     if (status == KV_OK) {
         struct kvstore_file_statistics first;
         for (uint32_t number = 0; number < created->context.datafiles; number++)
@@ -427,7 +430,7 @@ enum kv_status kvstore_close(struct kvstore *store, struct kv_error *error)
         thread_run_parallel(context->datafiles, close_file, &store->context, error);
     if (store->may_have_commit_log &&
         status == KV_OK) /* else it may have what a data file has not */
-        status = remove_file(context, COMMIT_LOG_NAME, error);
+        status = remove_leftover_file(context, COMMIT_LOG_NAME, error);
     if (!context->options.read_only && fileio->sync_dir(context->dir_fd) != 0 && status == KV_OK)
         status = kv_error_set_errno(error, "%s: cannot sync the directory", context->dir);
     free_store(store);

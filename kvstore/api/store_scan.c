@@ -42,7 +42,7 @@ struct store_scan {
     uint64_t bad_offset;   /* at this offset of the log */
 };
 
-static bool is_past_end(const struct store_scan *scan)
+static bool scan_is_past_end(const struct store_scan *scan)
 {
     return scan_position_file(scan->position) >= scan->context->datafiles;
 }
@@ -55,7 +55,7 @@ struct scan_stop {
 };
 
 /* Holds: the file's lock. */
-static void tell_unreadable(struct store_scan *scan, uint64_t offset)
+static void tell_unreadable_record(struct store_scan *scan, uint64_t offset)
 {
     struct datafile *file = &scan->context->files[scan_position_file(scan->position)];
     scan->status = datafile_tell_unreadable(scan->context, file, offset, errno);
@@ -73,7 +73,7 @@ static uint64_t tie_of(struct store_scan *scan, const struct logfile *log, uint6
         key = record.key;
         break;
     case RECORD_UNREADABLE: /* its place is not known: to go on could leave it out */
-        tell_unreadable(scan, offset);
+        tell_unreadable_record(scan, offset);
         break;
     default:
         break;
@@ -107,7 +107,7 @@ static void count_look(struct store_scan *scan, uint64_t record_bytes)
 
 /* Shows the entry to the visitor if it is to be seen; false if the visitor refused it. Holds: the
  * file's lock. */
-static bool show(struct store_scan *scan, const struct logfile *log, uint64_t offset)
+static bool show_scanned_record(struct store_scan *scan, const struct logfile *log, uint64_t offset)
 {
     struct record record;
     uint64_t size_bytes;
@@ -118,7 +118,7 @@ static bool show(struct store_scan *scan, const struct logfile *log, uint64_t of
                : logfile_load(log, READ_BUFFER_VISIT, offset, &record, &size_bytes);
     count_look(scan, verdict == RECORD_VALID ? size_bytes : 1);
     if (verdict == RECORD_UNREADABLE) {
-        tell_unreadable(scan, offset);
+        tell_unreadable_record(scan, offset);
         return true;
     }
     if (verdict != RECORD_VALID) {
@@ -155,7 +155,7 @@ static void visit_stops(struct store_scan *scan, const struct logfile *log,
         if (scan_is_over(scan) && !(shares_position && !scan->refused))
             return;
         scan->position = stops[i].position;
-        if (!show(scan, log, stops[i].offset)) {
+        if (!show_scanned_record(scan, log, stops[i].offset)) {
             scan->refused = true;
             return;
         }
@@ -164,7 +164,7 @@ static void visit_stops(struct store_scan *scan, const struct logfile *log,
 }
 
 /* By insertion: there are hardly ever more than two. */
-static void sort_stops(struct scan_stop *stops, size_t count)
+static void sort_scan_stops(struct scan_stop *stops, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         struct scan_stop stop = stops[i];
@@ -193,7 +193,7 @@ static void visit_equal_hashes(struct store_scan *scan, const struct datafile *f
             if (position >= scan->position)
                 stops[found++] = (struct scan_stop){position, position + 1, items[i].offset_bytes};
         }
-        sort_stops(stops, found);
+        sort_scan_stops(stops, found);
     }
     visit_stops(scan, log, stops, found);
     if (!scan_is_over(scan))
@@ -203,8 +203,9 @@ static void visit_equal_hashes(struct store_scan *scan, const struct datafile *f
 /* What the caller is to go on with. */
 static uint64_t cursor_of(const struct store_scan *scan)
 {
-    return is_past_end(scan) ? 0
-                             : scan_cursor_of_position(&scan->context->hash_key, scan->position);
+    return scan_is_past_end(scan)
+               ? 0
+               : scan_cursor_of_position(&scan->context->hash_key, scan->position);
 }
 
 /* Goes on from scan->position for a while, within one data file and one segment of its index.
@@ -251,7 +252,7 @@ enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct
     lockset_read_lock(context->locks, number);
     do {
         scan_a_while(&scan, &context->files[number]);
-        file_left = is_past_end(&scan) || scan_position_file(scan.position) != number;
+        file_left = scan_is_past_end(&scan) || scan_position_file(scan.position) != number;
     } while (!file_left && !scan_is_over(&scan));
     lockset_read_unlock(context->locks, number);
     logfile_end(context->options.io);
@@ -287,7 +288,7 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
         lockset_read_lock(context->locks, number);
         scan_a_while(&scan, &context->files[number]);
         lockset_read_unlock(context->locks, number);
-    } while (!is_past_end(&scan) && !scan_is_over(&scan));
+    } while (!scan_is_past_end(&scan) && !scan_is_over(&scan));
     logfile_end(context->options.io);
     if (scan.refused && !scan.visited)
         return KV_OK;

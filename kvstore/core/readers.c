@@ -57,7 +57,7 @@ static uint32_t take_free_number(void)
     return READERS_MAX;
 }
 
-static bool take_number(void)
+static bool take_reader_number(void)
 {
     uint32_t number = take_free_number();
     if (number == READERS_MAX)
@@ -92,7 +92,7 @@ void readers_free(struct readers *readers)
  * pointer. */
 struct reader *readers_enter(struct readers *readers)
 {
-    if (__builtin_expect(own_number == 0, 0) && !take_number())
+    if (__builtin_expect(own_number == 0, 0) && !take_reader_number())
         return NULL;
     struct reader *reader = &readers->places[own_number - 1];
     uint_fast64_t visits = atomic_load_explicit(&reader->visits, memory_order_relaxed);

@@ -17,7 +17,7 @@ struct beginning {
 
 /* A thread names itself: the name of another is written to a file below /proc, which a daemon in a
  * sandbox may not open. */
-static void *begin(void *argument)
+static void *thread_main(void *argument)
 {
     struct beginning beginning = *(struct beginning *)argument;
     free(argument);
@@ -36,7 +36,7 @@ int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void
     sigdelset(&all, SIGBUS); /* mapguard */
     sigdelset(&all, SIGSYS); /* a handler of the program's may tell which call was forbidden */
     pthread_sigmask(SIG_SETMASK, &all, &previous);
-    int result = pthread_create(thread, NULL, begin, beginning);
+    int result = pthread_create(thread, NULL, thread_main, beginning);
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
     if (result != 0)
         free(beginning);
@@ -74,8 +74,8 @@ struct parallel {
     struct kv_error *error;
 };
 
-static void note_failure(struct parallel *parallel, uint32_t i, enum kv_status status,
-                         const struct kv_error *error)
+static void parallel_note_failure(struct parallel *parallel, uint32_t i, enum kv_status status,
+                                  const struct kv_error *error)
 {
     pthread_mutex_lock(&parallel->mutex);
     if (parallel->status == KV_OK || i < parallel->failed_i) {
@@ -97,7 +97,7 @@ static void *take_turns(void *argument)
         struct kv_error error = {0};
         enum kv_status status = parallel->work(parallel->context, (uint32_t)i, &error);
         if (status != KV_OK)
-            note_failure(parallel, (uint32_t)i, status, &error);
+            parallel_note_failure(parallel, (uint32_t)i, status, &error);
     }
 }
 

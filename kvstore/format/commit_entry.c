@@ -29,7 +29,8 @@ bool commit_header_read(const uint8_t *page, uint64_t store_seed, uint64_t *epoc
            load_u64(page + HEADER_CHECKED_BYTES) == XXH3_64bits(page, HEADER_CHECKED_BYTES);
 }
 
-static uint64_t checksum(const uint8_t *at, uint32_t size, uint64_t epoch, uint64_t place)
+static uint64_t commit_entry_checksum(const uint8_t *at, uint32_t size, uint64_t epoch,
+                                      uint64_t place)
 {
     return XXH3_64bits_withSeed(at + CHECKSUM_BYTES, COMMIT_ENTRY_BYTES - CHECKSUM_BYTES + size,
                                 epoch ^ place);
@@ -44,7 +45,7 @@ void commit_entry_write(uint8_t *at, const struct commit_entry *entry, uint64_t 
     store_u64(at + 16, entry->salt);
     store_u64(at + 24, entry->offset);
     memset(at + end, 0, commit_entry_size(entry->size) - end);
-    store_u64(at, checksum(at, entry->size, epoch, place));
+    store_u64(at, commit_entry_checksum(at, entry->size, epoch, place));
 }
 
 bool commit_entry_read(const uint8_t *at, uint64_t available, uint64_t epoch, uint64_t place,
@@ -57,5 +58,5 @@ bool commit_entry_read(const uint8_t *at, uint64_t available, uint64_t epoch, ui
     entry->salt = load_u64(at + 16);
     entry->offset = load_u64(at + 24);
     return entry->size > 0 && commit_entry_size(entry->size) <= available &&
-           load_u64(at) == checksum(at, entry->size, epoch, place);
+           load_u64(at) == commit_entry_checksum(at, entry->size, epoch, place);
 }

@@ -50,14 +50,14 @@ enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
     return FILEHEADER_VALID;
 }
 
-static uint32_t slot_offset(uint64_t slot)
+static uint32_t progress_slot_offset(uint64_t slot)
 {
     return (uint32_t)(SECTOR_BYTES * (1 + slot));
 }
 
 uint32_t fileheader_progress_offset(const struct file_progress *progress)
 {
-    return slot_offset(progress->sequence % PROGRESS_SLOTS);
+    return progress_slot_offset(progress->sequence % PROGRESS_SLOTS);
 }
 
 void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_progress *progress)
@@ -84,7 +84,7 @@ bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_pr
     bool found = false;
     for (uint32_t slot = 0; slot < PROGRESS_SLOTS; slot++) {
         struct file_progress candidate;
-        if (!read_slot(page + slot_offset(slot), salt, &candidate))
+        if (!read_slot(page + progress_slot_offset(slot), salt, &candidate))
             continue;
         if (!found || candidate.sequence > progress->sequence)
             *progress = candidate;

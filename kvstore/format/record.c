@@ -45,8 +45,8 @@ static struct record_layout layout_of(uint64_t key_bytes, uint64_t value_bytes, 
     return layout;
 }
 
-static uint32_t checksum(const uint8_t *at, const struct record_layout *layout, uint64_t salt,
-                         uint64_t offset)
+static uint32_t record_checksum(const uint8_t *at, const struct record_layout *layout,
+                                uint64_t salt, uint64_t offset)
 {
     return (uint32_t)XXH3_64bits_withSeed(at + CHECKSUM_BYTES, layout->content_end - CHECKSUM_BYTES,
                                           salt ^ offset);
@@ -89,13 +89,14 @@ uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice 
     copy(at + layout.key_at, record->key);
     copy(at + layout.value_at, record->value);
     copy(at + layout.value_at + record->value.size, value_tail);
-    store_u32(at + CHECKSUM_AT, checksum(at, &layout, salt, offset));
+    store_u32(at + CHECKSUM_AT, record_checksum(at, &layout, salt, offset));
     return layout.end;
 }
 
 /* Moves as much of the first of `left`'s parts to `to` as there is and has place; empty ones are
  * left out. */
-static uint64_t take(struct kv_slice left[], unsigned parts, uint8_t *to, uint64_t room_bytes)
+static uint64_t take_pieces(struct kv_slice left[], unsigned parts, uint8_t *to,
+                            uint64_t room_bytes)
 {
     uint64_t taken = 0;
     for (unsigned i = 0; i < parts && taken < room_bytes; i++) {
@@ -133,8 +134,8 @@ int record_write_pieces(const struct record *record, struct kv_slice value_tail,
     uint64_t filled = layout.key_at;
     uint64_t unhashed_at = CHECKSUM_BYTES;
     for (uint64_t done = 0; done < layout.end; done += filled, filled = unhashed_at = 0) {
-        filled += take(left, sizeof left / sizeof left[0], room + filled,
-                       piece_limit(offset + done, room_bytes) - filled);
+        filled += take_pieces(left, sizeof left / sizeof left[0], room + filled,
+                              piece_limit(offset + done, room_bytes) - filled);
         uint64_t content_left = layout.content_end > done ? layout.content_end - done : 0;
         uint64_t content = at_most(filled, content_left);
         if (content > unhashed_at) /* not in a piece of padding only */
@@ -166,13 +167,14 @@ static bool padding_is_zero(const uint8_t *at, const struct record_layout *layou
 static bool content_is_sound(const uint8_t *at, const struct record_layout *layout, uint64_t salt,
                              uint64_t offset)
 {
-    return checksum(at, layout, salt, offset) == load_u32(at + CHECKSUM_AT) &&
+    return record_checksum(at, layout, salt, offset) == load_u32(at + CHECKSUM_AT) &&
            padding_is_zero(at, layout);
 }
 
 /* Inline: record_parse is on the way of every lookup. */
 __attribute__((always_inline)) static inline enum record_verdict
-parse(const uint8_t *at, uint64_t available, struct record *record, struct record_layout *layout)
+parse_layout(const uint8_t *at, uint64_t available, struct record *record,
+             struct record_layout *layout)
 {
     if (available < RECORD_HEADER_BYTES)
         return all_zero(at, available) ? RECORD_END : RECORD_INVALID;
@@ -200,7 +202,7 @@ enum record_verdict record_parse(const uint8_t *at, uint64_t available, struct r
                                  uint64_t *size_bytes)
 {
     struct record_layout layout;
-    enum record_verdict verdict = parse(at, available, record, &layout);
+    enum record_verdict verdict = parse_layout(at, available, record, &layout);
     if (verdict == RECORD_VALID)
         *size_bytes = layout.end;
     return verdict;
@@ -210,7 +212,7 @@ enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t 
                                 uint64_t offset, struct record *record, uint64_t *size_bytes)
 {
     struct record_layout layout;
-    enum record_verdict verdict = parse(at, available, record, &layout);
+    enum record_verdict verdict = parse_layout(at, available, record, &layout);
     if (verdict != RECORD_VALID)
         return verdict;
     if (!content_is_sound(at, &layout, salt, offset))

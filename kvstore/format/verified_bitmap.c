@@ -21,12 +21,12 @@ void verified_bitmap_free(struct verified_bitmap *verified)
     verified->words = NULL;
 }
 
-static _Atomic uint64_t *word_of(const struct verified_bitmap *verified, uint64_t offset)
+static _Atomic uint64_t *block_word(const struct verified_bitmap *verified, uint64_t offset)
 {
     return &verified->words[1 + offset / VERIFIED_MIN_BYTES / WORD_BITS];
 }
 
-static uint64_t bit_of(uint64_t offset)
+static uint64_t block_bit(uint64_t offset)
 {
     return UINT64_C(1) << offset / VERIFIED_MIN_BYTES % WORD_BITS;
 }
@@ -34,14 +34,15 @@ static uint64_t bit_of(uint64_t offset)
 void verified_bitmap_note_large(const struct verified_bitmap *verified, uint64_t offset)
 {
     if (verified->words)
-        atomic_fetch_or_explicit(word_of(verified, offset), bit_of(offset), memory_order_relaxed);
+        atomic_fetch_or_explicit(block_word(verified, offset), block_bit(offset),
+                                 memory_order_relaxed);
 }
 
 bool verified_bitmap_has_large(const struct verified_bitmap *verified, uint64_t offset)
 {
     return verified->words &&
-           (atomic_load_explicit(word_of(verified, offset), memory_order_relaxed) &
-            bit_of(offset)) != 0 &&
+           (atomic_load_explicit(block_word(verified, offset), memory_order_relaxed) &
+            block_bit(offset)) != 0 &&
            atomic_load_explicit(&verified->words[0], memory_order_relaxed) == 0;
 }
 

@@ -77,7 +77,7 @@ static bool allocate_table(struct arena *arena)
 }
 
 /* The first chunk, with what is not given out. An object without room is no use to anybody. */
-static bool begin(struct arena *arena, uint64_t first_bytes)
+static bool arena_begin_empty(struct arena *arena, uint64_t first_bytes)
 {
     uint64_t bytes = whole_steps(first_bytes);
     struct chunk *chunk = arena_place_chunks(arena, 1, bytes, CHUNK_OF_BLOCKS);
@@ -90,8 +90,8 @@ static bool begin(struct arena *arena, uint64_t first_bytes)
     return true;
 }
 
-static struct arena *make(int fd, uint64_t first_bytes,
-                          bool (*begin_it)(struct arena *arena, uint64_t first_bytes))
+static struct arena *arena_make(int fd, uint64_t first_bytes,
+                                bool (*begin_it)(struct arena *arena, uint64_t first_bytes))
 {
     struct arena *arena = calloc(1, sizeof *arena);
     if (!arena || !backing_reserve(&arena->backing, fd, MAX_BYTES)) {
@@ -114,12 +114,12 @@ static struct arena *make(int fd, uint64_t first_bytes,
 
 struct arena *arena_create(int fd, uint64_t first_bytes)
 {
-    return make(fd, first_bytes, begin);
+    return arena_make(fd, first_bytes, arena_begin_empty);
 }
 
 struct arena *arena_adopt(int fd, uint64_t first_bytes)
 {
-    return make(fd, first_bytes, arena_begin_claims);
+    return arena_make(fd, first_bytes, arena_begin_claims);
 }
 
 void arena_free(struct arena *arena)

@@ -197,7 +197,8 @@ static bool make_ready(struct arena *arena, struct chunk *chunk, uint32_t end)
     return true;
 }
 
-static uint32_t take_from(struct arena *arena, struct chunk *chunk, uint32_t first, uint32_t count)
+static uint32_t take_chunk_units(struct arena *arena, struct chunk *chunk, uint32_t first,
+                                 uint32_t count)
 {
     uint64_t offset = chunk_offset(arena, chunk) + (uint64_t)first * ARENA_BLOCK_BYTES;
     char *at = arena->backing.base + offset;
@@ -223,7 +224,7 @@ static uint32_t try_chunk(struct arena *arena, struct chunk *chunk, uint32_t cou
     if (first >= ARENA_CHUNK_BLOCKS)
         return 0;
     if (make_ready(arena, chunk, first + count))
-        return take_from(arena, chunk, first, count);
+        return take_chunk_units(arena, chunk, first, count);
     if (count == 1)
         delist(arena, chunk);
     return 0;

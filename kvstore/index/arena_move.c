@@ -73,7 +73,7 @@ static bool copy_chunks(const struct arena *arena, const char *from, int fd)
     return copied;
 }
 
-static bool fill_object(const struct arena *arena, int fd)
+static bool copy_arena_to(const struct arena *arena, int fd)
 {
     uint64_t bytes = arena->backing.file_bytes;
     struct backing object = {.fd = fd};
@@ -92,7 +92,7 @@ static bool fill_object(const struct arena *arena, int fd)
 }
 
 /* Shows the object wherever the arena's own memory is not. */
-static bool show(const struct arena *arena)
+static bool show_object(const struct arena *arena)
 {
     uint32_t from = 0;
     bool shown = true;
@@ -113,11 +113,11 @@ static bool replace_object(const struct arena *arena, int fd)
     if (old < 0)
         return false;
     bool replaced = dup3(fd, arena->backing.fd, O_CLOEXEC) >= 0;
-    if (replaced && !show(arena)) {
+    if (replaced && !show_object(arena)) {
         int reason = errno;
         replaced = false;
         dup3(old, arena->backing.fd, O_CLOEXEC);
-        show(arena);
+        show_object(arena);
         errno = reason;
     }
     int reason = errno;
@@ -129,7 +129,7 @@ static bool replace_object(const struct arena *arena, int fd)
 bool arena_move(struct arena *arena, int fd)
 {
     pthread_mutex_lock(&arena->mutex);
-    bool moved = fill_object(arena, fd) && replace_object(arena, fd);
+    bool moved = copy_arena_to(arena, fd) && replace_object(arena, fd);
     pthread_mutex_unlock(&arena->mutex);
     if (moved)
         close(fd);

@@ -94,7 +94,7 @@ static uint32_t depth_of(const struct index *index)
     return shared_directory_depth(index->words->directory);
 }
 
-static struct index_segment *segment_at(const struct index *index, uint32_t reference)
+static struct index_segment *index_segment_at(const struct index *index, uint32_t reference)
 {
     return (void *)(index->base + (uint64_t)reference * SHARED_STORE_REFERENCE_UNIT);
 }
@@ -104,7 +104,7 @@ static struct index_segment *segment_of(const struct index *index, uint32_t hash
     uint64_t directory = __atomic_load_n(&index->words->directory, __ATOMIC_ACQUIRE);
     const uint32_t *entries = entries_of(index, directory);
     uint64_t entry = directory_entry(shared_directory_depth(directory), hash);
-    return segment_at(index, __atomic_load_n(&entries[entry], __ATOMIC_ACQUIRE));
+    return index_segment_at(index, __atomic_load_n(&entries[entry], __ATOMIC_ACQUIRE));
 }
 
 /* Reference of a new one; 0: out of memory. */
@@ -112,7 +112,7 @@ static uint32_t segment_create(const struct index *index, uint32_t depth)
 {
     uint32_t reference = arena_take(index->arena, sizeof(struct index_segment));
     if (reference) {
-        struct index_segment *segment = segment_at(index, reference);
+        struct index_segment *segment = index_segment_at(index, reference);
         segment->depth = depth;
         segment->expiry_bound_ms = SEGMENT_NO_EXPIRY;
     }
@@ -125,7 +125,7 @@ static uint64_t directory_bytes(uint32_t depth)
 }
 
 /* An index without a key. */
-static bool begin(struct index *index)
+static bool index_begin_empty(struct index *index)
 {
     uint32_t directory = arena_take(index->arena, directory_bytes(0));
     uint32_t first = segment_create(index, 0);
@@ -143,7 +143,7 @@ static bool begin(struct index *index)
     return true;
 }
 
-static struct index *make(struct arena *arena, struct shared_generation *words)
+static struct index *index_make(struct arena *arena, struct shared_generation *words)
 {
     struct index *index = calloc(1, sizeof *index);
     if (!index)
@@ -156,8 +156,8 @@ static struct index *make(struct arena *arena, struct shared_generation *words)
 
 struct index *index_create(struct arena *arena, struct shared_generation *words)
 {
-    struct index *index = make(arena, words);
-    if (!index || begin(index))
+    struct index *index = index_make(arena, words);
+    if (!index || index_begin_empty(index))
         return index;
     free(index);
     return NULL;
@@ -165,7 +165,7 @@ struct index *index_create(struct arena *arena, struct shared_generation *words)
 
 struct index *index_resume(struct arena *arena, struct shared_generation *words, uint64_t sum)
 {
-    struct index *index = make(arena, words);
+    struct index *index = index_make(arena, words);
     if (index)
         index->sum = sum;
     return index;
@@ -191,7 +191,7 @@ void index_free(struct index *index)
 bool index_clear(struct index *index)
 {
     uint64_t full = index->words->directory;
-    if (!begin(index))
+    if (!index_begin_empty(index))
         return false;
     uint64_t empty = index->words->directory;
     index->words->directory = full;
@@ -242,7 +242,7 @@ static uint32_t last_candidate(const struct index_probe *probe)
 void index_probe_replace(struct index_probe *probe, uint64_t offset_bytes)
 {
     slot *at = &probed_segment(probe)->slots[last_candidate(probe)];
-    slot item = slot_of(probe->in.hash, offset_bytes);
+    slot item = index_slot_of(probe->in.hash, offset_bytes);
     probe->index->sum += item_sum_part(item) - item_sum_part(*at);
     store_slot(at, item);
 }
@@ -349,7 +349,7 @@ static void share_out(struct index_segment *low, struct index_segment *high)
 }
 
 /* Moves the items of the segment of `hash` whose next bit is 1 to a new segment. */
-static bool split(struct index *index, uint32_t hash)
+static bool split_segment(struct index *index, uint32_t hash)
 {
     struct index_segment *low = segment_of(index, hash);
     if (low->depth == depth_of(index) && !directory_double(index))
@@ -357,7 +357,7 @@ static bool split(struct index *index, uint32_t hash)
     uint32_t reference = segment_create(index, low->depth + 1);
     if (!reference)
         return false;
-    struct index_segment *high = segment_at(index, reference);
+    struct index_segment *high = index_segment_at(index, reference);
 
     begin_moves(index);
     /* Scans of other processes read it: who sees it sees that `moves` has changed. */
@@ -381,7 +381,7 @@ bool index_reserve(struct index *index, uint32_t hash)
 {
     /* A split may leave all items on one side: then the next bit decides. */
     while (segment_of(index, hash)->count >= SPLIT_ITEMS)
-        if (!split(index, hash))
+        if (!split_segment(index, hash))
             return segment_of(index, hash)->count < INDEX_SEGMENT_SLOTS;
     return true;
 }
@@ -395,7 +395,7 @@ bool index_is_crowded(const struct index *index, uint32_t hash)
 
 void index_insert(struct index *index, uint32_t hash, uint64_t offset_bytes)
 {
-    slot item = slot_of(hash, offset_bytes);
+    slot item = index_slot_of(hash, offset_bytes);
     begin_moves(index);
     segment_insert(segment_of(index, hash), item);
     end_moves(index);
@@ -425,7 +425,7 @@ size_t index_collect(const struct index *index, uint64_t from_hash, struct index
     }
     for (size_t i = 0; i < count; i++) {
         items[i].hash = slot_hash(found[i]);
-        items[i].offset_bytes = slot_offset(found[i]);
+        items[i].offset_bytes = index_slot_offset(found[i]);
     }
     return count;
 }

@@ -20,7 +20,7 @@ static bool item_is_sound(const struct claiming *claiming, const struct index_se
 {
     slot item = segment->slots[position];
     slot before = segment->slots[(position - 1) & SEGMENT_HOME_MASK];
-    uint64_t offset = slot_offset(item);
+    uint64_t offset = index_slot_offset(item);
     uint32_t distance = slot_distance(item, position);
     bool is_here = ((uint64_t)slot_hash(item) >> (SEGMENT_HASH_BITS - segment->depth)) == prefix;
     bool is_found =
@@ -52,7 +52,8 @@ static bool count_segment(struct claiming *claiming, const struct index_segment 
     return count == segment->count;
 }
 
-static const struct index_segment *segment_at(const struct claiming *claiming, uint32_t reference)
+static const struct index_segment *claimed_segment(const struct claiming *claiming,
+                                                   uint32_t reference)
 {
     return (const void *)(claiming->base + (uint64_t)reference * SHARED_STORE_REFERENCE_UNIT);
 }
@@ -73,12 +74,12 @@ static bool has_its_entries(const struct claiming *claiming, uint64_t entry, uin
 
 static uint64_t next_entry(const struct claiming *claiming, uint64_t entry)
 {
-    const struct index_segment *segment = segment_at(claiming, claiming->entries[entry]);
+    const struct index_segment *segment = claimed_segment(claiming, claiming->entries[entry]);
     return entry + (UINT64_C(1) << (claiming->depth - segment->depth));
 }
 
 /* Undoes the claims of the segments before the entry. */
-static void give_up(const struct claiming *claiming, uint64_t end)
+static void undo_claims(const struct claiming *claiming, uint64_t end)
 {
     for (uint64_t entry = 0; entry < end;) {
         uint32_t reference = claiming->entries[entry];
@@ -93,15 +94,15 @@ static bool claim_segments(struct claiming *claiming)
     for (uint64_t entry = 0; entry < count; entry = next_entry(claiming, entry)) {
         uint32_t reference = claiming->entries[entry];
         if (!arena_claim(claiming->arena, reference, sizeof(struct index_segment))) {
-            give_up(claiming, entry);
+            undo_claims(claiming, entry);
             return false;
         }
-        const struct index_segment *segment = segment_at(claiming, reference);
+        const struct index_segment *segment = claimed_segment(claiming, reference);
         uint32_t depth = segment->depth;
         if (!has_its_entries(claiming, entry, depth) ||
             !count_segment(claiming, segment, (uint32_t)(entry >> (claiming->depth - depth)))) {
             arena_give(claiming->arena, reference, sizeof(struct index_segment));
-            give_up(claiming, entry);
+            undo_claims(claiming, entry);
             return false;
         }
     }
@@ -113,7 +114,7 @@ void index_give_up(struct arena *arena, const struct shared_generation *words)
     uint32_t depth = shared_directory_depth(words->directory);
     struct claiming all = {.arena = arena, .base = arena_base(arena), .depth = depth};
     all.entries = (const void *)(all.base + shared_directory_offset(words->directory));
-    give_up(&all, UINT64_C(1) << depth);
+    undo_claims(&all, UINT64_C(1) << depth);
     arena_give(arena, (uint32_t)(words->directory >> 8), sizeof(uint32_t) << depth);
 }
 
@@ -135,7 +136,7 @@ bool index_claim(struct arena *arena, const struct shared_generation *words, uin
     bool agrees = claimed && claiming.keys == words->keys && claiming.segments == words->segments &&
                   claiming.expiring_segments == words->expiring_segments;
     if (claimed && !agrees)
-        give_up(&claiming, UINT64_C(1) << depth);
+        undo_claims(&claiming, UINT64_C(1) << depth);
     if (!agrees)
         arena_give(arena, (uint32_t)reference, sizeof(uint32_t) << depth);
     *sum = claiming.sum;

@@ -73,7 +73,7 @@ static const struct option_row rows[] = {
     {.name = NULL},
 };
 
-static void print_help(void)
+static void print_kvcheck_help(void)
 {
     printf(
         "%s\n"
@@ -117,7 +117,7 @@ static int parse_command_line(int argc, char **argv, struct kvcheck_options *opt
     if (option_take_argv(sets, "kvcheck -h lists the options", &argc, argv, &error) != KV_OK)
         return complain(error.text);
     if (options->help)
-        print_help();
+        print_kvcheck_help();
     else if (options->version)
         puts("kvcheck " MQKV_VERSION);
     if (options->help || options->version)
@@ -160,8 +160,8 @@ static enum kv_status run_online(const struct kvcheck_options *options, int dir_
     return status == KV_OK ? verify_live_store(dir_fd, &layout, findings, error) : status;
 }
 
-static enum kv_status run(const struct kvcheck_options *options, struct findings *findings,
-                          struct kv_error *error)
+static enum kv_status run_kvcheck(const struct kvcheck_options *options, struct findings *findings,
+                                  struct kv_error *error)
 {
     int dir_fd = open(options->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir_fd < 0)
@@ -195,7 +195,7 @@ int main(int argc, char **argv)
     log_set_level(LOG_LEVEL_ERROR);
     struct findings findings = {options.dump ? stderr : stdout, options.dir, 0};
     struct kv_error error = {0};
-    enum kv_status status = run(&options, &findings, &error);
+    enum kv_status status = run_kvcheck(&options, &findings, &error);
     if (status != KV_OK) {
         fprintf(stderr, "kvcheck: %s\n", error.text);
         return status == KV_USAGE ? EXIT_USAGE : EXIT_UNREADABLE;

@@ -15,7 +15,7 @@ static const char *kind_name(const struct record *record)
     return record->kind == RECORD_PUT ? "put" : "delete";
 }
 
-static void print_text(const char *file, const struct walk_step *step, bool live)
+static void print_record_text(const char *file, const struct walk_step *step, bool live)
 {
     const struct record *record = &step->record;
     printf("%s %" PRIu64 " %s %s version=%" PRIu64 " expiry_ms=%" PRIu64 " ", file, step->offset,
@@ -28,7 +28,7 @@ static void print_text(const char *file, const struct walk_step *step, bool live
     putchar('\n');
 }
 
-static void print_json(const char *file, const struct walk_step *step, bool live)
+static void print_record_json(const char *file, const struct walk_step *step, bool live)
 {
     const struct record *record = &step->record;
     printf("{\"file\":\"%s\",\"offset\":%" PRIu64
@@ -56,9 +56,9 @@ static void dump_records(const struct survey *survey, enum dump_format format,
             findings_add(findings, step.kind == WALK_TORN ? REMEDY_NONE : REMEDY_SALVAGE, file,
                          step.offset, "%" PRIu64 " bytes hold no valid record", step.size_bytes);
         else if (format == DUMP_JSON)
-            print_json(file, &step, survey_is_live(survey, &step));
+            print_record_json(file, &step, survey_is_live(survey, &step));
         else
-            print_text(file, &step, survey_is_live(survey, &step));
+            print_record_text(file, &step, survey_is_live(survey, &step));
     }
 }
 

@@ -108,7 +108,7 @@ static enum kv_status finish_store(struct salvage *salvage, struct kv_error *err
     return KV_OK;
 }
 
-static void close_store(struct salvage *salvage, bool keep)
+static void salvage_close_store(struct salvage *salvage, bool keep)
 {
     for (uint32_t number = 0; salvage->logs && number < salvage->datafiles; number++) {
         if (!salvage->logs[number].map)
@@ -309,7 +309,7 @@ enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char
     enum kv_status status = copy_store(&salvage, dir_fd, layout, error);
     if (status == KV_OK)
         status = finish_store(&salvage, error);
-    close_store(&salvage, status == KV_OK);
+    salvage_close_store(&salvage, status == KV_OK);
     if (status == KV_OK) {
         char size[32];
         fprintf(findings->stream,
@@ -337,7 +337,7 @@ enum kv_status rewrite_store(int dir_fd, const struct layout *layout, const char
                               findings->dir);
     if (status == KV_OK)
         status = finish_store(&salvage, error);
-    close_store(&salvage, status == KV_OK);
+    salvage_close_store(&salvage, status == KV_OK);
     if (status == KV_OK)
         fprintf(findings->stream, "%s: %" PRIu64 " keys in %" PRIu32 " data file%s of format %u\n",
                 out, salvage.keys, salvage.datafiles, salvage.datafiles == 1 ? "" : "s",

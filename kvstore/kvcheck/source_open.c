@@ -148,7 +148,7 @@ static void read_progress(struct source *source)
                            : (struct file_progress){.synced_offset = FILE_HEADER_BYTES};
 }
 
-static enum kv_status map_file(struct source *source, struct kv_error *error)
+static enum kv_status map_source(struct source *source, struct kv_error *error)
 {
     struct stat facts;
     if (fstat(source->fd, &facts) != 0)
@@ -198,7 +198,7 @@ static enum kv_status open_source(struct source *source, int dir_fd, uint32_t nu
                             logfile_other_kind(errno));
     if (source->fd < 0)
         return kv_error_set_errno(error, "%s: cannot open the file", source->name.text);
-    enum kv_status status = map_file(source, error);
+    enum kv_status status = map_source(source, error);
     if (status != KV_OK) {
         source_close(source);
         return status;

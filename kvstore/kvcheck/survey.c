@@ -13,7 +13,7 @@ struct newest {
     uint64_t size_bytes;
 };
 
-static uint32_t hash_of(const struct survey *survey, const struct record *record)
+static uint32_t survey_hash(const struct survey *survey, const struct record *record)
 {
     return keyhash_index(keyhash(&survey->hash_key, record->key));
 }
@@ -31,8 +31,8 @@ static void find_newest(const struct survey *survey, struct kv_slice key, uint32
             kv_slice_equal(newest->record.key, key);
 }
 
-static void count_key(struct survey *survey, const struct record *record, uint64_t size_bytes,
-                      uint64_t one)
+static void survey_count_key(struct survey *survey, const struct record *record,
+                             uint64_t size_bytes, uint64_t one)
 {
     if (record->kind != RECORD_PUT)
         return;
@@ -51,7 +51,7 @@ static enum kv_status take_record(struct survey *survey, const struct walk_step 
         survey->max_version = step->record.version;
 
     struct newest newest;
-    uint32_t hash = hash_of(survey, &step->record);
+    uint32_t hash = survey_hash(survey, &step->record);
     find_newest(survey, step->record.key, hash, &newest);
     if (!newest.found) {
         if (!index_reserve(survey->newest, hash))
@@ -61,9 +61,9 @@ static enum kv_status take_record(struct survey *survey, const struct walk_step 
         if (newest.record.version > step->record.version)
             return KV_OK;
         index_probe_replace(&newest.probe, step->offset);
-        count_key(survey, &newest.record, newest.size_bytes, UINT64_MAX); /* one less */
+        survey_count_key(survey, &newest.record, newest.size_bytes, UINT64_MAX); /* one less */
     }
-    count_key(survey, &step->record, step->size_bytes, 1);
+    survey_count_key(survey, &step->record, step->size_bytes, 1);
     return KV_OK;
 }
 
@@ -125,6 +125,6 @@ bool survey_is_live(const struct survey *survey, const struct walk_step *step)
     if (step->kind != WALK_RECORD || step->record.kind != RECORD_PUT)
         return false;
     struct newest newest;
-    find_newest(survey, step->record.key, hash_of(survey, &step->record), &newest);
+    find_newest(survey, step->record.key, survey_hash(survey, &step->record), &newest);
     return newest.found && newest.offset == step->offset;
 }

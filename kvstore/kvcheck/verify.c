@@ -70,8 +70,8 @@ static const char *hole_reason(enum boot boot, const char **why)
 }
 
 /* live: a gap that a write under way has left is none. */
-static void report_hole(const struct source *source, const struct survey *survey, bool live,
-                        struct findings *findings)
+static void verify_report_gap(const struct source *source, const struct survey *survey, bool live,
+                              struct findings *findings)
 {
     if (survey->hole_at == 0 || (live && !running_store_gap_stays(source, survey->hole_at)))
         return;
@@ -119,8 +119,8 @@ static const char *check_checkpoint(int dir_fd, uint32_t number, const struct su
     return verdict;
 }
 
-static void check_header(const struct layout *layout, const struct source *source, uint32_t number,
-                         struct findings *findings)
+static void verify_header(const struct layout *layout, const struct source *source, uint32_t number,
+                          struct findings *findings)
 {
     const char *complaint = layout_complaint(layout, source, number);
     if (complaint)
@@ -141,7 +141,7 @@ static enum kv_status check_source(const struct layout *layout, const struct sou
                                    struct row *row, struct kv_error *error)
 {
     struct file_check check = {findings, source, live};
-    check_header(layout, source, number, findings);
+    verify_header(layout, source, number, findings);
     enum kv_status status = survey_run(&row->survey, source, layout, report_step, &check);
     if (status != KV_OK)
         status =
@@ -149,7 +149,7 @@ static enum kv_status check_source(const struct layout *layout, const struct sou
     if (row->survey.max_version >= RECOVERY_VERSION_LIMIT)
         findings_add(findings, REMEDY_SALVAGE, row->name.text, FILE_HEADER_BYTES,
                      "a record has the impossible version %" PRIu64, row->survey.max_version);
-    report_hole(source, &row->survey, live, findings);
+    verify_report_gap(source, &row->survey, live, findings);
     row->file_bytes = source->map_bytes;
     row->synced_bytes = source->progress.synced_offset;
     return status;
@@ -164,8 +164,9 @@ static enum kv_status report_missing(const struct layout *layout, struct finding
     return KV_OK;
 }
 
-static enum kv_status check_file(int dir_fd, const struct layout *layout, uint32_t number,
-                                 struct findings *findings, struct row *row, struct kv_error *error)
+static enum kv_status verify_file(int dir_fd, const struct layout *layout, uint32_t number,
+                                  struct findings *findings, struct row *row,
+                                  struct kv_error *error)
 {
     uint64_t damages_before = findings->damages;
     struct source source;
@@ -254,7 +255,7 @@ static void print_row(FILE *stream, const struct row *row)
                            : "sound");
 }
 
-static void print_head(FILE *stream)
+static void print_table_head(FILE *stream)
 {
     fprintf(stream, "%-10s %12s %12s %10s %10s %9s %12s %12s %9s %9s %-10s %s\n", "file",
             "file_bytes", "synced_bytes", "records", "keys", "expiring", "live_bytes", "dead_bytes",
@@ -275,9 +276,9 @@ static void add_up(struct row *total, const struct row *row)
     total->survey.damaged_bytes += row->survey.damaged_bytes;
 }
 
-static enum kv_status verify(int dir_fd, const struct layout *layout,
-                             const struct running_store *live, struct findings *findings,
-                             struct kv_error *error)
+static enum kv_status verify_files(int dir_fd, const struct layout *layout,
+                                   const struct running_store *live, struct findings *findings,
+                                   struct kv_error *error)
 {
     struct row *rows = calloc(layout->datafiles, sizeof *rows);
     if (!rows)
@@ -286,10 +287,10 @@ static enum kv_status verify(int dir_fd, const struct layout *layout,
     enum kv_status status = KV_OK;
     for (uint32_t number = 0; number < layout->datafiles && status == KV_OK; number++)
         status = live ? check_live_file(live, layout, number, findings, &rows[number], error)
-                      : check_file(dir_fd, layout, number, findings, &rows[number], error);
+                      : verify_file(dir_fd, layout, number, findings, &rows[number], error);
     if (status == KV_OK) {
         struct row total = {.name = {"total"}, .checkpoint = "-"};
-        print_head(findings->stream);
+        print_table_head(findings->stream);
         for (uint32_t number = 0; number < layout->datafiles; number++) {
             print_row(findings->stream, &rows[number]);
             add_up(&total, &rows[number]);
@@ -304,7 +305,7 @@ static enum kv_status verify(int dir_fd, const struct layout *layout,
 enum kv_status verify_store(int dir_fd, const struct layout *layout, struct findings *findings,
                             struct kv_error *error)
 {
-    return verify(dir_fd, layout, NULL, findings, error);
+    return verify_files(dir_fd, layout, NULL, findings, error);
 }
 
 enum kv_status verify_live_store(int dir_fd, const struct layout *layout, struct findings *findings,
@@ -312,7 +313,7 @@ enum kv_status verify_live_store(int dir_fd, const struct layout *layout, struct
 {
     struct running_store live;
     running_store_open(&live, dir_fd, layout);
-    enum kv_status status = verify(dir_fd, layout, &live, findings, error);
+    enum kv_status status = verify_files(dir_fd, layout, &live, findings, error);
     running_store_close(&live);
     return status;
 }

@@ -16,7 +16,8 @@ void walk_start(struct walk *walk, const struct source *source)
         .source = source, .offset = FILE_HEADER_BYTES, .credit_bytes = FIRST_CREDIT_BYTES};
 }
 
-static enum record_verdict read_at(const struct walk *walk, uint64_t offset, struct walk_step *step)
+static enum record_verdict walk_read_record(const struct walk *walk, uint64_t offset,
+                                            struct walk_step *step)
 {
     const struct source *source = walk->source;
     return record_read(source->map + offset, source->size_bytes - offset, source->identity.salt,
@@ -39,7 +40,7 @@ static bool resynchronises_at(struct walk *walk, uint64_t offset, struct walk_st
         return false;
     }
     walk->credit_bytes -= size_bytes;
-    return read_at(walk, offset, step) == RECORD_VALID;
+    return walk_read_record(walk, offset, step) == RECORD_VALID;
 }
 
 /* The first place at or after `offset` where a record may begin: none does in a hole, but for the
@@ -74,7 +75,7 @@ static bool find_next_record(struct walk *walk, uint64_t *offset)
 }
 
 /* What the file system keeps nothing of is not looked at. */
-static bool is_zero(const struct source *source, uint64_t from, uint64_t size)
+static bool range_is_zero(const struct source *source, uint64_t from, uint64_t size)
 {
     struct stretch_of_data data;
     uint64_t end = from + size;
@@ -111,7 +112,7 @@ static bool give_gap(struct walk *walk, struct walk_step *step)
     step->offset = start;
     step->size_bytes = end - start;
     uint64_t there = start < source->size_bytes ? source->size_bytes - start : 0;
-    step->all_zero = there >= step->size_bytes && is_zero(source, start, step->size_bytes);
+    step->all_zero = there >= step->size_bytes && range_is_zero(source, start, step->size_bytes);
     walk->offset = end;
     return true;
 }
@@ -120,7 +121,7 @@ bool walk_next(struct walk *walk, struct walk_step *step)
 {
     step->offset = walk->offset;
     if (walk->offset < walk->source->size_bytes &&
-        read_at(walk, walk->offset, step) == RECORD_VALID) {
+        walk_read_record(walk, walk->offset, step) == RECORD_VALID) {
         step->kind = WALK_RECORD;
         walk->offset += step->size_bytes;
         return true;

@@ -5,7 +5,7 @@
 #include "kvstore/format/fileheader.h"
 #include "kvstore/log/fileio.h"
 
-static bool is_zero(const uint8_t id[FILE_NOTE_BYTES])
+static bool boot_id_is_zero(const uint8_t id[FILE_NOTE_BYTES])
 {
     static const uint8_t zeros[FILE_NOTE_BYTES];
     return memcmp(id, zeros, sizeof zeros) == 0;
@@ -20,9 +20,9 @@ enum boot boot_noted(const uint8_t *page, uint64_t salt)
         return BOOT_EARLIER;
     if (state == FILEHEADER_NOTE_ABSENT)
         return BOOT_NOT_NOTED;
-    if (is_zero(noted))
+    if (boot_id_is_zero(noted))
         return BOOT_WAS_UNTOLD;
-    if (is_zero(today))
+    if (boot_id_is_zero(today))
         return BOOT_UNTOLD;
     return memcmp(noted, today, sizeof today) == 0 ? BOOT_THIS : BOOT_EARLIER;
 }

@@ -98,7 +98,7 @@ static int write_to_file(const struct commit_replay *replay, const struct logfil
     return any ? fileio->sync_data(log->fd) : 0;
 }
 
-static int patch(uint8_t *map, uint64_t offset, const uint8_t *content, uint64_t size)
+static int patch_mapping(uint8_t *map, uint64_t offset, const uint8_t *content, uint64_t size)
 {
     uint64_t from = offset / PAGE_BYTES * PAGE_BYTES;
     uint64_t span = offset + size - from;
@@ -116,7 +116,7 @@ int commit_replay_patch(const struct commit_replay *replay, uint32_t number, uin
     for (uint64_t place = COMMIT_HEADER_BYTES;
          (content = next_content(replay, number, salt, &place, &entry));)
         if (lies_within(&entry, size) && memcmp(map + entry.offset, content, entry.size) != 0 &&
-            patch(map, entry.offset, content, entry.size) != 0)
+            patch_mapping(map, entry.offset, content, entry.size) != 0)
             return -1;
     return 0;
 }

@@ -163,7 +163,7 @@ static void system_forget(int fd, void *at, size_t size, off_t offset)
 static pthread_once_t boot_id_once = PTHREAD_ONCE_INIT;
 static uint8_t boot_id[BOOT_ID_BYTES];
 
-static int hex_digit(char c)
+static int boot_id_digit(char c)
 {
     static const char digits[] = "0123456789abcdef";
     const char *found = c != '\0' ? strchr(digits, c) : NULL;
@@ -179,7 +179,7 @@ static void read_boot_id(void)
     if (system_read_at(fd, text, sizeof text - 1, 0) > 0) {
         unsigned digits = 0;
         for (const char *at = text; *at != '\0' && digits < 2 * BOOT_ID_BYTES; at++) {
-            int digit = hex_digit(*at);
+            int digit = boot_id_digit(*at);
             if (digit < 0)
                 continue;
             boot_id[digits / 2] = (uint8_t)(boot_id[digits / 2] << 4 | digit);

@@ -24,7 +24,7 @@ struct page_window {
     unsigned char in_memory[WINDOW_BYTES / PAGE_BYTES]; /* the lowest bit of each */
 };
 
-static void look_at(struct page_window *window, int fd, uint64_t from, uint64_t size)
+static void page_window_look(struct page_window *window, int fd, uint64_t from, uint64_t size)
 {
     void *at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t)from);
     window->from = from;
@@ -87,7 +87,7 @@ int kept_pages_write(int fd, uint64_t from, uint64_t end)
         return 0;
     for (uint64_t at = from / WINDOW_BYTES * WINDOW_BYTES; at < end; at += WINDOW_BYTES) {
         uint64_t window_end = at_most(at + WINDOW_BYTES, end);
-        look_at(&window, fd, at, window_end - at);
+        page_window_look(&window, fd, at, window_end - at);
         if (write_window(&window, fd, at_least(at, from), window_end, &any) != 0)
             return -1;
     }

@@ -25,8 +25,8 @@
 
 /* Maps the file's share of the address space, or half of it, a quarter ... where there is less,
  * but no less than twice what the file has. */
-static enum kv_status map_file(struct logfile *log, uint32_t datafiles, const char *name,
-                               struct kv_error *error)
+static enum kv_status map_log(struct logfile *log, uint32_t datafiles, const char *name,
+                              struct kv_error *error)
 {
     uint64_t needed = at_most(round_up(2 * log->allocated_bytes, PAGE_BYTES), LOGFILE_MAX_BYTES);
     uint64_t wanted = at_most(ADDRESS_SPACE_BYTES / at_least(datafiles, 1), LOGFILE_MAX_BYTES);
@@ -92,21 +92,21 @@ static enum kv_status make_accessible(struct logfile *log, const struct access_w
                                       uint32_t datafiles, struct kv_error *error)
 {
     if (way->io == KVSTORE_IO_MMAP)
-        return map_file(log, datafiles, way->name, error);
+        return map_log(log, datafiles, way->name, error);
     log->map_bytes = LOGFILE_MAX_BYTES;
     return way->io == KVSTORE_IO_DIRECT ? open_direct(log, way->dir_fd, way->name, error) : KV_OK;
 }
 
 /* Makes bytes of the header part of the file that belong at the offset. With a mapping they are
  * there already. */
-static int put_header(const struct logfile *log, const uint8_t *bytes, uint64_t size,
-                      uint64_t offset)
+static int logfile_put_header(const struct logfile *log, const uint8_t *bytes, uint64_t size,
+                              uint64_t offset)
 {
     return log->map || fileio->write_at(log->fd, bytes, size, (off_t)offset) >= 0 ? 0 : -1;
 }
 
-static enum kv_status write_header(struct logfile *log, const char *name, uint64_t version_floor,
-                                   struct kv_error *error)
+static enum kv_status write_new_header(struct logfile *log, const char *name,
+                                       uint64_t version_floor, struct kv_error *error)
 {
     uint8_t page[FILE_HEADER_BYTES] = {0};
     uint8_t *header = log->map ? log->map : page;
@@ -118,7 +118,7 @@ static enum kv_status write_header(struct logfile *log, const char *name, uint64
     log->gone = chapters.gone;
     file_chapters_begin(&chapters, log->chapter, FILE_HEADER_BYTES);
     file_chapters_write(header, log->identity.salt, &chapters);
-    if (put_header(log, header, FILE_HEADER_BYTES, 0) != 0 ||
+    if (logfile_put_header(log, header, FILE_HEADER_BYTES, 0) != 0 ||
         logfile_note_progress(log, FILE_HEADER_BYTES, version_floor) != 0)
         return kv_error_set_errno(error, "%s: cannot write the header", name);
     return KV_OK;
@@ -145,7 +145,7 @@ static enum kv_status fill_new_file(struct logfile *log, const struct access_way
     log->boot = BOOT_THIS;
     log->identity = *identity;
     log->tail = FILE_HEADER_BYTES;
-    return write_header(log, way->name, version_floor, error);
+    return write_new_header(log, way->name, version_floor, error);
 }
 
 enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
@@ -165,8 +165,8 @@ enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_f
     return status;
 }
 
-static enum kv_status check_header(struct logfile *log, const uint8_t *page, const char *name,
-                                   struct kv_error *error)
+static enum kv_status read_header_page(struct logfile *log, const uint8_t *page, const char *name,
+                                       struct kv_error *error)
 {
     switch (fileheader_read_identity(page, &log->identity)) {
     case FILEHEADER_VALID:
@@ -223,7 +223,7 @@ static enum kv_status read_existing_file(struct logfile *log, const struct acces
     if (fileio->read_at(log->fd, page, sizeof page, 0) != (ssize_t)sizeof page)
         return kv_error_set_errno(error, "%s: cannot read the header", name);
     log->tail = FILE_HEADER_BYTES;
-    enum kv_status status = check_header(log, page, name, error);
+    enum kv_status status = read_header_page(log, page, name, error);
     if (status == KV_OK) /* the header says among how many files the address space is shared */
         status = make_accessible(log, way, log->identity.datafiles, error);
     if (status == KV_OK)
@@ -451,7 +451,7 @@ int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t 
     uint8_t *header = log->map ? log->map : page;
     fileheader_write_progress(header, log->identity.salt, &log->progress);
     uint32_t at = fileheader_progress_offset(&log->progress);
-    if (put_header(log, header + at, FILE_PROGRESS_BYTES, at) == 0)
+    if (logfile_put_header(log, header + at, FILE_PROGRESS_BYTES, at) == 0)
         return 0;
     log->progress
         .sequence--; /* what is now in this slot nobody knows: the next note goes there too */

@@ -58,7 +58,7 @@ static enum kv_status grow_to(struct logfile *log, uint64_t bytes, uint64_t leav
     return KV_OK;
 }
 
-static enum kv_status make_room(struct logfile *log, uint64_t bytes, uint64_t leave_bytes)
+static enum kv_status allocate_room(struct logfile *log, uint64_t bytes, uint64_t leave_bytes)
 {
     if (bytes > log->map_bytes - log->tail)
         return KV_NO_SPACE;
@@ -74,13 +74,14 @@ static enum kv_status make_room(struct logfile *log, uint64_t bytes, uint64_t le
 
 enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes)
 {
-    return bytes <= log->allocated_bytes - log->tail ? KV_OK : make_room(log, bytes, 0);
+    return bytes <= log->allocated_bytes - log->tail ? KV_OK : allocate_room(log, bytes, 0);
 }
 
 enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes,
                                             uint64_t leave_bytes)
 {
-    return bytes <= log->allocated_bytes - log->tail ? KV_OK : make_room(log, bytes, leave_bytes);
+    return bytes <= log->allocated_bytes - log->tail ? KV_OK
+                                                     : allocate_room(log, bytes, leave_bytes);
 }
 
 void logtail_expect_syncs(struct logfile *log)

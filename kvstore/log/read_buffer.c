@@ -80,7 +80,7 @@ void read_buffer_trim(void)
     has_large = false;
 }
 
-static bool holds(const struct stretch *stretch, uint64_t offset, uint64_t size)
+static bool stretch_holds(const struct stretch *stretch, uint64_t offset, uint64_t size)
 {
     return offset >= stretch->offset && offset - stretch->offset <= stretch->size &&
            size <= stretch->size - (offset - stretch->offset);
@@ -88,7 +88,7 @@ static bool holds(const struct stretch *stretch, uint64_t offset, uint64_t size)
 
 bool read_buffer_holds(enum read_buffer buffer, uint64_t offset, uint64_t size)
 {
-    return holds(&stretches[buffer], offset, size);
+    return stretch_holds(&stretches[buffer], offset, size);
 }
 
 static const uint8_t *out_of_memory(void)
@@ -112,7 +112,7 @@ const uint8_t *read_buffer_read(enum read_buffer buffer, int fd, uint64_t offset
                                 uint64_t end)
 {
     struct stretch *stretch = &stretches[buffer];
-    if (!holds(stretch, offset, size)) {
+    if (!stretch_holds(stretch, offset, size)) {
         uint64_t least = buffer == READ_BUFFER_WALK ? WALK_BYTES : LOOK_BYTES;
         uint64_t wanted = at_least(size, at_most(end - offset, least));
         /* No bytes at all, at the end of a file, have a place too: NULL is an error. */
@@ -129,7 +129,7 @@ const uint8_t *read_buffer_read_direct(enum read_buffer buffer, int fd, uint64_t
                                        uint64_t size, uint64_t end)
 {
     struct stretch *stretch = &stretches[buffer];
-    if (!holds(stretch, offset, size)) {
+    if (!stretch_holds(stretch, offset, size)) {
         uint64_t from = offset / PAGE_BYTES * PAGE_BYTES;
         uint64_t last = offset + at_least(size, at_most(end - offset, DIRECT_LOOK_BYTES));
         uint64_t wanted = round_up(at_least(last, from + 1), PAGE_BYTES) - from;

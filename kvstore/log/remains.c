@@ -22,7 +22,7 @@
 /* Of one place. More than these nobody has left there unless a start fails again and again. */
 #define MAX_KEPT_FILES 100u
 
-static bool is_zero(const uint8_t *bytes, uint64_t size)
+static bool bytes_are_zero(const uint8_t *bytes, uint64_t size)
 {
     return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
@@ -30,7 +30,7 @@ static bool is_zero(const uint8_t *bytes, uint64_t size)
 /* Where the page, or what the file has of it, begins to be zeros. */
 static uint64_t used_of(const uint8_t *bytes, uint64_t size)
 {
-    uint64_t used = is_zero(bytes, size) ? 0 : size;
+    uint64_t used = bytes_are_zero(bytes, size) ? 0 : size;
     while (used > 0 && bytes[used - 1] == 0)
         used--;
     return used;
@@ -156,7 +156,7 @@ static enum kv_status copy_header(const struct logfile *log, int fd)
     return copy_page(&fd, 0, page, sizeof page);
 }
 
-static enum kv_status fill(const struct logfile *log, const struct remains *remains, int fd)
+static enum kv_status copy_remains(const struct logfile *log, const struct remains *remains, int fd)
 {
     logfile_begin(log, READ_BUFFER_WALK);
     enum kv_status status = copy_header(log, fd);
@@ -177,7 +177,7 @@ enum kv_status remains_keep(const struct logfile *log, const struct remains *rem
                                   "%s: cannot create the file, to keep %" PRIu64
                                   " intact records in that lie behind a torn place",
                                   name, remains->intact);
-    enum kv_status status = fill(log, remains, fd);
+    enum kv_status status = copy_remains(log, remains, fd);
     if (status == KV_OK && fileio->sync_dir(dir_fd) != 0)
         status = kv_status_from_errno(errno);
     if (status != KV_OK) {

@@ -96,8 +96,8 @@ static enum kv_status create_next(const struct store_context *context, struct da
     return KV_OK;
 }
 
-static enum kv_status copy_all(struct compactor *compactor, struct copylog *copy,
-                               struct kv_error *error)
+static enum kv_status copy_generation(struct compactor *compactor, struct copylog *copy,
+                                      struct kv_error *error)
 {
     while (!copylog_is_done(copy)) {
         if (compaction_queue_is_stopped(compactor->with.compactions))
@@ -185,8 +185,8 @@ static enum kv_status swap(const struct maintenance *with, struct datafile *file
 
 /* Holds: the sync slot: no write is acknowledged as durable between the last sync of the new file
  * and that of its name. */
-static enum kv_status replace(const struct maintenance *with, struct datafile *file,
-                              struct generation **old, struct kv_error *error)
+static enum kv_status replace_generation(const struct maintenance *with, struct datafile *file,
+                                         struct generation **old, struct kv_error *error)
 {
     uint64_t position;
     enum kv_status status = sync_next(with->context, file, &position, error);
@@ -205,8 +205,8 @@ static enum kv_status replace(const struct maintenance *with, struct datafile *f
     return KV_OK;
 }
 
-static enum kv_status complete(struct compactor *compactor, struct datafile *file,
-                               struct kv_error *error)
+static enum kv_status copy_complete(struct compactor *compactor, struct datafile *file,
+                                    struct kv_error *error)
 {
     const struct maintenance *with = &compactor->with;
     struct generation *old = NULL;
@@ -215,7 +215,7 @@ static enum kv_status complete(struct compactor *compactor, struct datafile *fil
     enum kv_status status = sync_next(with->context, file, &position, error);
     if (status == KV_OK) {
         sync_take_slot(with->sync, file->number);
-        status = replace(with, file, &old, error);
+        status = replace_generation(with, file, &old, error);
         sync_release_slot(with->sync, file->number);
     }
     if (old && with->context->readers)
@@ -243,8 +243,8 @@ static void abandon(const struct store_context *context, struct datafile *file,
 }
 
 /* bound: NULL, or writes leave the room for the copy, until it has been taken here. */
-static enum kv_status compact(struct compactor *compactor, uint32_t number, struct bound *bound,
-                              struct kv_error *error)
+static enum kv_status compact_file(struct compactor *compactor, uint32_t number,
+                                   struct bound *bound, struct kv_error *error)
 {
     const struct store_context *context = compactor->with.context;
     struct datafile *file = &context->files[number];
@@ -259,9 +259,9 @@ static enum kv_status compact(struct compactor *compactor, uint32_t number, stru
     lockset_write_unlock(context->locks, number);
     struct copylog copy;
     copylog_start(&copy, &compactor->with, file, next);
-    status = copy_all(compactor, &copy, error);
+    status = copy_generation(compactor, &copy, error);
     if (status == KV_OK)
-        status = complete(compactor, file, error);
+        status = copy_complete(compactor, file, error);
     if (status != KV_OK)
         abandon(context, file, next);
     return status;
@@ -328,9 +328,9 @@ static enum kv_status compact_in_reserve(struct compactor *compactor, uint32_t n
 {
     const struct store_context *context = compactor->with.context;
     struct bound *bound = bound_with_eviction(context, number);
-    enum kv_status status = compact(compactor, number, bound, error);
+    enum kv_status status = compact_file(compactor, number, bound, error);
     if (status == KV_NO_SPACE && free_replaced(compactor))
-        status = compact(compactor, number, bound, error);
+        status = compact_file(compactor, number, bound, error);
     if (bound) {
         free_replaced(compactor);
         atomic_store(&bound->reserve.in_use, false);
@@ -340,7 +340,8 @@ static enum kv_status compact_in_reserve(struct compactor *compactor, uint32_t n
 }
 
 /* Runs one compaction and notes what came of it. */
-static enum kv_status run(struct compactor *compactor, uint32_t number, struct kv_error *error)
+static enum kv_status run_compaction(struct compactor *compactor, uint32_t number,
+                                     struct kv_error *error)
 {
     const struct store_context *context = compactor->with.context;
     bool writers_wanted = hush_writers(context, &context->files[number]);
@@ -371,7 +372,7 @@ static void *compactor_thread(void *argument)
         if (next.is_none)
             continue;
         struct kv_error error = {0};
-        enum kv_status status = run(compactor, next.number, &error);
+        enum kv_status status = run_compaction(compactor, next.number, &error);
         if (next.request)
             compaction_queue_answer(queue, next.request, status, &error);
     }

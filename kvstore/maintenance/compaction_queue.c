@@ -229,7 +229,7 @@ static void look_for_room(struct compaction_queue *queue)
 }
 
 /* Holds: mutex, released while it sleeps. */
-static void sleep_until(struct compaction_queue *queue, uint64_t wake_ns)
+static void queue_sleep_until(struct compaction_queue *queue, uint64_t wake_ns)
 {
     if (queue->room_wanted && queue->room_not_before_ns < wake_ns)
         wake_ns = queue->room_not_before_ns;
@@ -256,7 +256,7 @@ static bool take_wanted_or_wait(struct compaction_queue *queue, uint64_t until_n
             *next = (struct compaction){.is_none = true};
             return true;
         }
-        sleep_until(queue, wake_ns < until_ns ? wake_ns : until_ns);
+        queue_sleep_until(queue, wake_ns < until_ns ? wake_ns : until_ns);
         return false;
     }
     queue->next_number = number + 1;
@@ -266,8 +266,8 @@ static bool take_wanted_or_wait(struct compaction_queue *queue, uint64_t until_n
 }
 
 /* Holds: mutex. */
-static void answer(struct compaction_queue *queue, struct compaction_request *request,
-                   enum kv_status status, const struct kv_error *error)
+static void request_answer(struct compaction_queue *queue, struct compaction_request *request,
+                           enum kv_status status, const struct kv_error *error)
 {
     request->status = status;
     if (request->error)
@@ -284,7 +284,7 @@ static void refuse_requests(struct compaction_queue *queue)
     while (queue->requests) {
         struct compaction_request *request = queue->requests;
         queue->requests = request->next;
-        answer(queue, request, KV_BUSY, &error);
+        request_answer(queue, request, KV_BUSY, &error);
     }
 }
 
@@ -315,7 +315,7 @@ void compaction_queue_answer(struct compaction_queue *queue, struct compaction_r
                              enum kv_status status, const struct kv_error *error)
 {
     pthread_mutex_lock(&queue->mutex);
-    answer(queue, request, status, error);
+    request_answer(queue, request, status, error);
     pthread_mutex_unlock(&queue->mutex);
 }
 

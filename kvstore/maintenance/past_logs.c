@@ -85,7 +85,7 @@ bool past_logs_are_wanted(struct past_logs *past)
 /* The list ------------------------------------------------------------------------------------- */
 
 /* Holds: mutex, or nobody else knows the list yet. */
-static bool add(struct past_logs *past, const struct past_log *log)
+static bool past_list_add(struct past_logs *past, const struct past_log *log)
 {
     if (past->count == past->capacity) {
         size_t capacity = at_least(past->capacity * 2, 16);
@@ -101,7 +101,8 @@ static bool add(struct past_logs *past, const struct past_log *log)
 }
 
 /* Holds: mutex. */
-static const struct past_log *find(const struct past_logs *past, uint32_t number, uint64_t stream)
+static const struct past_log *find_past_log(const struct past_logs *past, uint32_t number,
+                                            uint64_t stream)
 {
     for (size_t i = past->count; i-- > 0;)
         if (past->logs[i].stream == stream && past->logs[i].number == number)
@@ -113,7 +114,7 @@ bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t stream,
                     struct past_link *link)
 {
     pthread_mutex_lock(&past->mutex);
-    const struct past_log *found = find(past, number, stream);
+    const struct past_log *found = find_past_log(past, number, stream);
     if (found)
         *link = found->link;
     pthread_mutex_unlock(&past->mutex);
@@ -136,14 +137,14 @@ struct past_logs_facts past_logs_facts(struct past_logs *past, uint32_t number)
 
 /* Keeping -------------------------------------------------------------------------------------- */
 
-static uint64_t disk_bytes(int fd)
+static uint64_t open_file_disk_bytes(int fd)
 {
     struct stat facts;
     return fstat(fd, &facts) == 0 ? (uint64_t)facts.st_blocks * BYTES_OF_BLOCK : 0;
 }
 
 /* What takes the log's place, and the room that it takes. False: nobody wants to know. */
-static bool describe(struct past_logs *past, struct datafile *file, struct past_log *log)
+static bool describe_past_log(struct past_logs *past, struct datafile *file, struct past_log *log)
 {
     if (!past_logs_are_wanted(past))
         return false;
@@ -152,7 +153,7 @@ static bool describe(struct past_logs *past, struct datafile *file, struct past_
         return false;
     *log = (struct past_log){.number = file->number,
                              .stream = current->stream,
-                             .bytes = disk_bytes(current->fd),
+                             .bytes = open_file_disk_bytes(current->fd),
                              .since_ms = clock_realtime_ms(),
                              .link = {.salt = current->identity.salt,
                                       .end = current->tail,
@@ -163,8 +164,8 @@ static bool describe(struct past_logs *past, struct datafile *file, struct past_
 }
 
 /* Whether a log is small enough to be kept. */
-static bool has_room(const struct store_context *context, const struct past_log *log,
-                     const struct file_name *name)
+static bool fits_kept_bytes(const struct store_context *context, const struct past_log *log,
+                            const struct file_name *name)
 {
     uint64_t most = context->options.keep_changes_bytes;
     if (context->options.keep_newest_log || log->bytes <= most)
@@ -177,13 +178,13 @@ static bool has_room(const struct store_context *context, const struct past_log 
 
 /* Notes in the new log what it replaces, and exchanges the names. A file system that cannot: only
  * who has read the log to its end can go on. */
-static bool exchange(const struct store_context *context, struct datafile *file,
-                     const struct past_log *log, const struct file_name *name,
-                     const struct file_name *new_name)
+static bool exchange_names(const struct store_context *context, struct datafile *file,
+                           const struct past_log *log, const struct file_name *name,
+                           const struct file_name *new_name)
 {
     struct logfile *next = &file->next->log;
     struct file_replaced replaced = {log->link.salt, log->link.end, next->tail};
-    if (!has_room(context, log, name))
+    if (!fits_kept_bytes(context, log, name))
         return false;
     if (lognotes_put_replaced(next, &replaced) != 0) {
         log_warn("%s/%s: changes before this compaction are not kept: cannot note that in its "
@@ -218,8 +219,8 @@ int past_logs_replace(struct past_logs *past, struct datafile *file)
     struct file_name name = file_name(file->number, FILE_LOG);
     struct file_name new_name = file_name(file->number, FILE_LOG_NEW);
     struct past_log log;
-    bool wanted = describe(past, file, &log);
-    bool exchanged = wanted && exchange(context, file, &log, &name, &new_name);
+    bool wanted = describe_past_log(past, file, &log);
+    bool exchanged = wanted && exchange_names(context, file, &log, &name, &new_name);
     if (!exchanged && fileio->rename_at(context->dir_fd, new_name.text, name.text) != 0)
         return -1;
     if (!wanted)
@@ -228,7 +229,7 @@ int past_logs_replace(struct past_logs *past, struct datafile *file)
     if (!log.on_disk)
         log.bytes = 0;
     pthread_mutex_lock(&past->mutex);
-    bool known = add(past, &log);
+    bool known = past_list_add(past, &log);
     pthread_mutex_unlock(&past->mutex);
     if (!known && log.on_disk)
         fileio->unlink_at(context->dir_fd, file_name_past(file->number, log.link.salt).text);
@@ -252,14 +253,14 @@ static bool is_spared(const struct past_logs *past, size_t i)
     const struct past_log *log = &past->logs[i];
     if (!past->context->options.keep_newest_log || !log->on_disk)
         return false;
-    while ((log = find(past, log->number, log->link.next.log)))
+    while ((log = find_past_log(past, log->number, log->link.next.log)))
         if (log->on_disk)
             return false;
     return true;
 }
 
 /* Holds: mutex. */
-static bool is_due(const struct past_logs *past, size_t i, uint64_t now_ms)
+static bool past_log_is_due(const struct past_logs *past, size_t i, uint64_t now_ms)
 {
     uint64_t since_ms = past->logs[i].since_ms;
     return since_ms + keep_ms(past) <= now_ms || since_ms > now_ms + keep_ms(past) ||
@@ -284,7 +285,7 @@ static size_t find_before(const struct past_logs *past, size_t i)
 static size_t find_due(const struct past_logs *past, uint64_t now_ms)
 {
     size_t i = 0;
-    while (i < past->count && !is_due(past, i, now_ms))
+    while (i < past->count && !past_log_is_due(past, i, now_ms))
         i++;
     for (size_t left = past->count, before; i < past->count && left > 0; left--, i = before)
         if ((before = find_before(past, i)) == past->count)
@@ -313,7 +314,7 @@ void past_logs_want_room(struct past_logs *past)
 }
 
 /* Takes the oldest off the list if its time has come. */
-static bool take_due(struct past_logs *past, struct past_log *log)
+static bool take_due_log(struct past_logs *past, struct past_log *log)
 {
     bool tell = false;
     pthread_mutex_lock(&past->mutex);
@@ -337,8 +338,8 @@ static bool take_due(struct past_logs *past, struct past_log *log)
     return due;
 }
 
-static void remove_file(const struct store_context *context, const struct past_log *log,
-                        struct old_logs *old_logs)
+static void remove_past_log(const struct store_context *context, const struct past_log *log,
+                            struct old_logs *old_logs)
 {
     struct file_name name = file_name_past(log->number, log->link.salt);
     struct logfile file = {.fd =
@@ -352,17 +353,17 @@ static void remove_file(const struct store_context *context, const struct past_l
 void past_logs_clear(struct past_logs *past, struct old_logs *old_logs)
 {
     struct past_log log = {0};
-    while (take_due(past, &log))
+    while (take_due_log(past, &log))
         if (log.on_disk && !log.is_kept)
-            remove_file(past->context, &log, old_logs);
+            remove_past_log(past->context, &log, old_logs);
     atomic_store(&past->room_wanted, false);
 }
 
 /* Finding -------------------------------------------------------------------------------------- */
 
 /* The past log of that name, without its link. False: it is none of this store. */
-static bool read_past(const struct store_context *context, const char *name, uint32_t number,
-                      uint64_t salt, struct past_log *log, struct file_replaced *replaced)
+static bool read_past_log(const struct store_context *context, const char *name, uint32_t number,
+                          uint64_t salt, struct past_log *log, struct file_replaced *replaced)
 {
     struct logfile file;
     struct stat facts;
@@ -376,7 +377,7 @@ static bool read_past(const struct store_context *context, const char *name, uin
                                  .on_disk = true,
                                  .stream = file.stream,
                                  .link.salt = salt,
-                                 .bytes = disk_bytes(file.fd),
+                                 .bytes = open_file_disk_bytes(file.fd),
                                  .since_ms = (uint64_t)facts.st_ctim.tv_sec * 1000 +
                                              (uint64_t)facts.st_ctim.tv_nsec / NS_PER_MS};
         lognotes_replaced(&file, replaced);
@@ -425,7 +426,7 @@ static ssize_t find_all(const struct store_context *context, struct finding **fo
             *found = grown;
         }
         struct finding *next = &(*found)[count];
-        count += read_past(context, entry->d_name, number, salt, &next->log, &next->replaced);
+        count += read_past_log(context, entry->d_name, number, salt, &next->log, &next->replaced);
     }
     closedir(listing);
     if (count > 0)
@@ -495,7 +496,7 @@ enum kv_status past_logs_load(struct past_logs *past, struct kv_error *error)
                  context->dir, strerror(errno));
     for (ssize_t i = 0; i < count; i++) {
         struct past_log *log = &found[i].log;
-        if (link_on(context, found, (size_t)count, log) && add(past, log))
+        if (link_on(context, found, (size_t)count, log) && past_list_add(past, log))
             continue;
         fileio->unlink_at(context->dir_fd, file_name_past(log->number, log->link.salt).text);
         removed = true;

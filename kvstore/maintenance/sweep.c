@@ -92,7 +92,8 @@ static enum kv_status write_out(const struct maintenance *with, struct datafile 
 /* Takes the entry of a lookup out, by a record where changes are kept and there is room for it.
  * False: it stays, also what could go without a record only while the file is copied. Holds: the
  * file's lock for writing. */
-static bool take_out(const struct maintenance *with, struct datafile *file, struct lookup *lookup)
+static bool sweep_remove(const struct maintenance *with, struct datafile *file,
+                         struct lookup *lookup)
 {
     if (!past_logs_are_wanted(with->past))
         return !file->copying && sweep_out(with->cache, file, lookup);
@@ -128,7 +129,7 @@ static uint64_t sweep_item(const struct maintenance *with, struct datafile *file
     while (index_probe_next(&lookup.probe, &offset)) {
         if (offset != lookup.offset)
             continue;
-        if (!take_out(with, file, &lookup))
+        if (!sweep_remove(with, file, &lookup))
             *bound_ms = 0;
         return lookup.size_bytes;
     }
@@ -247,7 +248,7 @@ static void *sweeper_thread(void *argument)
     return NULL;
 }
 
-static void deallocate(struct sweeper *sweeper)
+static void sweeper_deallocate(struct sweeper *sweeper)
 {
     pthread_cond_destroy(&sweeper->work);
     pthread_mutex_destroy(&sweeper->mutex);
@@ -265,7 +266,7 @@ enum kv_status sweeper_create(const struct maintenance *with, struct sweeper **s
     thread_condition_init(&created->work);
     int result = thread_start(&created->thread, "kv-sweep", sweeper_thread, created);
     if (result != 0) {
-        deallocate(created);
+        sweeper_deallocate(created);
         return kv_error_set_no_thread(error, result, "%s: cannot start the sweep thread",
                                       with->context->dir);
     }
@@ -282,7 +283,7 @@ void sweeper_free(struct sweeper *sweeper)
     pthread_cond_signal(&sweeper->work);
     pthread_mutex_unlock(&sweeper->mutex);
     pthread_join(sweeper->thread, NULL);
-    deallocate(sweeper);
+    sweeper_deallocate(sweeper);
 }
 
 void sweeper_note_expiry(struct sweeper *sweeper)

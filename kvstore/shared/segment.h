@@ -36,7 +36,7 @@ struct index_segment {
     slot slots[INDEX_SEGMENT_SLOTS];
 };
 
-static inline slot slot_of(uint32_t hash, uint64_t offset_bytes)
+static inline slot index_slot_of(uint32_t hash, uint64_t offset_bytes)
 {
     return (uint64_t)hash << 32 | offset_bytes / SEGMENT_OFFSET_UNIT;
 }
@@ -46,7 +46,7 @@ static inline uint32_t slot_hash(slot item)
     return (uint32_t)(item >> 32);
 }
 
-static inline uint64_t slot_offset(slot item)
+static inline uint64_t index_slot_offset(slot item)
 {
     return (uint64_t)(uint32_t)item * SEGMENT_OFFSET_UNIT;
 }
@@ -95,7 +95,7 @@ static inline bool segment_probe_next(struct segment_probe *probe, uint64_t *off
         probe->position = (probe->position + 1) & SEGMENT_HOME_MASK;
         if (slot_hash(item) == probe->hash) {
             probe->distance++;
-            *offset_bytes = slot_offset(item);
+            *offset_bytes = index_slot_offset(item);
             return true;
         }
     }

@@ -30,7 +30,7 @@ static bool is_held(int fd)
     return fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-static bool read_header(int fd, struct shared_store *header)
+static bool read_store_header(int fd, struct shared_store *header)
 {
     return pread(fd, header, sizeof *header, 0) == (ssize_t)sizeof *header &&
            header->magic == SHARED_STORE_MAGIC && header->layout == SHARED_STORE_LAYOUT &&
@@ -74,18 +74,18 @@ static enum verdict judge_directory(char *path, uint64_t device, uint64_t inode)
     return whole && is.st_ino == inode ? STAYS : GONE;
 }
 
-static enum verdict judge(int fd, const char *name, struct stat *is)
+static enum verdict judge_leftover(int fd, const char *name, struct stat *is)
 {
     static _Thread_local struct shared_store header;
     uint64_t device, inode, number;
     if (!shared_store_parse_name(name, &device, &inode, &number) || fstat(fd, is) != 0 ||
         !S_ISREG(is->st_mode) || is->st_uid != geteuid() || is_held(fd) ||
-        !read_header(fd, &header) || !daemon_has_ended(&header))
+        !read_store_header(fd, &header) || !daemon_has_ended(&header))
         return STAYS;
     return judge_directory(header.dir, device, inode);
 }
 
-static void look_at(int shm_fd, const char *name, struct store_leftovers *left)
+static void consider_leftover(int shm_fd, const char *name, struct store_leftovers *left)
 {
     struct stat is;
     if (strncmp(name, "mqkv.store.", strlen("mqkv.store.")) != 0)
@@ -93,7 +93,7 @@ static void look_at(int shm_fd, const char *name, struct store_leftovers *left)
     int fd = openat(shm_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return;
-    enum verdict verdict = judge(fd, name, &is);
+    enum verdict verdict = judge_leftover(fd, name, &is);
     close(fd);
     if (verdict == UNSURE) {
         left->unsure_objects++;
@@ -114,7 +114,7 @@ struct store_leftovers store_leftovers_remove(uint32_t within_ms)
     if (!shm)
         return left;
     for (struct dirent *entry; clock_monotonic_coarse_ms() < until_ms && (entry = readdir(shm));)
-        look_at(dirfd(shm), entry->d_name, &left);
+        consider_leftover(dirfd(shm), entry->d_name, &left);
     closedir(shm);
     return left;
 }

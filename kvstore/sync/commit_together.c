@@ -66,7 +66,7 @@ static bool has_log(struct sync *sync)
 
 /* The log is to begin anew: at once, or when the files are synced whose last writes only it has.
  * Holds: mutex. */
-static void drain(struct sync *sync)
+static void take_dirty_files(struct sync *sync)
 {
     struct commit_state *commit = &sync->commit;
     if (commit->only_here == 0) {
@@ -83,12 +83,12 @@ static void drain(struct sync *sync)
     }
 }
 
-static bool make_room(struct sync *sync)
+static bool make_log_room(struct sync *sync)
 {
     if (commit_log_has_room(sync->commit.log))
         return true;
     pthread_mutex_lock(&sync->mutex);
-    drain(sync);
+    take_dirty_files(sync);
     bool possible = !sync->commit.draining;
     pthread_mutex_unlock(&sync->mutex);
     return possible;
@@ -113,7 +113,7 @@ static bool add_to_log(struct sync *sync, uint32_t number, const struct sync_sna
 }
 
 /* False: there is nothing to commit. Holds: the slots. */
-static bool add_group(struct sync *sync, struct commit_group *group)
+static bool commit_group_write(struct sync *sync, struct commit_group *group)
 {
     bool any = false;
     for (uint32_t i = 0; i < group->count; i++) {
@@ -148,7 +148,8 @@ static void announce_group(struct sync *sync, const struct commit_group *group)
 }
 
 /* Holds: the slots. */
-static void give_up(struct sync *sync, const struct commit_group *group, int error_number)
+static void give_up_commit_log(struct sync *sync, const struct commit_group *group,
+                               int error_number)
 {
     log_error("%s/" COMMIT_LOG_NAME ": the sync of the file failed (%s)", sync->context->dir,
               strerror(error_number));
@@ -163,7 +164,7 @@ static void give_up(struct sync *sync, const struct commit_group *group, int err
 /* Holds: the slots. */
 static void commit_group(struct sync *sync, struct commit_group *group)
 {
-    if (!has_log(sync) || !make_room(sync) || !add_group(sync, group))
+    if (!has_log(sync) || !make_log_room(sync) || !commit_group_write(sync, group))
         return;
     if (commit_log_write(sync->commit.log) != 0) {
         do_without_log(sync, group, errno);
@@ -171,7 +172,7 @@ static void commit_group(struct sync *sync, struct commit_group *group)
     }
     announce_group(sync, group);
     if (commit_log_sync(sync->commit.log) != 0) {
-        give_up(sync, group, errno);
+        give_up_commit_log(sync, group, errno);
         return;
     }
     for (uint32_t i = 0; i < group->count; i++)

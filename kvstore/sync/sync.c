@@ -24,7 +24,7 @@ static bool is_dirty(const struct sync *sync, uint32_t number)
 }
 
 /* Moves the files whose time has come to the ready queue. Holds: mutex. */
-static void take_due(struct sync *sync)
+static void ready_due_files(struct sync *sync)
 {
     while (sync->timed.count > 0) {
         uint32_t number = file_ring_first(&sync->timed);
@@ -130,7 +130,7 @@ static void *sync_thread(void *argument)
     struct sync *sync = argument;
     pthread_mutex_lock(&sync->mutex);
     for (;;) {
-        take_due(sync);
+        ready_due_files(sync);
         sync->signalled = false;
         if (sync->ready.count > 1 && commit_together(sync))
             continue;
@@ -147,7 +147,7 @@ static void *sync_thread(void *argument)
 
 /* Making and ending ---------------------------------------------------------------------------- */
 
-static bool allocate(struct sync *sync, uint32_t datafiles)
+static bool sync_allocate(struct sync *sync, uint32_t datafiles)
 {
     sync->files = calloc(datafiles, sizeof *sync->files);
     bool has_queues =
@@ -159,7 +159,7 @@ static bool allocate(struct sync *sync, uint32_t datafiles)
     return true;
 }
 
-static void deallocate(struct sync *sync)
+static void sync_deallocate(struct sync *sync)
 {
     for (uint32_t number = 0; sync->files && number < sync->context->datafiles; number++)
         pthread_cond_destroy(&sync->files[number].slot_free);
@@ -185,13 +185,13 @@ enum kv_status sync_create(const struct store_context *context, struct sync **sy
         context->options.durability == KVSTORE_SYNC_ALWAYS && context->datafiles > 1;
     pthread_mutex_init(&created->mutex, NULL);
     thread_condition_init(&created->work);
-    if (!allocate(created, context->datafiles)) {
-        deallocate(created);
+    if (!sync_allocate(created, context->datafiles)) {
+        sync_deallocate(created);
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
     }
     int result = thread_start(&created->threads[0], "kv-sync", created->thread_main, created);
     if (result != 0) {
-        deallocate(created);
+        sync_deallocate(created);
         return kv_error_set_no_thread(error, result, "%s: cannot start the sync thread",
                                       context->dir);
     }
@@ -211,7 +211,7 @@ void sync_free(struct sync *sync)
     pthread_mutex_unlock(&sync->mutex);
     for (uint32_t i = 0; i < thread_count; i++)
         pthread_join(sync->threads[i], NULL);
-    deallocate(sync);
+    sync_deallocate(sync);
 }
 
 /* For writers ---------------------------------------------------------------------------------- */

@@ -46,7 +46,7 @@ void sync_cover(struct sync *sync, uint32_t number)
 }
 
 /* The file is durable, by the log only or by itself. Holds: mutex. */
-static void note_file(struct sync *sync, uint32_t number, bool in_log_only)
+static void note_file_durable(struct sync *sync, uint32_t number, bool in_log_only)
 {
     struct commit_state *commit = &sync->commit;
     struct sync_file *file = &sync->files[number];
@@ -65,7 +65,7 @@ static void publish(struct sync *sync, uint32_t number, uint64_t position, enum 
     struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
     if (status == KV_OK) {
-        note_file(sync, number, in_log_only);
+        note_file_durable(sync, number, in_log_only);
         bool noted = position >= atomic_load(&sync->context->files[number].appended_bytes) ||
                      atomic_load(&file->written_since_ms) != 0;
         if (noted) /* else sync_cover took the time of what is not synced yet */

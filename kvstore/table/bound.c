@@ -18,7 +18,7 @@ void bound_settle(struct bound_share *share, uint64_t live_bytes)
 
 /* Without eviction it is exact but for writes to other files at the same moment. With it, the
  * writer makes room after the write; if there was nothing to evict, the sum stays above. */
-static bool has_room(const struct bound *bound, uint64_t old_bytes, uint64_t new_bytes)
+static bool bound_has_room(const struct bound *bound, uint64_t old_bytes, uint64_t new_bytes)
 {
     uint64_t max_bytes = atomic_load_explicit(&bound->max_bytes, memory_order_relaxed);
     uint64_t live_bytes = atomic_load_explicit(&bound->live_bytes, memory_order_relaxed);
@@ -47,7 +47,7 @@ enum kv_status bound_check(const struct bound_share *share, const struct lookup 
     if (share->quotas &&
         !quota_table_admits(share->quotas, record->key, !lookup->found, old_bytes, new_bytes))
         return KV_QUOTA;
-    if (!share->bound || has_room(share->bound, old_bytes, new_bytes))
+    if (!share->bound || bound_has_room(share->bound, old_bytes, new_bytes))
         return KV_OK;
     atomic_fetch_add_explicit(&share->bound->refusals, 1, memory_order_relaxed);
     return KV_FULL;

@@ -125,7 +125,7 @@ static uint64_t hash_key_check(const struct logfile *log)
     return keyhash(&log->identity.hash_key, kv_slice(magic, MAGIC_BYTES));
 }
 
-static void write_header(struct stream *stream, const struct generation *generation)
+static void write_checkpoint_header(struct stream *stream, const struct generation *generation)
 {
     const struct logfile *log = &generation->log;
     struct write_cursor cursor = write_cursor(stream_room(stream, HEADER_BYTES), HEADER_BYTES);
@@ -180,7 +180,7 @@ static bool write_whole(const struct generation *generation, int fd)
     struct stream *stream = stream_open(fd, generation->log.identity.salt);
     if (!stream)
         return false;
-    write_header(stream, generation);
+    write_checkpoint_header(stream, generation);
     write_index(stream, generation->index);
     write_checksum(stream);
     stream_flush(stream);
@@ -226,7 +226,7 @@ struct loaded {
 };
 
 /* Nothing was appended to the log since: it was synced up to the tail, and ends there. */
-static bool log_ends_at(const struct logfile *log, uint64_t tail)
+static bool synced_log_ends_at(const struct logfile *log, uint64_t tail)
 {
     if (tail != log->progress.synced_offset || tail < FILE_HEADER_BYTES ||
         tail > log->allocated_bytes)
@@ -236,7 +236,7 @@ static bool log_ends_at(const struct logfile *log, uint64_t tail)
 
 /* Could records before the tail have these? Their bytes bound everything, and the shortest has
  * 24. */
-static bool sums_are_possible(const struct loaded *loaded)
+static bool loaded_sums_are_possible(const struct loaded *loaded)
 {
     return loaded->live_bytes <= loaded->tail - FILE_HEADER_BYTES &&
            loaded->reserve_bytes <= loaded->live_bytes &&
@@ -261,8 +261,8 @@ static bool load_header(struct stream *stream, const struct logfile *log, struct
     loaded->keys = read_u64(&cursor);
     return format_version == CHECKPOINT_FORMAT_VERSION &&
            read_u64(&cursor) == hash_key_check(log) && number == log->identity.number &&
-           salt == log->identity.salt && log_ends_at(log, loaded->tail) &&
-           max_version <= log->progress.version_floor && sums_are_possible(loaded);
+           salt == log->identity.salt && synced_log_ends_at(log, loaded->tail) &&
+           max_version <= log->progress.version_floor && loaded_sums_are_possible(loaded);
 }
 
 static bool load_item(struct loaded *loaded, const uint8_t *bytes, uint64_t expiry_bound_ms)
@@ -277,7 +277,7 @@ static bool load_item(struct loaded *loaded, const uint8_t *bytes, uint64_t expi
     return true;
 }
 
-static bool load_run(struct stream *stream, struct loaded *loaded)
+static bool load_record_run(struct stream *stream, struct loaded *loaded)
 {
     const uint8_t *bytes = stream_take_checked(stream, RUN_BYTES);
     if (!bytes)
@@ -298,7 +298,7 @@ static bool load_whole(struct stream *stream, const struct logfile *log, struct 
     if (!load_header(stream, log, loaded))
         return false;
     while (index_count(loaded->index) < loaded->keys)
-        if (!load_run(stream, loaded))
+        if (!load_record_run(stream, loaded))
             return false;
     uint64_t checksum = XXH3_64bits_digest(stream->checksum);
     const uint8_t *bytes = stream_take(stream, CHECKSUM_BYTES);

@@ -20,9 +20,9 @@
 /* Lines about damaged records, per file. */
 #define DAMAGE_LINES 10u
 
-static enum kv_status check_identity(const struct store_context *context, uint32_t number,
-                                     const struct file_identity *identity, const char *name,
-                                     struct kv_error *error)
+static enum kv_status check_file_identity(const struct store_context *context, uint32_t number,
+                                          const struct file_identity *identity, const char *name,
+                                          struct kv_error *error)
 {
     if (identity->datafiles != context->datafiles)
         return kv_error_set(
@@ -78,7 +78,8 @@ bool datafile_admit(const struct store_context *context, int fd)
 }
 
 /* Who may not read the file does not read directly: that is all. */
-static void admit(const struct store_context *context, const struct file_name *name, int fd)
+static void admit_direct_readers(const struct store_context *context, const struct file_name *name,
+                                 int fd)
 {
     if (!datafile_admit(context, fd))
         log_warn("%s/%s: cannot set the file's mode for direct reads: %s", context->dir, name->text,
@@ -103,12 +104,12 @@ enum kv_status datafile_open(const struct store_context *context, uint32_t numbe
             context->dir, name.text, context->datafiles, context->dir);
     if (status != KV_OK)
         return recovery_explain(context->dir, status, error);
-    status = check_identity(context, number, &log.identity, name.text, error);
+    status = check_file_identity(context, number, &log.identity, name.text, error);
     if (status != KV_OK) {
         logfile_close(&log);
         return status;
     }
-    admit(context, &name, log.fd);
+    admit_direct_readers(context, &name, log.fd);
     log.notes_are_missing |=
         memcmp(&log.identity.hash_key, &context->hash_key, sizeof context->hash_key) != 0;
     log.identity.hash_key = context->hash_key;
@@ -132,8 +133,8 @@ void datafile_give_up_left(struct datafile *file)
 }
 
 /* What the dead process had not synced is durable with the first sync. */
-static enum kv_status go_on(const struct store_context *context, struct datafile *file,
-                            struct kv_error *error)
+static enum kv_status continue_left_file(const struct store_context *context, struct datafile *file,
+                                         struct kv_error *error)
 {
     struct generation *generation = file->current;
     struct logfile *log = &generation->log;
@@ -152,7 +153,7 @@ enum kv_status datafile_recover(const struct store_context *context, uint32_t nu
     struct datafile *file = &context->files[number];
     struct generation *generation = file->current;
     if (file->taken_over)
-        return go_on(context, file, error);
+        return continue_left_file(context, file, error);
     if (generation_begin_index(generation, context->arena) != KV_OK)
         return report_no_memory(context, number, error);
     /* Who has a position in the log hears of them, or that it missed some. */
@@ -197,8 +198,8 @@ void datafile_set_current(const struct store_context *context, struct datafile *
     __atomic_store_n(&file->current, generation, __ATOMIC_SEQ_CST);
 }
 
-static enum kv_status finish(const struct store_context *context, struct datafile *file,
-                             struct kv_error *error)
+static enum kv_status finish_opening(const struct store_context *context, struct datafile *file,
+                                     struct kv_error *error)
 {
     struct generation *generation = file->current;
     struct logfile *log = &generation->log;
@@ -222,7 +223,8 @@ static enum kv_status finish(const struct store_context *context, struct datafil
 enum kv_status datafile_close(const struct store_context *context, uint32_t number,
                               struct kv_error *error)
 {
-    return context->options.read_only ? KV_OK : finish(context, &context->files[number], error);
+    return context->options.read_only ? KV_OK
+                                      : finish_opening(context, &context->files[number], error);
 }
 
 /* Repeats the record at `offset` of the current log in the next generation, from the log's bytes:

@@ -11,7 +11,7 @@
 
 #define BYTES_OF_BLOCK 512u /* of st_blocks */
 
-static uint64_t disk_bytes(int dir_fd, struct file_name name)
+static uint64_t file_disk_bytes(int dir_fd, struct file_name name)
 {
     struct stat facts;
     return fstatat(dir_fd, name.text, &facts, AT_SYMLINK_NOFOLLOW) == 0
@@ -28,8 +28,8 @@ static bool room_there(int dir_fd, uint32_t datafiles, uint64_t *bytes)
     *bytes = at_most((uint64_t)disk.f_bavail, UINT64_MAX / 16 / at_least(disk.f_frsize, 1)) *
              disk.f_frsize;
     for (uint32_t number = 0; number < datafiles; number++) {
-        *bytes += disk_bytes(dir_fd, file_name(number, FILE_LOG));
-        *bytes += disk_bytes(dir_fd, file_name(number, FILE_LOG_NEW));
+        *bytes += file_disk_bytes(dir_fd, file_name(number, FILE_LOG));
+        *bytes += file_disk_bytes(dir_fd, file_name(number, FILE_LOG_NEW));
     }
     return true;
 }

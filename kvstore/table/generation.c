@@ -118,8 +118,8 @@ static uint64_t space_for(const struct generation *generation, const struct look
 
 /* The log grows. A compaction copies what is live; a quarter of that is for what is written
  * meanwhile. */
-__attribute__((noinline)) static enum kv_status grow(struct generation *generation,
-                                                     const struct record *record, uint64_t bytes)
+__attribute__((noinline)) static enum kv_status
+grow_log(struct generation *generation, const struct record *record, uint64_t bytes)
 {
     struct logfile *log = &generation->log;
     if (record->kind == RECORD_DELETE)
@@ -143,7 +143,7 @@ static enum kv_status ensure_space(struct generation *generation, const struct l
     uint64_t bytes = space_for(generation, lookup, record, size_bytes);
     return bytes <= generation->log.allocated_bytes - generation->log.tail
                ? KV_OK
-               : grow(generation, record, bytes);
+               : grow_log(generation, record, bytes);
 }
 
 bool generation_may_grow(const struct generation *generation, const struct lookup *lookup,
@@ -161,8 +161,8 @@ static bool has_slot(const struct lookup *lookup)
 }
 
 /* The index half of a write; room for an insertion has been reserved. */
-static void enter(struct generation *generation, struct lookup *lookup, const struct record *record,
-                  uint64_t offset, uint64_t size_bytes)
+static void index_enter(struct generation *generation, struct lookup *lookup,
+                        const struct record *record, uint64_t offset, uint64_t size_bytes)
 {
     if (record->version > generation->words->max_version)
         generation->words->max_version = record->version;
@@ -194,9 +194,9 @@ static enum kv_status no_slot(const struct generation *generation, const struct 
     return index_is_crowded(generation->index, lookup->hash) ? KV_CROWDED : KV_NO_MEMORY;
 }
 
-static enum kv_status append(struct generation *generation, struct lookup *lookup,
-                             const struct record *record, struct kv_slice value_tail,
-                             uint64_t size_bytes)
+static enum kv_status append_record(struct generation *generation, struct lookup *lookup,
+                                    const struct record *record, struct kv_slice value_tail,
+                                    uint64_t size_bytes)
 {
     if (!reserve_slot(generation, lookup, record))
         return no_slot(generation, lookup);
@@ -206,7 +206,7 @@ static enum kv_status append(struct generation *generation, struct lookup *looku
         return status;
     __atomic_store_n(&generation->words->tail, generation->log.tail, __ATOMIC_RELEASE);
     generation->last = offset;
-    enter(generation, lookup, record, offset, size_bytes);
+    index_enter(generation, lookup, record, offset, size_bytes);
     return KV_OK;
 }
 
@@ -219,7 +219,7 @@ enum kv_status generation_append(struct generation *generation, struct lookup *l
     if (status != KV_OK)
         return status;
     generation_begin_change(generation);
-    status = append(generation, lookup, record, value_tail, size_bytes);
+    status = append_record(generation, lookup, record, value_tail, size_bytes);
     generation_end_change(generation);
     return status;
 }
@@ -229,7 +229,7 @@ enum kv_status generation_adopt(struct generation *generation, struct lookup *lo
 {
     if (!reserve_slot(generation, lookup, record))
         return no_slot(generation, lookup);
-    enter(generation, lookup, record, offset, size_bytes);
+    index_enter(generation, lookup, record, offset, size_bytes);
     return KV_OK;
 }
 

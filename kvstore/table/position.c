@@ -49,8 +49,8 @@ struct kvstore_position position_of_tail(const struct generation *generation, bo
 
 /* The record there, or RECORD_END at the end of the log. Who makes up a position may have made a
  * header there too: no more is read than the largest record has. */
-static enum record_verdict read_at(const struct logfile *log, uint64_t offset, uint64_t end,
-                                   struct record *record, uint64_t *size_bytes)
+static enum record_verdict read_change_at(const struct logfile *log, uint64_t offset, uint64_t end,
+                                          struct record *record, uint64_t *size_bytes)
 {
     uint64_t most = record_size(KVSTORE_MAX_KEY_BYTES, KVSTORE_MAX_VALUE_BYTES, true);
     if (offset == end)
@@ -76,7 +76,7 @@ bool position_find(const struct kvstore_position *position, const struct logfile
     uint64_t version = position->version & ~POSITION_END;
     if (place < FILE_HEADER_BYTES || place > end || place % RECORD_ALIGNMENT != 0)
         return false;
-    enum record_verdict verdict = read_at(log, place, end, &record, &size_bytes);
+    enum record_verdict verdict = read_change_at(log, place, end, &record, &size_bytes);
     if ((position->version & POSITION_END) == 0) {
         *offset = place + size_bytes;
         return verdict == RECORD_VALID && record.version == version;

@@ -22,7 +22,7 @@ struct quota_table {
     struct quota_prefix prefixes[]; /* the longest first */
 };
 
-static uint64_t limit_of(uint64_t most)
+static uint64_t quota_limit(uint64_t most)
 {
     return most ? most : UINT64_MAX;
 }
@@ -38,8 +38,8 @@ static uint32_t leader_of(const struct kvstore_quota *quotas, uint32_t number)
 
 static void set_limits(struct quota_account *account, const struct kvstore_quota *quota)
 {
-    atomic_store(&account->max_bytes, limit_of(quota->max_bytes));
-    atomic_store(&account->max_keys, limit_of(quota->max_keys));
+    atomic_store(&account->max_bytes, quota_limit(quota->max_bytes));
+    atomic_store(&account->max_keys, quota_limit(quota->max_keys));
 }
 
 static int longest_first(const void *a, const void *b)

@@ -16,8 +16,8 @@
 #include "kvstore/log/remains.h"
 
 /* Brings the index up to date with one record of the log. */
-static enum kv_status adopt(struct generation *generation, const struct record *record,
-                            uint64_t offset, uint64_t size_bytes, uint64_t now_ms)
+static enum kv_status index_record(struct generation *generation, const struct record *record,
+                                   uint64_t offset, uint64_t size_bytes, uint64_t now_ms)
 {
     uint32_t hash = keyhash_index(keyhash(&generation->log.identity.hash_key, record->key));
     struct lookup lookup;
@@ -33,8 +33,8 @@ static enum kv_status adopt(struct generation *generation, const struct record *
 }
 
 /* Reads the log to its end, which becomes its tail. `*verdict` is what was found there. */
-static enum kv_status read_log(struct generation *generation, bool keep_expired,
-                               enum record_verdict *verdict)
+static enum kv_status recover_records(struct generation *generation, bool keep_expired,
+                                      enum record_verdict *verdict)
 {
     struct logfile *log = &generation->log;
     uint64_t now_ms = keep_expired ? 0 : clock_realtime_ms();
@@ -52,8 +52,8 @@ static enum kv_status read_log(struct generation *generation, bool keep_expired,
         if (*verdict != RECORD_VALID)
             break;
         enum kv_status status =
-            adopt(generation, &record, offset, size_bytes,
-                  offset < log->gone.end ? at_least(now_ms, log->gone.expiry_ms) : now_ms);
+            index_record(generation, &record, offset, size_bytes,
+                         offset < log->gone.end ? at_least(now_ms, log->gone.expiry_ms) : now_ms);
         if (status != KV_OK)
             return status;
         offset += size_bytes;
@@ -95,8 +95,8 @@ static enum kv_status report_damage(const struct logfile *log, const char *name,
         log->progress.synced_offset);
 }
 
-static enum kv_status report_hole(const struct logfile *log, const char *name,
-                                  const struct remains *remains, struct kv_error *error)
+static enum kv_status report_torn_gap(const struct logfile *log, const char *name,
+                                      const struct remains *remains, struct kv_error *error)
 {
     bool unknown = boot_is_unknown(log->boot);
     return kv_error_set(
@@ -138,8 +138,8 @@ static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const 
 
 /* Makes the log writable from its tail on, with nothing left behind it that could ever be taken for
  * a record, and what was recovered durable. */
-static enum kv_status settle(struct generation *generation, const char *name,
-                             struct kv_error *error)
+static enum kv_status settle_tail(struct generation *generation, const char *name,
+                                  struct kv_error *error)
 {
     struct logfile *log = &generation->log;
     if (generation->words->max_version >= RECOVERY_VERSION_LIMIT)
@@ -174,7 +174,7 @@ static enum kv_status recover_by_reading(struct generation *generation, int dir_
     if (log->writable && logfile_flush_and_forget(log) != 0)
         return kv_error_set_errno(error, "%s: cannot sync the file", name.text);
     enum record_verdict verdict;
-    enum kv_status status = read_log(generation, recovery->keep_expired, &verdict);
+    enum kv_status status = recover_records(generation, recovery->keep_expired, &verdict);
     if (status == KV_NO_MEMORY)
         return kv_error_set(error, status, "%s: no memory for the index of %" PRIu64 " keys",
                             name.text, index_count(generation->index));
@@ -197,7 +197,7 @@ static enum kv_status recover_by_reading(struct generation *generation, int dir_
     if (logfile_is_broken(log))
         return report_broken(log, name.text, error);
     if (remains.intact > 0 && log->boot != BOOT_EARLIER)
-        return report_hole(log, name.text, &remains, error);
+        return report_torn_gap(log, name.text, &remains, error);
     if (remains.intact > 0)
         status = keep_remains(log, dir_fd, dir, &remains, error);
     if (status != KV_OK)
@@ -206,7 +206,7 @@ static enum kv_status recover_by_reading(struct generation *generation, int dir_
     if (recovery->cut_bytes > 0)
         log_warn("%s/%s: torn tail at offset %" PRIu64 ": %" PRIu64 " bytes %s", dir, name.text,
                  log->tail, recovery->cut_bytes, log->writable ? "cut off" : "ignored");
-    return log->writable ? settle(generation, name.text, error) : KV_OK;
+    return log->writable ? settle_tail(generation, name.text, error) : KV_OK;
 }
 
 /* The checkpoint, if it can be used, else what the log says. */

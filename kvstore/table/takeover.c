@@ -28,7 +28,7 @@ static bool are_of(const struct shared_generation *left, const struct logfile *l
 }
 
 /* Nothing was written to the file since. */
-static bool log_ends_at(const struct logfile *log, uint64_t tail)
+static bool left_log_ends_at(const struct logfile *log, uint64_t tail)
 {
     return tail >= FILE_HEADER_BYTES && tail % RECORD_ALIGNMENT == 0 &&
            tail >= log->progress.synced_offset && tail <= log->allocated_bytes &&
@@ -36,7 +36,7 @@ static bool log_ends_at(const struct logfile *log, uint64_t tail)
 }
 
 /* Could records before the tail have these? */
-static bool sums_are_possible(const struct shared_generation *left, const struct logfile *log)
+static bool left_sums_are_possible(const struct shared_generation *left, const struct logfile *log)
 {
     return left->live_bytes <= left->tail - FILE_HEADER_BYTES &&
            left->reserve_bytes <= left->live_bytes && left->expiring_keys <= left->keys &&
@@ -66,8 +66,8 @@ bool takeover_claim(struct generation *generation, struct shared_generation *lef
 {
     struct logfile *log = &generation->log;
     uint64_t sum;
-    if (!are_at_rest(left) || !are_of(left, log) || !log_ends_at(log, left->tail) ||
-        !sums_are_possible(left, log))
+    if (!are_at_rest(left) || !are_of(left, log) || !left_log_ends_at(log, left->tail) ||
+        !left_sums_are_possible(left, log))
         return false;
     if ((left->flags & SHARED_GENERATION_SYNCING) != 0 && logfile_flush_and_forget(log) != 0)
         return false;

@@ -219,7 +219,7 @@ static uint64_t put_into(const struct handmade_store *store, struct shared_gener
     must(pwrite(fd, bytes, size, (off_t)offset) == (ssize_t)size, "handmade: write");
     free(bytes);
     __atomic_store_n(&state->tail, offset + size, __ATOMIC_RELEASE);
-    slot item = slot_of(hash_of(store, record->key), offset);
+    slot item = index_slot_of(hash_of(store, record->key), offset);
     slot *at = slot_of_key(store, state, fd, record->key);
     if (at) {
         store_slot(at, item);
@@ -282,7 +282,7 @@ static void copy_entries(const struct handmade_store *store, struct shared_gener
             if (segment->slots[at] == 0)
                 continue;
             ssize_t got =
-                pread(old_log, bytes, sizeof bytes, (off_t)slot_offset(segment->slots[at]));
+                pread(old_log, bytes, sizeof bytes, (off_t)index_slot_offset(segment->slots[at]));
             must(got > 0 &&
                      record_parse(bytes, (uint64_t)got, &record, &size_bytes) == RECORD_VALID,
                  "handmade: a record");
