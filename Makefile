@@ -49,14 +49,15 @@ PIE := -pie
 
 # The rooms. A room is a folder; its .c files, and those of its sub-rooms, are its modules; what may call what is
 # in ARCHITECTURE.md and checked by tests/lint/includes.
-ROOMS := common sandbox kvstore engine wire serverk clientk bridges/cluster bridges/kresp
+ROOMS := common sandbox kvstore engine wire serverk clientk lab bridges/cluster bridges/kresp
 sources = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 objects = $(patsubst %.c,$(OUT)/obj/%.o,$(call sources,$(1)))
 
 COMMON_OBJ := $(call objects,common)
-ALLOCATOR_OBJ := $(call objects,kvstore/allocator)
+ALLOCATOR_OBJ := $(OUT)/obj/kvstore/cache/system_allocator.o $(call objects,lab/allocator)
 KVCHECK_OBJ := $(call objects,kvstore/kvcheck)
-KVSTORE_OBJ := $(filter-out $(KVCHECK_OBJ),$(call objects,kvstore))
+KVSTORE_OBJ := $(filter-out $(KVCHECK_OBJ),$(call objects,kvstore)) $(call objects,lab/locking) $(call objects,lab/allocator)
+LAB_OBJ := $(call objects,lab/dispatch) $(call objects,lab/schedule) $(call objects,lab/service)
 WIRE_OBJ := $(call objects,wire)
 ENGINE_OBJ := $(call objects,engine)
 # The engine for a NATS cluster, where its client library is there; NATS= builds without.
@@ -65,7 +66,7 @@ NATSKV_SRC := $(call sources,bridges/cluster/natskv)
 NATSKV_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(if $(NATS),$(filter-out %_absent.c,$(NATSKV_SRC)),$(filter %_absent.c %/bucket_name.c,$(NATSKV_SRC))))
 NATS_LIBS := $(if $(NATS),-lnats)
 SANDBOX_OBJ := $(call objects,sandbox)
-SERVERK_OBJ := $(call objects,serverk) $(SANDBOX_OBJ) $(call objects,bridges/cluster/mirror) $(ENGINE_OBJ) $(NATSKV_OBJ)
+SERVERK_OBJ := $(call objects,serverk) $(LAB_OBJ) $(SANDBOX_OBJ) $(call objects,bridges/cluster/mirror) $(ENGINE_OBJ) $(NATSKV_OBJ)
 # The clientk command compares header pages of data files (clientk/program/backup).
 CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program) $(OUT)/obj/kvstore/format/file_chapters.o
 # The client library reads the files of a store itself (clientk/direct): by the code that knows their bytes.

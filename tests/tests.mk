@@ -48,6 +48,7 @@ UNIT_NEEDS_allocator := $(OUT)/liballocator.a
 UNIT_NEEDS_kvstore := $(OUT)/libkvstore.a
 UNIT_NEEDS_wire := $(WIRE_OBJ) $(COMMON_OBJ)
 UNIT_NEEDS_serverk := $(call without_main,$(SERVERK_OBJ)) $(WIRE_OBJ) $(OUT)/libkvstore.a
+UNIT_NEEDS_lab := $(UNIT_NEEDS_serverk)
 UNIT_NEEDS_natskv := $(NATSKV_OBJ) $(COMMON_OBJ)
 UNIT_NEEDS_mirror := $(call objects,bridges/cluster/mirror) $(NATSKV_OBJ) $(OUT)/libkvstore.a
 UNIT_NEEDS_program := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a
@@ -58,7 +59,7 @@ define unit_binary_rule
 $(OUT)/tests/unit_$(1): $(call objects_of,tests/unit/main_$(1).c $(wildcard tests/unit/test_$(1)_*.c)) \
 		$(LIBSUPPORT) $(UNIT_NEEDS_$(1))
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(CHECK_LIBS) -lxxhash -lm \
-	  $(if $(filter clientk program,$(1)),-ledit -lzstd) $(if $(filter serverk kresp,$(1)),-lseccomp) $(if $(filter serverk,$(1)),-linih) $(if $(filter serverk natskv mirror,$(1)),$(NATS_LIBS))
+	  $(if $(filter clientk program,$(1)),-ledit -lzstd) $(if $(filter serverk lab kresp,$(1)),-lseccomp) $(if $(filter serverk lab,$(1)),-linih) $(if $(filter serverk lab natskv mirror,$(1)),$(NATS_LIBS))
 .PHONY: unit-$(1)
 unit-$(1): $(OUT)/tests/unit_$(1) $(if $(filter clientk serverk,$(1)),$(PROGRAMS))
 	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $$<

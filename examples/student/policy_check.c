@@ -1,5 +1,5 @@
 /*
- * Tests of a scheduling policy (schedule_delay_ns of serverk/receive/schedule.h) on a simulated
+ * Tests of a scheduling policy (schedule_delay_ns of lab/schedule/schedule.h) on a simulated
  * worker: nobody may starve; and the score of the study `scheduling`, the mean response time
  * weighted with 1 + priority, beside that of first come, first served. Exit status 1: somebody
  * starves.
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "common/numbers/random.h"
-#include "serverk/receive/schedule.h"
+#include "lab/schedule/schedule.h"
 
 #define REQUESTS 4000u
 #define PATIENCE 1000000000u /* ns: nobody is overtaken by one that came so much later */

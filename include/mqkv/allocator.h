@@ -19,7 +19,7 @@
  * over whole before it asks for more memory.
  *
  * Both grow a segment of their own, never past what was in use at one time and its fragments, and
- * give nothing back to the system until the process ends (kvstore/allocator/memory_segment.h).
+ * give nothing back to the system until the process ends (lab/allocator/memory_segment.h).
  *
  * Blocks are aligned to 16 bytes, and each costs 16 bytes beside its own, rounded up to 16; the
  * smallest takes 32. Zero bytes give a block like any other. What cannot be had gives NULL with

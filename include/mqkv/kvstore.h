@@ -12,7 +12,7 @@
  * locking strategy), readers shared, writers exclusive. It holds none when it returns, nor while it
  * calls anything of the caller's, except for the visitor of a scan and the place of a value, which
  * say so. With KVSTORE_OPTIMISTIC kvstore_get and kvstore_prefetch take none
- * (kvstore/api/optimistic.h).
+ * (lab/locking/optimistic.h).
  *
  * Structures: every structure starts from {0}, and every zero means its default. They grow into
  * their reserved space, so a program that was built with this header runs with later libraries of

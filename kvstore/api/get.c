@@ -1,8 +1,8 @@
 /* Reading the entry of one key: kvstore_get, kvstore_get_to. */
 #include "kvstore/api/buffer_place.h"
-#include "kvstore/api/optimistic.h"
+#include "lab/locking/optimistic.h"
 #include "kvstore/cache/cache.h"
-#include "kvstore/core/readers.h"
+#include "lab/locking/readers.h"
 #include "kvstore/eviction/s3fifo.h"
 #include "kvstore/table/found_record.h"
 

@@ -1,6 +1,6 @@
 #include "kvstore/cache/cache.h"
 #include "mqkv/kvstore.h"
-#include "kvstore/core/readers.h"
+#include "lab/locking/readers.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/api/store.h"
 

@@ -6,7 +6,7 @@
 #include "common/time/clock.h"
 #include "kvstore/api/store.h"
 #include "kvstore/cache/cache.h"
-#include "kvstore/core/readers.h"
+#include "lab/locking/readers.h"
 #include "kvstore/eviction/s3fifo.h"
 #include "kvstore/index/arena.h"
 #include "kvstore/maintenance/past_logs.h"

@@ -22,7 +22,7 @@
 #include "kvstore/api/quotas.h"
 #include "kvstore/api/lockfile.h"
 #include "kvstore/api/store_create.h"
-#include "kvstore/core/readers.h"
+#include "lab/locking/readers.h"
 #include "kvstore/maintenance/sweep.h"
 #include "kvstore/sync/sync.h"
 #include "kvstore/table/recovery.h"

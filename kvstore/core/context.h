@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "kvstore/core/lock.h"
-#include "kvstore/core/readers.h"
+#include "lab/locking/readers.h"
 #include "kvstore/format/keyhash.h"
 #include "mqkv/kvstore.h"
 

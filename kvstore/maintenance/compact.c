@@ -19,7 +19,7 @@
 #include "kvstore/maintenance/old_logs.h"
 #include "kvstore/maintenance/past_logs.h"
 #include "kvstore/log/fileio.h"
-#include "kvstore/core/readers.h"
+#include "lab/locking/readers.h"
 #include "kvstore/table/bound.h"
 #include "kvstore/table/disk_fit.h"
 #include "kvstore/table/recovery.h"

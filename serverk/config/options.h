@@ -17,7 +17,7 @@
 #include "bridges/cluster/natskv/natskv.h"
 #include "serverk/config/access_rules.h"
 #include "serverk/config/dispatch_model.h"
-#include "serverk/config/service_time.h"
+#include "lab/service/service_time.h"
 #include "wire/reply_ring.h"
 #include "wire/wait.h"
 

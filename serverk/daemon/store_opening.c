@@ -1,7 +1,7 @@
 #include "serverk/daemon/store_opening.h"
 
 #include "serverk/config/access_rules.h"
-#include "serverk/execute/serving.h"
+#include "lab/service/serving.h"
 
 struct kvstore_options store_opening(const struct server_options *options)
 {

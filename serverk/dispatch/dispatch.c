@@ -1,7 +1,7 @@
 #include "serverk/dispatch/dispatch.h"
 
-#include "serverk/dispatch/request_processes.h"
-#include "serverk/dispatch/request_threads.h"
+#include "lab/dispatch/request_processes.h"
+#include "lab/dispatch/request_threads.h"
 
 /* Makes the feed of the pool; NULL: its workers handle messages themselves. */
 typedef enum kv_status (*feed_maker)(const struct service *service, struct pool_feed *feed,

@@ -6,7 +6,7 @@
 #include "common/time/clock.h"
 #include "serverk/execute/allowance.h"
 #include "serverk/execute/execution.h"
-#include "serverk/execute/serving.h"
+#include "lab/service/serving.h"
 #include "serverk/execute/submission.h"
 #include "serverk/session/deliver.h"
 #include "serverk/session/hello.h"

@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 
 #include "common/time/clock.h"
-#include "serverk/receive/cost_estimate.h"
+#include "lab/schedule/cost_estimate.h"
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
 

@@ -25,7 +25,7 @@
 #include "serverk/lanes/lanes.h"
 #include "serverk/receive/aside.h"
 #include "serverk/receive/parking.h"
-#include "serverk/receive/schedule.h"
+#include "lab/schedule/schedule.h"
 #include "serverk/receive/shares.h"
 #include "serverk/session/farewell.h"
 #include "wire/message.h"

@@ -25,7 +25,7 @@ Suite *suite_common_slice(void);
 Suite *suite_common_status(void);
 Suite *suite_common_written_file(void);
 
-/* allocator (kvstore/allocator) */
+/* allocator (lab/allocator) */
 Suite *suite_allocator_calls(void);
 Suite *suite_allocator_freelist(void);
 Suite *suite_allocator_threads(void);
@@ -52,7 +52,6 @@ Suite *suite_kvstore_index(void);
 Suite *suite_kvstore_kvcheck(void);
 Suite *suite_kvstore_lock(void);
 Suite *suite_kvstore_open(void);
-Suite *suite_kvstore_optimistic(void);
 Suite *suite_kvstore_powercut(void);
 Suite *suite_kvstore_powercut_orders(void);
 Suite *suite_kvstore_pread(void);
@@ -79,6 +78,12 @@ Suite *suite_kvstore_eventcount(void);
 Suite *suite_kvstore_kept_pages(void);
 Suite *suite_kvstore_past_logs(void);
 
+/* lab */
+Suite *suite_lab_cost_estimate(void);
+Suite *suite_lab_optimistic(void);
+Suite *suite_lab_schedule(void);
+Suite *suite_lab_slots(void);
+
 /* history (tests/history, the linearizability checker) */
 Suite *suite_history_check(void);
 
@@ -93,7 +98,6 @@ Suite *suite_serverk_large(void);
 Suite *suite_serverk_option_file(void);
 Suite *suite_serverk_options(void);
 Suite *suite_serverk_stats_json(void);
-Suite *suite_serverk_schedule(void);
 Suite *suite_serverk_session(void);
 Suite *suite_serverk_audit(void);
 Suite *suite_serverk_orphans(void);
@@ -104,8 +108,6 @@ Suite *suite_serverk_shares(void);
 Suite *suite_serverk_start_guard(void);
 Suite *suite_serverk_fragments(void);
 Suite *suite_serverk_farewell(void);
-Suite *suite_serverk_slots(void);
-Suite *suite_serverk_cost_estimate(void);
 Suite *suite_serverk_overload(void);
 Suite *suite_serverk_receiver(void);
 Suite *suite_serverk_worker(void);

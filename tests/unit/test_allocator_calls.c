@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "kvstore/allocator/memory_segment.h"
+#include "lab/allocator/memory_segment.h"
 #include "tests/support/skip.h"
 #include "tests/unit/suites.h"
 

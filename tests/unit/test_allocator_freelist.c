@@ -1,4 +1,4 @@
-#include "kvstore/allocator/freelist.h"
+#include "lab/allocator/freelist.h"
 
 #include <check.h>
 #include <errno.h>

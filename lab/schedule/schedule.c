@@ -1,0 +1,271 @@
+#include "lab/schedule/schedule.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "wire/message.h"
+
+#define CLASS_PRIORITIES ((WIRE_MAX_PRIORITY + 1) / SCHEDULE_CLASSES)
+
+struct waiting {
+    uint64_t due_ns;
+    uint64_t number; /* of the message, in the order of adding */
+    uint64_t received_ns;
+    struct schedule_source source;
+    uint32_t place; /* in `messages` */
+    uint32_t size;
+    unsigned priority;
+};
+
+/* Where there are several payers: of so many parts of the capacity each has one. */
+#define PAYER_PARTS 4u
+
+/* heap[i] is not due after heap[2i + 1] and heap[2i + 2]. */
+struct payer_heap {
+    struct waiting *heap;
+    unsigned count;
+};
+
+struct schedule {
+    unsigned capacity;
+    unsigned places; /* capacity, and one a worker */
+    unsigned payers;
+    unsigned payer_capacity;
+    size_t message_bytes;
+    uint8_t *messages; /* address space: memory is taken as far as it is used */
+    _Atomic unsigned count;
+    _Atomic uint32_t waiting_payers, full_payers; /* bits */
+
+    pthread_mutex_t lock; /* of all that follows; and of changes to count and the sets of payers */
+    struct payer_heap heaps[SCHEDULE_MAX_PAYERS];
+    uint32_t *free_places; /* a stack: places used lately are used again first */
+    unsigned free_count;
+    uint64_t received;
+    uint64_t found_sum; /* messages that waited already, over all received */
+    unsigned waiting_max;
+    uint64_t full;
+    struct histogram waits[SCHEDULE_CLASSES];
+};
+
+uint64_t schedule_delay_ns(unsigned priority, uint64_t work_ns)
+{
+    uint64_t weight = 1 + (priority < WIRE_MAX_PRIORITY ? priority : WIRE_MAX_PRIORITY);
+    if (work_ns >= SCHEDULE_AGING_NS / SCHEDULE_STRETCH * weight)
+        return SCHEDULE_AGING_NS;
+    return work_ns * SCHEDULE_STRETCH / weight;
+}
+
+/* Life ----------------------------------------------------------------------------------------- */
+
+static unsigned quarter_of(unsigned capacity)
+{
+    return capacity > PAYER_PARTS ? capacity / PAYER_PARTS : 1;
+}
+
+/* False: out of memory. */
+static bool create_heaps(struct schedule *schedule, unsigned workers)
+{
+    for (unsigned payer = 0; payer < schedule->payers; payer++) {
+        struct payer_heap *heap = &schedule->heaps[payer];
+        heap->heap = calloc(schedule->payer_capacity + workers, sizeof *heap->heap);
+        if (!heap->heap)
+            return false;
+    }
+    return true;
+}
+
+struct schedule *schedule_create(unsigned capacity, unsigned payers, size_t message_bytes,
+                                 unsigned workers)
+{
+    struct schedule *schedule = calloc(1, sizeof *schedule);
+    if (!schedule)
+        return NULL;
+    pthread_mutex_init(&schedule->lock, NULL);
+    schedule->capacity = capacity;
+    schedule->places = capacity + workers;
+    schedule->payers = payers;
+    schedule->payer_capacity = payers > 1 ? quarter_of(capacity) : capacity;
+    schedule->message_bytes = message_bytes;
+    schedule->free_places = calloc(schedule->places, sizeof *schedule->free_places);
+    void *messages = mmap(NULL, schedule->places * message_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    schedule->messages = messages == MAP_FAILED ? NULL : messages;
+    if (!create_heaps(schedule, workers) || !schedule->free_places || !schedule->messages) {
+        schedule_free(schedule);
+        return NULL;
+    }
+    for (uint32_t place = schedule->places; place-- > 0;)
+        schedule->free_places[schedule->free_count++] = place;
+    return schedule;
+}
+
+void schedule_free(struct schedule *schedule)
+{
+    if (!schedule)
+        return;
+    if (schedule->messages)
+        munmap(schedule->messages, schedule->places * schedule->message_bytes);
+    for (unsigned payer = 0; payer < schedule->payers; payer++)
+        free(schedule->heaps[payer].heap);
+    free(schedule->free_places);
+    pthread_mutex_destroy(&schedule->lock);
+    free(schedule);
+}
+
+/* The heaps; all with the lock held ------------------------------------------------------------ */
+
+static bool before(const struct waiting *a, const struct waiting *b)
+{
+    return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->number < b->number;
+}
+
+static void push(struct payer_heap *payer, struct waiting waiting)
+{
+    struct waiting *heap = payer->heap;
+    unsigned at = payer->count++;
+    while (at > 0 && before(&waiting, &heap[(at - 1) / 2])) {
+        heap[at] = heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    heap[at] = waiting;
+}
+
+/* Takes the first; there is one. */
+static struct waiting pop(struct payer_heap *payer)
+{
+    struct waiting *heap = payer->heap;
+    unsigned count = payer->count--;
+    struct waiting first = heap[0], last = heap[count - 1];
+    unsigned at = 0, child;
+    while ((child = 2 * at + 1) < count - 1) {
+        if (child + 1 < count - 1 && before(&heap[child + 1], &heap[child]))
+            child++;
+        if (!before(&heap[child], &last))
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = last;
+    return first;
+}
+
+/* Of those payers, one that has messages: the one whose first message is the first of all. */
+static unsigned first_payer(const struct schedule *schedule, uint32_t payers)
+{
+    unsigned first = (unsigned)__builtin_ctz(payers);
+    for (payers &= payers - 1; payers != 0; payers &= payers - 1) {
+        unsigned payer = (unsigned)__builtin_ctz(payers);
+        if (before(schedule->heaps[payer].heap, schedule->heaps[first].heap))
+            first = payer;
+    }
+    return first;
+}
+
+/* After a change of the payer's messages. */
+static void note_payer(struct schedule *schedule, unsigned payer)
+{
+    unsigned count = schedule->heaps[payer].count;
+    uint32_t bit = UINT32_C(1) << payer;
+    uint32_t waiting = atomic_load_explicit(&schedule->waiting_payers, memory_order_relaxed);
+    uint32_t full = atomic_load_explicit(&schedule->full_payers, memory_order_relaxed);
+    atomic_store_explicit(&schedule->waiting_payers, count > 0 ? waiting | bit : waiting & ~bit,
+                          memory_order_relaxed);
+    atomic_store_explicit(&schedule->full_payers,
+                          count >= schedule->payer_capacity ? full | bit : full & ~bit,
+                          memory_order_relaxed);
+}
+
+static uint8_t *message_at(const struct schedule *schedule, uint32_t place)
+{
+    return schedule->messages + place * schedule->message_bytes;
+}
+
+/* Calls ---------------------------------------------------------------------------------------- */
+
+unsigned schedule_waiting(const struct schedule *schedule)
+{
+    return atomic_load_explicit(&schedule->count, memory_order_relaxed);
+}
+
+uint32_t schedule_payers(const struct schedule *schedule)
+{
+    return atomic_load_explicit(&schedule->waiting_payers, memory_order_relaxed);
+}
+
+uint32_t schedule_full_payers(const struct schedule *schedule)
+{
+    return atomic_load_explicit(&schedule->full_payers, memory_order_relaxed);
+}
+
+bool schedule_full(const struct schedule *schedule)
+{
+    return schedule_waiting(schedule) >= schedule->capacity;
+}
+
+void schedule_add(struct schedule *schedule, struct kv_slice message, struct schedule_source source,
+                  unsigned priority, uint64_t work_ns, uint64_t now_ns)
+{
+    struct waiting waiting = {.due_ns = now_ns + schedule_delay_ns(priority, work_ns),
+                              .received_ns = now_ns,
+                              .source = source,
+                              .size = (uint32_t)message.size,
+                              .priority =
+                                  priority < WIRE_MAX_PRIORITY ? priority : WIRE_MAX_PRIORITY};
+    pthread_mutex_lock(&schedule->lock);
+    unsigned count = schedule_waiting(schedule);
+    waiting.number = schedule->received++;
+    waiting.place = schedule->free_places[--schedule->free_count];
+    memcpy(message_at(schedule, waiting.place), message.data, message.size);
+    push(&schedule->heaps[source.payer], waiting);
+    note_payer(schedule, source.payer);
+    schedule->full += count + 1 == schedule->capacity ||
+                      schedule->heaps[source.payer].count == schedule->payer_capacity;
+    schedule->found_sum += count;
+    if (count + 1 > schedule->waiting_max)
+        schedule->waiting_max = count + 1;
+    atomic_store_explicit(&schedule->count, count + 1, memory_order_relaxed);
+    pthread_mutex_unlock(&schedule->lock);
+}
+
+size_t schedule_take(struct schedule *schedule, uint32_t payers, uint8_t *buffer,
+                     struct schedule_source *source, unsigned *priority, uint64_t now_ns,
+                     uint64_t *waited_ns)
+{
+    pthread_mutex_lock(&schedule->lock);
+    payers &= schedule_payers(schedule);
+    if (payers == 0) {
+        pthread_mutex_unlock(&schedule->lock);
+        return 0;
+    }
+    unsigned payer = first_payer(schedule, payers);
+    struct waiting first = pop(&schedule->heaps[payer]);
+    note_payer(schedule, payer);
+    memcpy(buffer, message_at(schedule, first.place), first.size);
+    schedule->free_places[schedule->free_count++] = first.place;
+    /* Two workers' clocks were read in another order than they came here. */
+    *waited_ns = now_ns > first.received_ns ? now_ns - first.received_ns : 0;
+    histogram_record(&schedule->waits[first.priority / CLASS_PRIORITIES], *waited_ns);
+    atomic_store_explicit(&schedule->count, schedule_waiting(schedule) - 1, memory_order_relaxed);
+    pthread_mutex_unlock(&schedule->lock);
+    *source = first.source;
+    *priority = first.priority;
+    return first.size;
+}
+
+void schedule_statistics(struct schedule *schedule, struct schedule_statistics *statistics)
+{
+    pthread_mutex_lock(&schedule->lock);
+    *statistics = (struct schedule_statistics){
+        .capacity = schedule->capacity,
+        .waiting = schedule_waiting(schedule),
+        .waiting_max = schedule->waiting_max,
+        .waiting_mean =
+            schedule->received ? (double)schedule->found_sum / (double)schedule->received : 0,
+        .received = schedule->received,
+        .full = schedule->full};
+    memcpy(statistics->waits, schedule->waits, sizeof statistics->waits);
+    pthread_mutex_unlock(&schedule->lock);
+}

@@ -1,0 +1,117 @@
+#include "lab/service/serving.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "common/numbers/random.h"
+#include "common/time/clock.h"
+#include "common/time/pause.h"
+#include "lab/service/service_time.h"
+#include "serverk/execute/backup.h"
+#include "serverk/execute/execution.h"
+#include "serverk/execute/execution_internal.h"
+#include "serverk/execute/inquiries.h"
+#include "serverk/execute/watch.h"
+#include "serverk/execute/writes.h"
+
+#define NS_PER_SECOND   1000000000u
+#define PAUSES_PER_LOOK 16u
+
+/* What the thread's operation is still to spend; 0: nothing. */
+static _Thread_local struct {
+    uint64_t ns;
+    const struct execution_context *context;
+} owed;
+
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+static void burn(uint64_t ns)
+{
+    uint64_t until_ns = thread_cpu_ns() + ns;
+    while (thread_cpu_ns() < until_ns)
+        for (unsigned i = 0; i < PAUSES_PER_LOOK; i++)
+            pause_cpu();
+}
+
+/* The kernel may otherwise wake the thread 50 us late. */
+static void wake_on_time(void)
+{
+    static _Thread_local bool asked;
+    if (!asked)
+        prctl(PR_SET_TIMERSLACK, 1);
+    asked = true;
+}
+
+static void sleep_until(uint64_t monotonic_ns)
+{
+    struct timespec until = {(time_t)(monotonic_ns / NS_PER_SECOND),
+                             (long)(monotonic_ns % NS_PER_SECOND)};
+    wake_on_time();
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+}
+
+void serving_before_unlock(void)
+{
+    if (owed.ns == 0)
+        return;
+    const struct execution_context *context = owed.context;
+    uint64_t asked_ns = owed.ns;
+    uint64_t begun_ns = clock_monotonic_ns();
+    owed.ns = 0;
+    if (context->service_time->work)
+        burn(asked_ns);
+    else
+        sleep_until(begun_ns + asked_ns);
+    struct worker_statistics *statistics = context->statistics;
+    statistics_add(&statistics->served, 1);
+    statistics_add(&statistics->served_asked_ns, asked_ns);
+    statistics_add(&statistics->served_taken_ns, clock_monotonic_ns() - begun_ns);
+}
+
+/* Drawn from the time, not from a state that is carried on: processes of --dispatch process begin
+ * with the same one. */
+static uint64_t draw_ns(const struct service_time *service_time)
+{
+    struct random_state random;
+    random_seed(&random, clock_monotonic_ns() ^ (uint64_t)(uintptr_t)&owed << 16);
+    return delay_draw_ns(&service_time->delay, &random);
+}
+
+/* An operation that takes no lock (a value of the cache, a read with --locking optimistic) spends
+ * its time without one. */
+static void run_served(struct execution *execution)
+{
+    const struct execution_context *context = execution->context;
+    uint64_t ns = draw_ns(context->service_time);
+    bool locked = context->service_time->locked;
+    owed.context = context;
+    owed.ns = locked ? ns : 0;
+    execution_runners[execution->operation->opcode](execution);
+    if (!locked)
+        owed.ns = ns;
+    serving_before_unlock();
+}
+
+void serving_begin(struct execution_context *context, const struct service_time *service_time)
+{
+    static const operation_runner served[STATISTICS_OPCODES] = {
+        [WIRE_OP_GET] = run_served,      [WIRE_OP_EXISTS] = run_served,
+        [WIRE_OP_PUT] = run_served,      [WIRE_OP_DELETE] = run_served,
+        [WIRE_OP_ADD] = run_served,      [WIRE_OP_APPEND] = run_served,
+        [WIRE_OP_EXCHANGE] = run_served, [WIRE_OP_TOUCH] = run_served,
+        [WIRE_OP_SCAN] = run_served,     [WIRE_OP_STATS] = run_stats,
+        [WIRE_OP_PING] = run_ping,       [WIRE_OP_SYNC] = run_sync,
+        [WIRE_OP_BACKUP] = run_backup,   [WIRE_OP_ADMIN] = run_admin,
+        [WIRE_OP_WATCH] = run_watch,
+    };
+    context->service_time = service_time;
+    context->runners = served;
+}
