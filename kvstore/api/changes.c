@@ -125,9 +125,10 @@ static bool read_current(struct reading *reading, enum kv_status *status, bool *
     uint64_t offset = 0;
     if (is_of) {
         uint32_t mark = mapguard_mark(log->guard);
-        bool found =
+        *status =
             position_find(&reading->position, log, log->tail, current->words->max_version, &offset);
-        *status = found ? walk(reading, log, &offset, log->tail) : KV_MISSED;
+        if (*status == KV_OK)
+            *status = walk(reading, log, &offset, log->tail);
         if (*status == KV_CORRUPT || *status == KV_IO || !mapguard_held(log->guard, mark))
             *status =
                 explain_unreadable_change(reading, log, *status == KV_OK ? KV_IO : *status, offset);
@@ -151,16 +152,17 @@ static enum kv_status read_past_changes(struct reading *reading, const struct pa
         return KV_MISSED;
     enum kv_status status = KV_MISSED;
     if (log.identity.salt == link->salt && position_is_of(&reading->position, &log) &&
-        link->end <= log.allocated_bytes &&
-        position_find(&reading->position, &log, link->end, link->max_version, &offset)) {
+        link->end <= log.allocated_bytes)
+        status = position_find(&reading->position, &log, link->end, link->max_version, &offset);
+    if (status == KV_OK) {
         do
             status = walk(reading, &log, &offset, link->end);
         while (status == KV_OK && offset < link->end && !reading_is_over(reading));
         if (status == KV_OK && offset == link->end)
             reading->position = link->next;
-        else if (status == KV_CORRUPT || (status == KV_IO && errno == ENODATA))
-            status = KV_MISSED;
     }
+    if (status == KV_CORRUPT || (status == KV_IO && errno == ENODATA))
+        status = KV_MISSED;
     logfile_close(&log);
     read_buffer_trim();
     return status;

@@ -1,6 +1,9 @@
 #include "kvstore/table/position.h"
 
+#include <errno.h>
+
 #include "common/numbers/random.h"
+#include "common/report/error.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/log/lognotes.h"
 #include "kvstore/table/recovery.h"
@@ -37,8 +40,8 @@ struct kvstore_position position_of_tail(const struct generation *generation, bo
     struct record record;
     uint64_t size_bytes;
     logfile_begin(log, READ_BUFFER_VISIT);
-    if (generation->last != 0 && logfile_parse(log, READ_BUFFER_VISIT, generation->last, &record,
-                                               &size_bytes) == RECORD_VALID) {
+    if (generation->last != 0 && logfile_read(log, READ_BUFFER_VISIT, generation->last, &record,
+                                              &size_bytes) == RECORD_VALID) {
         position.place = generation->last;
         position.version = record.version;
     } else if (!durable || generation->last != 0) {
@@ -67,22 +70,29 @@ static bool follows(uint64_t version, uint64_t before)
     return version > before && version - before < RECOVERY_VERSION_LEAP;
 }
 
-bool position_find(const struct kvstore_position *position, const struct logfile *log, uint64_t end,
-                   uint64_t max_version, uint64_t *offset)
+enum kv_status position_find(const struct kvstore_position *position, const struct logfile *log,
+                             uint64_t end, uint64_t max_version, uint64_t *offset)
 {
     struct record record;
     uint64_t size_bytes = 0;
     uint64_t place = position->place;
     uint64_t version = position->version & ~POSITION_END;
     if (place < FILE_HEADER_BYTES || place > end || place % RECORD_ALIGNMENT != 0)
-        return false;
+        return KV_MISSED;
     enum record_verdict verdict = read_change_at(log, place, end, &record, &size_bytes);
+    if (verdict == RECORD_UNREADABLE)
+        return kv_status_from_errno(errno);
+    if (verdict != RECORD_VALID && place < end && logfile_is_broken(log))
+        return KV_IO;
+    bool found;
     if ((position->version & POSITION_END) == 0) {
         *offset = place + size_bytes;
-        return verdict == RECORD_VALID && record.version == version;
+        found = verdict == RECORD_VALID && record.version == version;
+    } else {
+        *offset = place;
+        found = verdict == RECORD_END
+                    ? version == 0 || version == max_version
+                    : verdict == RECORD_VALID && (version == 0 || follows(record.version, version));
     }
-    *offset = place;
-    if (verdict == RECORD_END)
-        return version == 0 || version == max_version;
-    return verdict == RECORD_VALID && (version == 0 || follows(record.version, version));
+    return found ? KV_OK : KV_MISSED;
 }

@@ -41,9 +41,10 @@ struct kvstore_position position_of_tail(const struct generation *generation, bo
 /* Behind what is before the offset, and is on disk. */
 struct kvstore_position position_of_end(const struct logfile *log, uint64_t offset);
 
-/* A place in the log: reading goes on at *offset. False: it is none, or no more. `end` is that of
- * the log, max_version the highest given in it so far (0: not known). */
-bool position_find(const struct kvstore_position *position, const struct logfile *log, uint64_t end,
-                   uint64_t max_version, uint64_t *offset);
+/* Finds the position in the log: reading goes on at *offset. `end` is that of the log, max_version
+ * the highest given in it so far (0: not known). Errors: KV_MISSED: the position is none, or no
+ * more; KV_IO and others from errno: the record there cannot be read, so nobody knows which. */
+enum kv_status position_find(const struct kvstore_position *position, const struct logfile *log,
+                             uint64_t end, uint64_t max_version, uint64_t *offset);
 
 #endif

@@ -84,6 +84,11 @@ printf 'a\0b' | client put "odd key *>. " - >/dev/null
 client put empty "" >/dev/null
 client put short x --ttl 30ms >/dev/null
 client put long x --ttl 1h >/dev/null
+is_absent() {
+    client get "$1" >/dev/null
+    [ $? = 1 ]
+}
+wait_until 20 is_absent short
 check_same "changes follow, with their expiries"
 check_equal 1 "$(number_of refills_total)" "without copying all again"
 head -c 1100000 /dev/zero | client put large - >/dev/null

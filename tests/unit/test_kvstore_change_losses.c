@@ -9,6 +9,7 @@
 #include "common/numbers/random.h"
 #include "common/report/log.h"
 #include "common/time/clock.h"
+#include "kvstore/format/record.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/follower.h"
 #include "tests/support/one_file_store.h"
@@ -140,25 +141,28 @@ static bool take_or_lose(void *context, const struct kvstore_change *change)
     return true;
 }
 
-/* Zeros are no change: before the visit (0), and where it could not be known before it (1). */
+/* Zeros are no change: before the visit (0), where it could not be known before it (1), and where
+ * they are the first change after the position (2). */
 START_TEST(bytes_that_are_lost_are_no_change)
 {
     struct kvstore_position position;
     struct loss loss = {.shortens = _i == 1};
+    static const unsigned visits[] = {1, 2, 0};
     bool at_end = true;
     mapguard_install("test");
     ck_assert_int_eq(kvstore_changes_now(store, 0, &position), KV_OK);
-    must_put(store, "small", "1");
+    if (_i != 2)
+        must_put(store, "small", "1");
     put_large("large");
-    if (_i == 0)
+    if (_i != 1)
         shorten_log();
     ck_assert_int_eq(
         kvstore_changes(store, 0, &position, KEY(""), 10, take_or_lose, &loss, &at_end), KV_IO);
     ck_assert(!at_end);
-    ck_assert_uint_eq(loss.visits, (unsigned)_i + 1);
+    ck_assert_uint_eq(loss.visits, visits[_i]);
     if (_i == 0) /* behind the small one */
         ck_assert_int_eq(memcmp(&position, &loss.last, sizeof position), 0);
-    else /* before what was shown last */
+    else if (_i == 1) /* before what was shown last */
         ck_assert_uint_lt(position.place, loss.last.place);
     struct kvstore_position before = position;
     loss.visits = 0;
@@ -172,6 +176,38 @@ START_TEST(bytes_that_are_lost_are_no_change)
 }
 END_TEST
 
+static bool count_change(void *context, const struct kvstore_change *change)
+{
+    (void)change;
+    ++*(unsigned *)context;
+    return true;
+}
+
+/* The last record is damaged: who begins behind it follows what comes. */
+START_TEST(who_begins_behind_damage_goes_on)
+{
+    struct kvstore_position before, last, behind;
+    unsigned visits = 0;
+    bool at_end = false;
+    must_put(store, "first", "1");
+    ck_assert_int_eq(kvstore_changes_now(store, 0, &before), KV_OK);
+    must_put(store, "last", "1");
+    ck_assert_int_eq(kvstore_changes_now(store, 0, &last), KV_OK);
+    store_file_flip(dir, (off_t)last.place + RECORD_HEADER_BYTES);
+    ck_assert_int_eq(
+        kvstore_changes(store, 0, &before, KEY(""), 10, count_change, &visits, &at_end),
+        KV_CORRUPT);
+    ck_assert_int_eq(kvstore_changes_now(store, 0, &behind), KV_OK);
+    ck_assert_int_eq(
+        kvstore_changes(store, 0, &behind, KEY(""), 10, count_change, &visits, &at_end), KV_OK);
+    ck_assert(at_end);
+    must_put(store, "next", "1");
+    ck_assert_int_eq(
+        kvstore_changes(store, 0, &behind, KEY(""), 10, count_change, &visits, &at_end), KV_OK);
+    ck_assert_uint_eq(visits, 1);
+}
+END_TEST
+
 Suite *suite_kvstore_change_losses(void)
 {
     Suite *suite = suite_create("kvstore changes and losses");
@@ -179,7 +215,8 @@ Suite *suite_kvstore_change_losses(void)
     tcase_set_timeout(tests, 600);
     one_file_case_add(tests);
     tcase_add_test(tests, after_a_cut_of_the_power_it_is_right_or_missed);
-    tcase_add_loop_test(tests, bytes_that_are_lost_are_no_change, 0, 2);
+    tcase_add_loop_test(tests, bytes_that_are_lost_are_no_change, 0, 3);
+    tcase_add_test(tests, who_begins_behind_damage_goes_on);
     suite_add_tcase(suite, tests);
     return suite;
 }
