@@ -78,8 +78,9 @@ enum kv_status landlock_allow(const struct landlock *landlock, const char *path,
     long result =
         fd < 0 ? -1
                : syscall(SYS_landlock_add_rule, landlock->ruleset, RULE_PATH_BENEATH, &rule, 0);
+    bool passed_over = fd >= 0 && errno == EINVAL; /* a file, which has no rights of directories */
     enum kv_status status =
-        result == 0
+        result == 0 || passed_over
             ? KV_OK
             : kv_error_set_errno(error, "cannot confine this process to %s (--sandbox)", path);
     if (fd >= 0)

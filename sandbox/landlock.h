@@ -36,7 +36,8 @@ enum kv_status landlock_begin(struct landlock *landlock, bool files, bool networ
                               struct kv_error *error);
 
 /* Allows `access`, enum landlock_access, below the directory, or of the file. One that cannot be
- * opened is passed over: what is not there needs no rule. KV_LIMIT, KV_NO_MEMORY. */
+ * opened is passed over: what is not there needs no rule. So is a file to which `access` allows
+ * what is done in directories: whoever needs the directory finds out. KV_LIMIT, KV_NO_MEMORY. */
 enum kv_status landlock_allow(const struct landlock *landlock, const char *path, uint64_t access,
                               struct kv_error *error);
 

@@ -48,6 +48,8 @@ static int run_command(struct cli_context *context, struct word *words, size_t c
     const char *name = prepared.command ? prepared.command->name : NULL;
     if (status != KV_OK)
         code = output_failure(&context->output, name, status, error.text);
+    else if (context->global.version)
+        print_version();
     else if (context->global.help)
         help_print_command(stdout, prepared.command);
     else if (context->global.escapes != is_decoded)

@@ -112,9 +112,9 @@ static const struct key_command_kind append_kind = {CLIENTK_APPEND, SHAPE_KEY_VA
 static const struct key_command_kind getset_kind = {CLIENTK_EXCHANGE, SHAPE_KEY_VALUE,
                                                     ANSWER_OLD_VALUE};
 
-#define ABOUT_A_KEY(kind)                                             \
-    .places = COMMAND_ANYWHERE, .takes_key = true, .key_kind = &kind, \
-    .option_defaults = &key_command_option_defaults,                  \
+#define ABOUT_A_KEY(kind)                                                  \
+    .places = COMMAND_ANYWHERE, .operand = OPERAND_KEY, .key_kind = &kind, \
+    .option_defaults = &key_command_option_defaults,                       \
     .option_bytes = sizeof(struct key_command_options)
 #define RUNS(function, table, defaults) \
     .run = function, .options = table, .option_defaults = &defaults, .option_bytes = sizeof defaults
@@ -218,7 +218,7 @@ const struct command commands[] = {
      .details = "An entry that exists during the whole scan is listed exactly once.",
      .places = COMMAND_ANYWHERE,
      .max_operands = 1,
-     .takes_key = true,
+     .operand = OPERAND_KEY,
      RUNS(scan_run, scan_option_rows, scan_option_defaults)},
     {.name = "clear",
      .arguments = "[PREFIX]",
@@ -227,7 +227,7 @@ const struct command commands[] = {
                 "others store\nmeanwhile may remain.",
      .places = COMMAND_ANYWHERE,
      .max_operands = 1,
-     .takes_key = true,
+     .operand = OPERAND_KEY,
      RUNS(clear_run, clear_option_rows, clear_option_defaults)},
     {.name = "watch",
      .arguments = "[PREFIX]",
@@ -238,7 +238,7 @@ const struct command commands[] = {
          "continues from where it ended.",
      .places = COMMAND_SHELL | COMMAND_PROMPT,
      .max_operands = 1,
-     .takes_key = true,
+     .operand = OPERAND_KEY,
      RUNS(watch_run, watch_option_rows, watch_option_defaults)},
     {.name = "priority",
      .arguments = "[0..31]",
@@ -264,6 +264,7 @@ const struct command commands[] = {
      .details = "Prints tables; with --format json, the JSON that the server sent.",
      .places = COMMAND_ANYWHERE,
      .max_operands = 1,
+     .operand = OPERAND_SECTION,
      .run = stats_run},
     {.name = "metrics",
      .arguments = "",
@@ -280,6 +281,7 @@ const struct command commands[] = {
      .places = COMMAND_SHELL | COMMAND_PROMPT,
      .min_operands = 1,
      .max_operands = 3,
+     .operand = OPERAND_SETTINGS,
      RUNS(config_run, config_option_rows, config_option_defaults)},
     {.name = "sessions",
      .arguments = "",

@@ -167,6 +167,15 @@ static unsigned find_name(const struct option_set *sets, const char *name, size_
     return beginnings;
 }
 
+bool option_is_known(const struct option_set *sets, const char *word)
+{
+    struct found_option found;
+    if (word[1] != '-')
+        return find_letter(sets, word[1], &found);
+    size_t size = strcspn(word + 2, "=");
+    return find_name(sets, word + 2, size, &found) > 0 && strlen(found.row->name) == size;
+}
+
 static enum kv_status unknown_name(const struct option_set *sets, const char *hint,
                                    const char *name, int size, unsigned beginnings,
                                    struct kv_error *error)

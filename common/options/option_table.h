@@ -75,6 +75,9 @@ struct option_set {
  * numbers do not. */
 bool option_looks_so(const char *word);
 
+/* True if one of the sets has the option that the word names by its letter or its whole name. */
+bool option_is_known(const struct option_set *sets, const char *word);
+
 /* Takes one word that looks like an option, with the word after it (NULL: none) as its value if it
  * needs one: then *took_next is true. hint: where an unknown option is explained, as the end of a
  * sentence. KV_OK or KV_USAGE. */

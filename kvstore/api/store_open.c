@@ -154,10 +154,11 @@ static enum kv_status find_store(struct store_context *context, struct kv_error 
     if (status != KV_OK)
         return status;
     if (options->datafiles != 0 && options->datafiles != identity.datafiles)
-        return kv_error_set(error, KV_MISMATCH,
-                            "%s: the store has %u data files, not %u; the number is fixed when a "
-                            "store is made",
-                            context->dir, identity.datafiles, options->datafiles);
+        return kv_error_set(
+            error, KV_MISMATCH,
+            "%s: the store has %u data files, not %u, and keeps them; to make another "
+            "store of it: kvcheck --resize %u --to OUT %s",
+            context->dir, identity.datafiles, options->datafiles, options->datafiles, context->dir);
     context->seed = identity.store_seed;
     context->datafiles = identity.datafiles;
     context->hash_key = identity.hash_key;

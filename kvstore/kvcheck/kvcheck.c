@@ -62,12 +62,14 @@ static const struct option_row rows[] = {
     {"format", 0, OPTION_CHOICE, "FORMAT", "of the dump: text (default) or json", FIELD(format),
      .choice_name = format_of},
     {"salvage", 0, OPTION_TEXT, "OUT",
-     "copy the newest intact record of every key to a new store in OUT", FIELD(salvage_out)},
+     "copy the newest intact record of every key to a new store in OUT", FIELD(salvage_out),
+     .expects = "OUT, a new or empty directory"},
     {"resize", 0, OPTION_NUMBER, "D", "copy all keys to a new store of D data files", FIELD(resize),
      .min = 1, .max = KVSTORE_MAX_DATAFILES},
     {"upgrade", 0, OPTION_FLAG, NULL, "copy all keys to a new store of the newest format",
      FIELD(upgrade)},
-    {"to", 0, OPTION_TEXT, "OUT", "the directory of that store, which is new or empty", FIELD(to)},
+    {"to", 0, OPTION_TEXT, "OUT", "the directory of that store, which is new or empty", FIELD(to),
+     .expects = "OUT, a new or empty directory"},
     {"help", 'h', OPTION_STOP, NULL, "print this", FIELD(help)},
     {"version", 'V', OPTION_STOP, NULL, "print the version", FIELD(version)},
     {.name = NULL},
@@ -104,6 +106,10 @@ static const char *fault_of(const struct kvcheck_options *options, int operands)
                         : "--to needs --resize or --upgrade";
     if (options->format >= 0 && !options->dump)
         return "--format needs --dump";
+    if (operands == 0 && options->salvage_out)
+        return "--salvage needs two directories: OUT, which is new or empty, then DIR, the store's";
+    if (operands == 0 && options->to)
+        return "--to needs two directories: OUT, which is new or empty, then DIR, the store's";
     if (operands == 0)
         return "no directory given";
     return operands > 1 ? "more than one directory given" : NULL;

@@ -124,7 +124,9 @@ static int take_line(void *context, const char *section, const char *name, const
     if (open->status != KV_OK)
         return 0;
     if (section[0] == '\0')
-        fail(open, "'%.40s' stands before the first section", name);
+        fail(open, "'%.40s' stands before the first section%s%s%s", name,
+             row && row->section ? "; it belongs below [" : "",
+             row && row->section ? row->section : "", row && row->section ? "]" : "");
     else if (access_rules_know(section))
         take_access_line(open, section, name, value);
     else if (!has_section(open->set->rows, section))

@@ -234,7 +234,9 @@ static enum kv_status open_store(struct server *server, struct kv_error *error)
     else if (service->options->engine == ENGINE_KIND_NATS)
         status = natskv_open(&service->options->nats, &service->engine, error);
     else
-        status = local_engine_open(service->options->dir, &options, &service->engine, error);
+        status = store_opening_advise(
+            service->options,
+            local_engine_open(service->options->dir, &options, &service->engine, error), error);
     start_guard_free(guard);
     if (status == KV_OK)
         service->store = service->engine->store;

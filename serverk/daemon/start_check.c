@@ -64,7 +64,7 @@ static enum kv_status check_store(const struct server_options *options, struct k
         return KV_OK;
     }
     if (status != KV_OK)
-        return status;
+        return store_opening_advise(options, status, error);
     uint32_t datafiles = kvstore_datafiles(store);
     format_count(datafiles, "data file", count);
     status = check_directory(options->dir, error);

@@ -1,5 +1,6 @@
 #include "serverk/daemon/store_opening.h"
 
+#include "common/report/error.h"
 #include "serverk/config/access_rules.h"
 #include "lab/service/serving.h"
 
@@ -26,4 +27,13 @@ struct kvstore_options store_opening(const struct server_options *options)
         .keep_changes_bytes = options->keep_changes_bytes,
         .keep_newest_log = options->mirror != NULL,
         .before_unlock = options->service_time.locked ? serving_before_unlock : NULL};
+}
+
+enum kv_status store_opening_advise(const struct server_options *options, enum kv_status status,
+                                    struct kv_error *error)
+{
+    if (status != KV_USAGE || *options_text_of(options, "dir"))
+        return status;
+    const struct kv_error bare = *error;
+    return kv_error_set(error, status, "%s, or name another: serverk -f DIR", bare.text);
 }

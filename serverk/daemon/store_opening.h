@@ -10,4 +10,9 @@
 /* How the store is opened; it is created if there is none. What it points to belongs to options. */
 struct kvstore_options store_opening(const struct server_options *options);
 
+/* Returns `status`, with which the store was not opened. Where that is KV_USAGE and nobody has
+ * named the directory, *error then also says how to. */
+enum kv_status store_opening_advise(const struct server_options *options, enum kv_status status,
+                                    struct kv_error *error);
+
 #endif

@@ -60,6 +60,11 @@ check_match 'stopped before the end' "$errors" 'and says so'
 check_status 2 '--quiet prints no answers' client batch --quiet mixed
 check_equal '' "$output" 'none'
 
+check_status 2 'an option of clientk itself is none of a line' \
+    client batch - <<<'get a --timeout 5s'
+check_match "stdin:1: '--timeout' is an option of clientk itself: give it when clientk starts" \
+    "$errors" 'and the error says where it goes'
+
 printf 'PUT crlf 1\r\nGET crlf\r\nGET last' >crlf
 check_status 1 'CRLF and a last line without newline are fine' client batch crlf
 check_equal $'OK\n1\nNOT FOUND' "$output" 'the CR is no part of the value'

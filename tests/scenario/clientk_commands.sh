@@ -112,6 +112,7 @@ answers 0 '' scan nothing-like-it
 complains 2 'did you mean get\?' gte name
 complains 2 'usage: put KEY VALUE' put name
 complains 2 'too many' get a b
+answers 0 "$(client -V)" get a -V
 complains 2 'key has 0 bytes' put '' x
 complains 2 'key has 65536 bytes' get "$(head -c 65536 /dev/zero | tr '\0' k)"
 complains 2 "unknown option '--if-absend'; did you mean --if-absent" put a b --if-absend
@@ -124,7 +125,8 @@ complains 2 "no section 'nosuch'; stats alone shows all: server, .*, sessions, .
 complains 2 'is not text, raw, json or csv' --format xml get a
 complains 2 'exclude each other' put a b --ttl 5s --keep-ttl
 complains 2 'queue name' -m noslash get a
-complains 4 '65536 bytes' put big "$(head -c 70000 /dev/zero | tr '\0' v)"
+complains 2 '65536 bytes.*serverk --max-value raises' \
+    put big "$(head -c 70000 /dev/zero | tr '\0' v)"
 
 # What a terminal would obey reaches it in raw format only.
 answers 0 OK -e put 'c\xc2\x9b' 'x\x7f\xc2\x85'

@@ -125,6 +125,12 @@ interrupted_wait(session, "put city Rome", "interrupted before an answer came; i
 session.line("put city Paris", "\nOK", "the session goes on")
 session.line("get city", "\nParis", "after what was interrupted")
 interrupted_wait(session, "stats", "ERROR timeout: ", "another command")
+session.keys("config ge\tmax-v\t\r")
+session.expect("\n1M\r\n", "TAB completes words of config and names of settings")
+session.expect("> ", "the prompt comes back")
+session.keys("stats bou\t\r")
+session.expect("fitting_bytes", "and sections of the statistics")
+session.expect("> ", "the prompt comes back")
 session.line("help touch", "DURATION", "help of a command")
 check_equal(0, session.leave("\x04"), "Ctrl-D leaves with 0")
 

@@ -196,6 +196,12 @@ check_equal "" "$(ldd "$MQKV_TEST_DIR/client-static" | grep libclientk)" "the se
 
 server_program=$installed/bin/serverk
 start_server
+check_equal "get set reload" "$(completion_of clientk -m "$server_queue" config '')" \
+    "bash completes the words of config"
+check_equal "max-bytes max-value" "$(completion_of clientk -m "$server_queue" config set max-)" \
+    "the settings that can be set while the server runs"
+check_match "cpus" "$(completion_of clientk -m "$server_queue" config get c)" "and those to look at"
+check_equal "files" "$(completion_of clientk -m "$server_queue" stats f)" "and sections of stats"
 for kind in shared static; do
     check_status 0 "the $kind one talks to the installed daemon" \
         env LD_LIBRARY_PATH="$installed/lib" "$MQKV_TEST_DIR/client-$kind" "$server_queue"

@@ -52,6 +52,12 @@ check_status 2 'no directory is wrong usage' kvcheck --resize 2 first
 check_status 2 'so is no data file' kvcheck --resize 0 --to other first
 check_status 2 'and too many' kvcheck --resize 4097 --to other first
 check_status 2 'and two things at once' kvcheck --resize 2 --salvage x --to other first
+check_status 2 'salvage needs a target' kvcheck --salvage first
+check_match '--salvage needs two directories: OUT, .* DIR' "$errors" 'and says so'
+check_status 2 'so does resize' kvcheck --resize 2 --to first
+check_match '--to needs two directories: OUT, .* DIR' "$errors" 'and says so'
+check_status 2 'a target that is left out' kvcheck --salvage
+check_match '--salvage needs a value: OUT, a new or empty directory' "$errors" 'is named'
 cp -r first bad
 printf 'XXXX' | dd of=bad/data.0001 bs=1 seek=9000 conv=notrunc status=none
 check_status 4 'a damaged store is not resized' kvcheck --resize 2 --to other bad

@@ -33,7 +33,13 @@ serverk 2 "'surplus'" "a surplus argument" surplus
 # Directories
 serverk 4 "$MQKV_TEST_DIR/nowhere" "a directory that is not there" -f "$MQKV_TEST_DIR/nowhere"
 touch "$MQKV_TEST_DIR/file"
-serverk 4 "$MQKV_TEST_DIR/file" "a directory that is a file" -f "$MQKV_TEST_DIR/file"
+serverk 4 "$MQKV_TEST_DIR/file: not a directory" "a directory that is a file" \
+    -f "$MQKV_TEST_DIR/file"
+refused 4 "^serverk: ./datafiles: no such directory; create it first, or name another: serverk -f" \
+    "no directory" env -C "$MQKV_TEST_DIR" "$server_program" -m "$other_queue"
+refused 4 "name another: serverk -f" "the same for --check" \
+    sh -c 'cd "$1" && exec "$2" -m "$3" --check >/dev/null' - "$MQKV_TEST_DIR" "$server_program" \
+    "$other_queue"
 serverk 4 "$MQKV_TEST_DIR/none/pid" "a pid file that cannot be written" \
     -f "$MQKV_TEST_DIR/first" --pidfile "$MQKV_TEST_DIR/none/pid"
 check_equal "" "$("$library_dir/../leftovers" "$other_queue")" "and its queues are removed again"
@@ -92,7 +98,8 @@ fi
 stop_server
 
 # Stores
-serverk 4 "5.*3|3.*5" "a store of another number of data files" -f "$server_dir" -d 5
+serverk 4 "3 data files, not 5, .*: kvcheck --resize 5 --to OUT $server_dir" \
+    "a store of another number of data files" -f "$server_dir" -d 5
 check_status 0 "--check of a good store" "$server_program" -m "$other_queue" -f \
     "$server_dir" --check
 check_match "3 data files" "$output" "and it tells the number of data files"

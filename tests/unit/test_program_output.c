@@ -85,7 +85,7 @@ START_TEST(answers_have_their_words)
     PRINTED("NOT FOUND\n");
     answer.status = KV_VALUE_TOO_BIG;
     answer.sentence = "too big";
-    ck_assert_int_eq(output_answer(&output, &answer), EXIT_REFUSED);
+    ck_assert_int_eq(output_answer(&output, &answer), EXIT_USAGE);
     PRINTED("ERROR value_too_big: too big\n");
     answer = (struct answer){.command = "add", .has_number = true, .number = -3};
     output_answer(&output, &answer);
@@ -259,6 +259,7 @@ START_TEST(every_status_has_an_exit_code)
     ck_assert_int_eq(exit_code_of(KV_NOT_FOUND), EXIT_NOT_FOUND);
     ck_assert_int_eq(exit_code_of(KV_OUT_OF_BOUNDS), EXIT_NOT_FOUND);
     ck_assert_int_eq(exit_code_of(KV_USAGE), EXIT_USAGE);
+    ck_assert_int_eq(exit_code_of(KV_VALUE_TOO_BIG), EXIT_USAGE);
     ck_assert_int_eq(exit_code_of(KV_NO_SERVER), EXIT_NO_SERVER);
     ck_assert_int_eq(exit_code_of(KV_TIMEOUT), EXIT_NO_SERVER);
     ck_assert_int_eq(exit_code_of(KV_DENIED), EXIT_REFUSED);

@@ -176,6 +176,8 @@ static int judge(struct cli_context *context, const struct restore *restore, enu
                  restore->failed == 1 ? "entry failed" : "entries failed",
                  sentence_of(restore->failure), way_on(restore));
         code = output_failure(&context->output, "restore", restore->failure, sentence);
+        if (code == EXIT_USAGE) /* the server refused what a backup has: the command was right */
+            code = EXIT_REFUSED;
     }
     if (status != KV_OK) {
         int other = output_failure(&context->output, "restore", status, error->text);

@@ -23,6 +23,14 @@ enum {
 
 #define COMMAND_ANY_NUMBER ((size_t)-1)
 
+/* What the first operand of a command is, for completion. */
+enum operand_kind {
+    OPERAND_OTHER,
+    OPERAND_KEY,
+    OPERAND_SECTION, /* of the server's statistics */
+    OPERAND_SETTINGS /* get, set or reload, then the name of a setting */
+};
+
 struct key_command_kind;
 
 /* Runs a command that is not for one key. options: the struct that its option table filled in.
@@ -38,7 +46,7 @@ struct command {
     const char *details;   /* more lines for `help NAME`; or NULL */
     unsigned places;
     size_t min_operands, max_operands;
-    bool takes_key;                   /* the first operand is a key: completion offers keys */
+    enum operand_kind operand;
     const struct option_row *options; /* or NULL */
     const void *option_defaults;      /* the struct of the options before any was given */
     size_t option_bytes;

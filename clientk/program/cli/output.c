@@ -25,6 +25,7 @@ int exit_code_of(enum kv_status status)
         return EXIT_NOT_FOUND;
     case KV_USAGE:
     case KV_BAD_KEY:
+    case KV_VALUE_TOO_BIG:
         return EXIT_USAGE;
     case KV_NO_SERVER:
     case KV_TIMEOUT:

@@ -294,7 +294,7 @@ static void describe_failure(struct clientk *client, struct key_command *self,
         clientk_info(client, &info);
         snprintf(sentence, KEY_COMMAND_SENTENCE_BYTES,
                  "the value would have more than the %" PRIu64
-                 " bytes that this server takes (serverk --max-value)",
+                 " bytes that this server takes (serverk --max-value raises that)",
                  info.max_value_bytes);
     } else if (status == KV_OUT_OF_BOUNDS) {
         describe_sum(self);

@@ -8,6 +8,7 @@
 
 #include "clientk/program/cli/command.h"
 #include "clientk/program/cli/help.h"
+#include "clientk/program/cli/json_reader.h"
 #include "common/text/escape.h"
 
 static void add(struct completion *completion, const char *prefix, struct kv_slice word)
@@ -48,11 +49,68 @@ static bool add_key(void *context, const struct clientk_entry *entry)
     return completion->count < COMPLETION_CANDIDATES;
 }
 
-static void add_keys(struct completion *completion, struct cli_context *context, const char *typed)
+static void add_keys(struct completion *completion, struct clientk *client, const char *typed)
 {
-    if (context->client)
-        clientk_scan(context->client, kv_slice_from_string(typed), true, NULL,
-                     COMPLETION_CANDIDATES, add_key, completion);
+    clientk_scan(client, kv_slice_from_string(typed), true, NULL, COMPLETION_CANDIDATES, add_key,
+                 completion);
+}
+
+static void add_beginning(struct completion *completion, const char *word, const char *typed)
+{
+    if (word && strncmp(word, typed, strlen(typed)) == 0)
+        add(completion, "", kv_slice_from_string(word));
+}
+
+/* The sections are the members of the complete statistics. */
+static void add_sections(struct completion *completion, struct clientk *client, const char *typed)
+{
+    struct clientk_value text = {0};
+    struct json_value *document =
+        clientk_stats(client, NULL, &text) == KV_OK ? json_parse(text.data, text.size) : NULL;
+    for (const struct json_value *section = document ? document->first : NULL; section;
+         section = section->next)
+        add_beginning(completion, section->name, typed);
+    json_free(document);
+    clientk_value_free(&text);
+}
+
+/* live: only those that can be set while the server runs. */
+static void add_settings(struct completion *completion, struct clientk *client, const char *typed,
+                         bool live)
+{
+    struct clientk_value text = {0};
+    struct json_value *document =
+        clientk_admin(client, "config-get", kv_slice_from_string(""), &text) == KV_OK
+            ? json_parse(text.data, text.size)
+            : NULL;
+    for (const struct json_value *row = document ? document->first : NULL; row; row = row->next) {
+        const struct json_value *name = json_member(row, "name");
+        const struct json_value *is_live = json_member(row, "live");
+        if (name && (!live || (is_live && strcmp(is_live->text, "true") == 0)))
+            add_beginning(completion, name->text, typed);
+    }
+    json_free(document);
+    clientk_value_free(&text);
+}
+
+/* Words for the operand at that position, from 1. line: the words up to the typed one. */
+static void add_operands(struct completion *completion, struct clientk *client,
+                         enum operand_kind operand, const struct line *line, size_t position,
+                         const char *typed)
+{
+    if (operand == OPERAND_SETTINGS && position == 1) {
+        add_beginning(completion, "get", typed);
+        add_beginning(completion, "set", typed);
+        add_beginning(completion, "reload", typed);
+    }
+    if (!client)
+        return;
+    if (operand == OPERAND_KEY && position == 1)
+        add_keys(completion, client, typed);
+    else if (operand == OPERAND_SECTION && position == 1)
+        add_sections(completion, client, typed);
+    else if (operand == OPERAND_SETTINGS && position == 2 && !word_is(&line->words[1], "reload"))
+        add_settings(completion, client, typed, word_is(&line->words[1], "set"));
 }
 
 void completion_find(struct completion *completion, struct cli_context *context, const char *text,
@@ -82,8 +140,8 @@ void completion_find(struct completion *completion, struct cli_context *context,
         add_commands(completion, typed.data);
     else if (command && strncmp(typed.data, "--", 2) == 0)
         add_options(completion, command, typed.data);
-    else if (position == 1 && command && command->takes_key)
-        add_keys(completion, context, typed.data);
+    else if (command)
+        add_operands(completion, context->client, command->operand, &line, position, typed.data);
     line_free(&line);
 }
 

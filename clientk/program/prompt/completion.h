@@ -17,8 +17,9 @@ struct completion {
     size_t typed; /* bytes before the cursor that a candidate replaces */
 };
 
-/* For the text before the cursor: names of commands for the first word, keys of the store for the
- * key (one short scan, only if connected), options after "--", commands after help. */
+/* For the text before the cursor: names of commands for the first word, options after "--", commands
+ * after help; and, while the prompt is connected, keys of the store (one short scan), sections of
+ * the statistics and names of settings, as the server has them. */
 void completion_find(struct completion *completion, struct cli_context *context, const char *text,
                      size_t size);
 void completion_free(struct completion *completion);
