@@ -3,7 +3,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "clientk/program/cli/global_options.h"
 #include "common/report/error.h"
 #include "common/text/parse.h"
 
@@ -17,16 +16,10 @@ static enum kv_status take_option(const struct option_set *sets, const struct wo
                                   size_t count, size_t *at, struct kv_error *error)
 {
     static const char hint[] = "put -- before words that begin with a dash";
-    static const struct option_set of_clientk[] = {{.rows = global_option_rows}, {.rows = NULL}};
     const struct word *next = *at + 1 < count ? &words[*at + 1] : NULL;
     bool took_next;
     if (has_nul(&words[*at]))
         return kv_error_set(error, KV_USAGE, "an option has a NUL byte in it");
-    if (!option_is_known(sets, words[*at].data) && option_is_known(of_clientk, words[*at].data))
-        return kv_error_set(error, KV_USAGE,
-                            "'%.60s' is an option of clientk itself: give it when clientk starts, "
-                            "not with a command at the prompt or in a batch",
-                            words[*at].data);
     enum kv_status status =
         option_take(sets, hint, words[*at].data, next ? next->data : NULL, &took_next, error);
     if (took_next && next && has_nul(next))

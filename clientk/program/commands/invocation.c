@@ -14,6 +14,20 @@ static enum kv_status check_operand_count(const struct command *command, size_t 
                         *command->arguments ? " " : "", command->arguments);
 }
 
+/* Where words of a prompt or a batch were refused: says so if one is an option of clientk itself. */
+static void explain_global_option(const struct option_set *sets, const struct word *words,
+                                  size_t count, struct kv_error *error)
+{
+    static const struct option_set of_clientk[] = {{.rows = global_option_rows}, {.rows = NULL}};
+    for (size_t i = 0; i < count; i++)
+        if (!words[i].literal && option_looks_so(words[i].data) &&
+            !option_is_known(sets, words[i].data) && option_is_known(of_clientk, words[i].data))
+            kv_error_set(error, KV_USAGE,
+                         "'%.60s' is an option of clientk itself: give it when clientk starts, not "
+                         "with a command at the prompt or in a batch",
+                         words[i].data);
+}
+
 static enum kv_status take_options(struct invocation *prepared, void *target, struct word *words,
                                    size_t *count, struct global_options *settings,
                                    struct kv_error *error)
@@ -24,7 +38,11 @@ static enum kv_status take_options(struct invocation *prepared, void *target, st
         {.rows = command->options ? command->options : none, .target = target},
         {.rows = settings ? global_option_rows : NULL, .target = settings},
         {.rows = NULL}};
-    return arguments_take_options(sets, words, count, false, error);
+    size_t given = *count;
+    enum kv_status status = arguments_take_options(sets, words, count, false, error);
+    if (status != KV_OK && !settings)
+        explain_global_option(sets, words, given, error);
+    return status;
 }
 
 static bool is_for_key(const struct command *command, const void *options)
