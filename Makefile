@@ -54,10 +54,15 @@ sources = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 objects = $(patsubst %.c,$(OUT)/obj/%.o,$(call sources,$(1)))
 
 COMMON_OBJ := $(call objects,common)
-ALLOCATOR_OBJ := $(OUT)/obj/kvstore/cache/system_allocator.o $(call objects,lab/allocator)
+# The lab registers itself with the engine and with the daemon; LAB=no builds without it.
+LAB ?= yes
+lab_objects = $(if $(filter-out no,$(LAB)),$(call objects,$(1)))
+without_absent = $(if $(filter-out no,$(LAB)),$(filter-out %_absent.o,$(1)),$(1))
+ALLOCATOR_OBJ := $(OUT)/obj/kvstore/cache/system_allocator.o $(call lab_objects,lab/allocator)
 KVCHECK_OBJ := $(call objects,kvstore/kvcheck)
-KVSTORE_OBJ := $(filter-out $(KVCHECK_OBJ),$(call objects,kvstore)) $(call objects,lab/locking) $(call objects,lab/allocator)
-LAB_OBJ := $(call objects,lab/dispatch) $(call objects,lab/schedule) $(call objects,lab/service)
+KVSTORE_OBJ := $(call without_absent,$(filter-out $(KVCHECK_OBJ),$(call objects,kvstore))) \
+	$(call lab_objects,lab/locking) $(call lab_objects,lab/allocator)
+LAB_OBJ := $(call lab_objects,lab/dispatch) $(call lab_objects,lab/schedule) $(call lab_objects,lab/service)
 WIRE_OBJ := $(call objects,wire)
 ENGINE_OBJ := $(call objects,engine)
 # The engine for a NATS cluster, where its client library is there; NATS= builds without.

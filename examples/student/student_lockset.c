@@ -35,6 +35,12 @@ struct lockset *lockset_create(enum kvstore_locking strategy, enum kvstore_rwloc
     return locks;
 }
 
+/* Of the cache, not of the data files. */
+struct lockset *lockset_create_mutexes(uint32_t count)
+{
+    return lockset_create(KVSTORE_FILE_MUTEX, KVSTORE_PREFER_WRITER, count);
+}
+
 void lockset_free(struct lockset *locks)
 {
     if (!locks)

@@ -11,8 +11,7 @@
  * Locks: each call takes the lock of the one data file its key hashes to (or the store's, by the
  * locking strategy), readers shared, writers exclusive. It holds none when it returns, nor while it
  * calls anything of the caller's, except for the visitor of a scan and the place of a value, which
- * say so. With KVSTORE_OPTIMISTIC kvstore_get and kvstore_prefetch take none
- * (lab/locking/optimistic.h).
+ * say so. With KVSTORE_OPTIMISTIC kvstore_get and kvstore_prefetch take none.
  *
  * Structures: every structure starts from {0}, and every zero means its default. They grow into
  * their reserved space, so a program that was built with this header runs with later libraries of
@@ -65,7 +64,8 @@ enum kvstore_locking {
     KVSTORE_LOCKING_COUNT
 };
 
-/* "file-rwlock" ...; NULL if out of range. */
+/* "file-rwlock" ...; NULL if out of range, or if the library was built without that strategy (make
+ * LAB=no leaves only the default): then kvstore_open refuses it with KV_USAGE. */
 const char *kvstore_locking_name(enum kvstore_locking locking);
 
 /* Who goes first at a reader-writer lock that is held by readers while a writer waits. A steady
@@ -77,7 +77,7 @@ enum kvstore_rwlock {
     KVSTORE_RWLOCK_COUNT
 };
 
-/* "prefer-writer", "prefer-reader"; NULL if out of range. */
+/* "prefer-writer", "prefer-reader"; NULL if out of range, or as kvstore_locking_name. */
 const char *kvstore_rwlock_name(enum kvstore_rwlock rwlock);
 
 /* Are the locks of the strategy reader-writer locks, which have a preference? */
@@ -142,7 +142,7 @@ enum kvstore_allocator {
     KVSTORE_ALLOCATOR_COUNT
 };
 
-/* "system" ...; NULL if out of range. */
+/* "system" ...; NULL if out of range, or as kvstore_locking_name. */
 const char *kvstore_allocator_name(enum kvstore_allocator allocator);
 
 /* What the entries whose key begins with `prefix` may have together; 0: as much as they like. Of

@@ -1,8 +1,7 @@
 /* Reading the entry of one key: kvstore_get, kvstore_get_to. */
 #include "kvstore/api/buffer_place.h"
-#include "lab/locking/optimistic.h"
+#include "kvstore/api/store.h"
 #include "kvstore/cache/cache.h"
-#include "lab/locking/readers.h"
 #include "kvstore/eviction/s3fifo.h"
 #include "kvstore/table/found_record.h"
 
@@ -45,11 +44,12 @@ __attribute__((noinline)) static bool get_without_lock(const struct store_contex
 {
     const struct generation *generation;
     struct lookup lookup;
-    struct reader *reader = optimistic_find(context, at, get->key, &generation, &lookup);
+    struct reader *reader = context->lockless->find(context, at.file, keyhash_index(at.hash),
+                                                    get->key, &generation, &lookup);
     if (!reader)
         return false;
     *status = give_found(context, at.file, generation, &lookup, get);
-    readers_leave(reader);
+    context->lockless->leave(reader);
     logfile_end(context->options.io);
     return true;
 }
@@ -86,7 +86,7 @@ __attribute__((always_inline)) static inline enum kv_status
 get_from_file(struct kvstore *store, struct key_place at, const struct get *get)
 {
     const struct store_context *context = &store->context;
-    if (context->readers) {
+    if (context->lockless) {
         enum kv_status unlocked;
         if (get_without_lock(context, at, get, &unlocked))
             return unlocked;

@@ -1,6 +1,5 @@
 #include "kvstore/cache/cache.h"
 #include "mqkv/kvstore.h"
-#include "lab/locking/readers.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/api/store.h"
 
@@ -15,7 +14,7 @@
 static void prefetch_file(const struct store_context *context, uint32_t file,
                           const uint32_t *hashes, size_t count)
 {
-    struct reader *reader = context->readers ? readers_enter(context->readers) : NULL;
+    struct reader *reader = context->lockless ? context->lockless->enter(context->readers) : NULL;
     if (!reader)
         lockset_read_lock(context->locks, file);
     const struct generation *generation = datafile_current(&context->files[file]);
@@ -29,7 +28,7 @@ static void prefetch_file(const struct store_context *context, uint32_t file,
             logfile_prefetch(&generation->log, offset);
     }
     if (reader)
-        readers_leave(reader);
+        context->lockless->leave(reader);
     else
         lockset_read_unlock(context->locks, file);
 }

@@ -6,7 +6,6 @@
 #include "common/time/clock.h"
 #include "kvstore/api/store.h"
 #include "kvstore/cache/cache.h"
-#include "lab/locking/readers.h"
 #include "kvstore/eviction/s3fifo.h"
 #include "kvstore/index/arena.h"
 #include "kvstore/maintenance/past_logs.h"
@@ -166,7 +165,7 @@ void kvstore_cache_statistics(struct kvstore *store, struct kvstore_cache_statis
 uint64_t kvstore_lock_memory_bytes(const struct kvstore *store)
 {
     return lockset_memory_bytes(store->context.locks) +
-           (store->context.readers ? readers_memory_bytes() : 0);
+           (store->context.lockless ? store->context.lockless->memory_bytes() : 0);
 }
 
 void kvstore_direct_facts(struct kvstore *store, struct kvstore_direct_facts *facts)

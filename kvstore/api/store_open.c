@@ -22,7 +22,6 @@
 #include "kvstore/api/quotas.h"
 #include "kvstore/api/lockfile.h"
 #include "kvstore/api/store_create.h"
-#include "lab/locking/readers.h"
 #include "kvstore/maintenance/sweep.h"
 #include "kvstore/sync/sync.h"
 #include "kvstore/table/recovery.h"
@@ -48,6 +47,12 @@ const char *kvstore_io_name(enum kvstore_io io)
     return (unsigned)io < KVSTORE_IO_COUNT ? names[io] : NULL;
 }
 
+/* The end of the sentence about a choice without a name; count: of those that this header has. */
+static const char *explain_absence(unsigned choice, unsigned count)
+{
+    return choice < count ? ": this library was built without it (make LAB=no)" : "";
+}
+
 static enum kv_status check_store_options(const struct kvstore_options *options,
                                           struct kv_error *error)
 {
@@ -63,11 +68,13 @@ static enum kv_status check_store_options(const struct kvstore_options *options,
         return kv_error_set(error, KV_USAGE, "compact_dead_percent %u: the most is 100",
                             options->compact_dead_percent);
     if (!kvstore_locking_name(options->locking))
-        return kv_error_set(error, KV_USAGE, "unknown locking strategy %u",
-                            (unsigned)options->locking);
+        return kv_error_set(error, KV_USAGE, "unknown locking strategy %u%s",
+                            (unsigned)options->locking,
+                            explain_absence(options->locking, KVSTORE_LOCKING_COUNT));
     if (!kvstore_rwlock_name(options->rwlock))
-        return kv_error_set(error, KV_USAGE, "unknown preference of reader-writer locks %u",
-                            (unsigned)options->rwlock);
+        return kv_error_set(error, KV_USAGE, "unknown preference of reader-writer locks %u%s",
+                            (unsigned)options->rwlock,
+                            explain_absence(options->rwlock, KVSTORE_RWLOCK_COUNT));
     if (options->rwlock != KVSTORE_PREFER_WRITER && !kvstore_locking_has_rwlocks(options->locking))
         return kv_error_set(error, KV_USAGE, "%s: the locks of %s are mutexes and prefer nobody",
                             kvstore_rwlock_name(options->rwlock),
@@ -77,7 +84,8 @@ static enum kv_status check_store_options(const struct kvstore_options *options,
                             "cache_bytes %" PRIu64 ": the least is %" PRIu64 ", or 0 for no cache",
                             options->cache_bytes, KVSTORE_MIN_CACHE_BYTES);
     if (!kvstore_allocator_name(options->allocator))
-        return kv_error_set(error, KV_USAGE, "unknown allocator %u", (unsigned)options->allocator);
+        return kv_error_set(error, KV_USAGE, "unknown allocator %u%s", (unsigned)options->allocator,
+                            explain_absence(options->allocator, KVSTORE_ALLOCATOR_COUNT));
     if (!kvstore_io_name(options->io))
         return kv_error_set(error, KV_USAGE, "unknown way of reading files %u",
                             (unsigned)options->io);
@@ -176,9 +184,10 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
         lockset_create(context->options.locking, context->options.rwlock, context->datafiles);
     if (context->locks && context->options.before_unlock)
         lockset_set_before_unlock(context->locks, context->options.before_unlock);
-    bool optimistic = context->options.locking == KVSTORE_OPTIMISTIC;
-    if (optimistic)
-        context->readers = readers_create();
+    const struct locking_strategy *variant = store_variants.strategies[context->options.locking];
+    context->lockless = variant ? variant->reads : NULL;
+    if (context->lockless)
+        context->readers = context->lockless->create();
     bool cached = context->options.cache_bytes > 0;
     if (cached)
         store->cache = cache_create(context->options.cache_bytes, context->datafiles,
@@ -193,7 +202,7 @@ static enum kv_status allocate_files(struct kvstore *store, struct kv_error *err
                             " bytes; take a smaller one",
                             context->dir, context->options.cache_bytes);
     if (!context->files || !context->locks || !store->holds || !store->told ||
-        (optimistic && !context->readers))
+        (context->lockless && !context->readers))
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for %u data files", context->dir,
                             context->datafiles);
     return KV_OK;
@@ -338,7 +347,8 @@ static void free_store(struct kvstore *store)
     free(store->told);
     free(context->files);
     lockset_free(context->locks);
-    readers_free(context->readers);
+    if (context->lockless)
+        context->lockless->free(context->readers);
     cache_free(store->cache);
     holds_free(store->holds);
     shared_index_end(&store->shared_index, context);

@@ -6,6 +6,7 @@
 #include "common/memory/copy.h"
 #include "mqkv/allocator.h"
 #include "kvstore/core/lock.h"
+#include "kvstore/core/variants.h"
 #include "kvstore/eviction/s3fifo_rules.h"
 
 /* One bucket of the hash table, and one place for a ghost, for so many bytes of a shard. */
@@ -56,15 +57,18 @@ struct cache {
     struct shard shards[];
 };
 
-static const struct allocator *const allocators[KVSTORE_ALLOCATOR_COUNT] = {
-    [KVSTORE_ALLOCATOR_SYSTEM] = &kv_allocator_system,
-    [KVSTORE_ALLOCATOR_LOCKED] = &kv_allocator_locked,
-    [KVSTORE_ALLOCATOR_THREAD_LOCAL] = &kv_allocator_thread_local,
-};
-
-const char *kvstore_allocator_name(enum kvstore_allocator allocator)
+/* NULL: the library has no such allocator. */
+static const struct allocator *find_allocator(enum kvstore_allocator number)
 {
-    return (unsigned)allocator < KVSTORE_ALLOCATOR_COUNT ? allocators[allocator]->name : NULL;
+    if (number == KVSTORE_ALLOCATOR_SYSTEM)
+        return &kv_allocator_system;
+    return (unsigned)number < KVSTORE_ALLOCATOR_COUNT ? store_variants.allocators[number] : NULL;
+}
+
+const char *kvstore_allocator_name(enum kvstore_allocator number)
+{
+    const struct allocator *allocator = find_allocator(number);
+    return allocator ? allocator->name : NULL;
 }
 
 /* Making and ending ---------------------------------------------------------------------------- */
@@ -98,11 +102,11 @@ struct cache *cache_create(uint64_t bytes, uint32_t datafiles, enum kvstore_allo
     if (!cache)
         return NULL;
     cache->max_bytes = bytes;
-    cache->locks = lockset_create(KVSTORE_FILE_MUTEX, KVSTORE_PREFER_WRITER, (uint32_t)shard_count);
+    cache->locks = lockset_create_mutexes((uint32_t)shard_count);
     bool made = cache->locks;
     while (made && cache->shard_count < shard_count) {
         struct shard *shard = &cache->shards[cache->shard_count++];
-        shard->allocator = allocators[allocator];
+        shard->allocator = find_allocator(allocator);
         made = init_shard(shard, bytes / shard_count);
         cache->table_bytes += bytes / shard_count - shard->max_bytes;
     }

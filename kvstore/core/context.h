@@ -2,7 +2,7 @@
  * context: what every part of an open store may look at, and none changes: options, directory, the
  * keys of its hashes, its locks, and where its data files are. Constant from the end of
  * kvstore_open to kvstore_close, so that no lock covers it; what `files`, `locks` and `readers`
- * point at changes by rules of its own (datafile.h, lock.h, readers.h). Three options change while
+ * point at changes by rules of its own (datafile.h, lock.h, variants.h). Three options change while
  * the store is open (kvstore_set_sync, kvstore_set_max_value_bytes): they are read by the calls
  * below.
  */
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "kvstore/core/lock.h"
-#include "lab/locking/readers.h"
+#include "kvstore/core/variants.h"
 #include "kvstore/format/keyhash.h"
 #include "mqkv/kvstore.h"
 
@@ -31,11 +31,12 @@ struct store_context {
     uint32_t datafiles;
     bool is_new; /* made by this open: its files are empty */
     struct lockset *locks;
-    struct readers *readers; /* those without a lock; NULL unless locking is KVSTORE_OPTIMISTIC */
-    struct datafile *files;  /* `datafiles` of them */
-    struct arena *arena;     /* of their indexes */
-    struct shared_store *shared;        /* its first bytes */
-    const struct commit_replay *replay; /* while they are opened */
+    const struct lockless_reads *lockless; /* of the strategy; NULL: all reads take the lock */
+    struct readers *readers;               /* of lockless */
+    struct datafile *files;                /* `datafiles` of them */
+    struct arena *arena;                   /* of their indexes */
+    struct shared_store *shared;           /* its first bytes */
+    const struct commit_replay *replay;    /* while they are opened */
 };
 
 static inline enum kvstore_durability context_durability(const struct store_context *context)

@@ -1,7 +1,6 @@
 #include "kvstore/core/lock.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,8 @@
 #include "common/time/clock.h"
 #include "common/report/log.h"
 #include "common/time/pause.h"
-#include "common/memory/machine_sizes.h"
+#include "kvstore/core/lock_kind.h"
+#include "kvstore/core/variants.h"
 #include "mqkv/kvstore.h"
 
 /* Most operations hold a lock for less than a microsecond, but a thread that sleeps for one costs
@@ -21,153 +21,8 @@
 #define SPIN_MIN_NS    300u
 #define PAUSES_PER_TRY 4u
 
-/* One lock, alone on its cache line: workers at two files share nothing. */
-struct lock {
-    _Alignas(CACHE_LINE_BYTES) union {
-        pthread_mutex_t mutex;
-        pthread_rwlock_t rwlock;
-    };
-    void (*before_unlock)(void); /* looked at only by the kinds that call it */
-};
-
-/* What a kind of lock can do; results are those of pthreads: 0 or an errno. */
-struct lock_kind {
-    int (*init)(struct lock *lock);
-    int (*destroy)(struct lock *lock);
-    int (*try_read)(struct lock *lock);
-    int (*read)(struct lock *lock);
-    int (*try_write)(struct lock *lock);
-    int (*write)(struct lock *lock);
-    int (*unlock)(struct lock *lock);
-};
-
-static int mutex_init(struct lock *lock)
-{
-    return pthread_mutex_init(&lock->mutex, NULL);
-}
-
-static int mutex_destroy(struct lock *lock)
-{
-    return pthread_mutex_destroy(&lock->mutex);
-}
-
-static int mutex_try(struct lock *lock)
-{
-    return pthread_mutex_trylock(&lock->mutex);
-}
-
-static int mutex_lock(struct lock *lock)
-{
-    return pthread_mutex_lock(&lock->mutex);
-}
-
-static int mutex_unlock(struct lock *lock)
-{
-    return pthread_mutex_unlock(&lock->mutex);
-}
-
-/* A kind of its own, so that locks without such a call do not look for one. */
-static int mutex_call_and_unlock(struct lock *lock)
-{
-    lock->before_unlock();
-    return mutex_unlock(lock);
-}
-
-static const struct lock_kind mutex_kind = {
-    .init = mutex_init,
-    .destroy = mutex_destroy,
-    .try_read = mutex_try,
-    .read = mutex_lock,
-    .try_write = mutex_try,
-    .write = mutex_lock,
-    .unlock = mutex_unlock,
-};
-
-static int rwlock_init(struct lock *lock, int preference)
-{
-    pthread_rwlockattr_t attributes;
-    int result = pthread_rwlockattr_init(&attributes);
-    if (result != 0)
-        return result;
-    result = pthread_rwlockattr_setkind_np(&attributes, preference);
-    if (result == 0)
-        result = pthread_rwlock_init(&lock->rwlock, &attributes);
-    pthread_rwlockattr_destroy(&attributes);
-    return result;
-}
-
-/* The price of this preference is that no thread may take a read lock twice, which the lock order
- * of the engine forbids anyway. */
-static int writer_rwlock_init(struct lock *lock)
-{
-    return rwlock_init(lock, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-}
-
-static int reader_rwlock_init(struct lock *lock)
-{
-    return rwlock_init(lock, PTHREAD_RWLOCK_PREFER_READER_NP);
-}
-
-static int rwlock_destroy(struct lock *lock)
-{
-    return pthread_rwlock_destroy(&lock->rwlock);
-}
-
-static int rwlock_try_read(struct lock *lock)
-{
-    return pthread_rwlock_tryrdlock(&lock->rwlock);
-}
-
-static int rwlock_read(struct lock *lock)
-{
-    return pthread_rwlock_rdlock(&lock->rwlock);
-}
-
-static int rwlock_try_write(struct lock *lock)
-{
-    return pthread_rwlock_trywrlock(&lock->rwlock);
-}
-
-static int rwlock_write(struct lock *lock)
-{
-    return pthread_rwlock_wrlock(&lock->rwlock);
-}
-
-static int rwlock_unlock(struct lock *lock)
-{
-    return pthread_rwlock_unlock(&lock->rwlock);
-}
-
-static int rwlock_call_and_unlock(struct lock *lock)
-{
-    lock->before_unlock();
-    return rwlock_unlock(lock);
-}
-
-static const struct lock_kind rwlock_kind = {
-    .init = writer_rwlock_init,
-    .destroy = rwlock_destroy,
-    .try_read = rwlock_try_read,
-    .read = rwlock_read,
-    .try_write = rwlock_try_write,
-    .write = rwlock_write,
-    .unlock = rwlock_unlock,
-};
-
-static const struct strategy {
-    const char *name;
-    const struct lock_kind *kind;
-    bool lock_per_file;
-} strategies[KVSTORE_LOCKING_COUNT] = {
-    [KVSTORE_FILE_RWLOCK] = {"file-rwlock", &rwlock_kind, true},
-    [KVSTORE_FILE_MUTEX] = {"file-mutex", &mutex_kind, true},
-    [KVSTORE_GLOBAL_RWLOCK] = {"global-rwlock", &rwlock_kind, false},
-    [KVSTORE_GLOBAL_MUTEX] = {"global-mutex", &mutex_kind, false},
-    [KVSTORE_OPTIMISTIC] = {"optimistic", &rwlock_kind, true},
-};
-
-static const char *const preference_names[KVSTORE_RWLOCK_COUNT] = {
-    [KVSTORE_PREFER_WRITER] = "prefer-writer", [KVSTORE_PREFER_READER] = "prefer-reader"};
+/* The default; the others are variants. */
+static const struct locking_strategy file_rwlock = {"file-rwlock", &lock_kind_rwlock, true, NULL};
 
 struct lockset {
     struct lock_kind kind;
@@ -179,41 +34,69 @@ struct lockset {
 static _Thread_local uint64_t waited_ns;
 static _Thread_local uint64_t spin_ns = SPIN_MAX_NS;
 
+/* NULL: the library has no such strategy. */
+static const struct locking_strategy *find_locking_strategy(enum kvstore_locking locking)
+{
+    if (locking == KVSTORE_FILE_RWLOCK)
+        return &file_rwlock;
+    return (unsigned)locking < KVSTORE_LOCKING_COUNT ? store_variants.strategies[locking] : NULL;
+}
+
 const char *kvstore_locking_name(enum kvstore_locking locking)
 {
-    return (unsigned)locking < KVSTORE_LOCKING_COUNT ? strategies[locking].name : NULL;
+    const struct locking_strategy *strategy = find_locking_strategy(locking);
+    return strategy ? strategy->name : NULL;
 }
 
 bool kvstore_locking_has_rwlocks(enum kvstore_locking locking)
 {
-    return strategies[locking].kind == &rwlock_kind;
+    const struct locking_strategy *strategy = find_locking_strategy(locking);
+    return strategy && strategy->kind->is_shared_by_readers;
 }
 
 const char *kvstore_rwlock_name(enum kvstore_rwlock rwlock)
 {
-    return (unsigned)rwlock < KVSTORE_RWLOCK_COUNT ? preference_names[rwlock] : NULL;
+    if (rwlock == KVSTORE_PREFER_WRITER)
+        return "prefer-writer";
+    return (unsigned)rwlock < KVSTORE_RWLOCK_COUNT ? store_variants.preferences[rwlock].name : NULL;
 }
 
-struct lockset *lockset_create(enum kvstore_locking strategy, enum kvstore_rwlock preference,
-                               uint32_t datafiles)
+/* init: makes each lock; that of the kind, or another for the same kind. */
+static struct lockset *create_lockset(const struct lock_kind *kind, int (*init)(struct lock *lock),
+                                      uint32_t lock_count, bool lock_per_file)
 {
-    const struct strategy *chosen = &strategies[strategy];
-    uint32_t lock_count = chosen->lock_per_file ? datafiles : 1;
     struct lockset *locks =
         aligned_alloc(CACHE_LINE_BYTES, sizeof *locks + (size_t)lock_count * sizeof(struct lock));
     if (!locks)
         return NULL;
-    locks->kind = *chosen->kind;
-    if (chosen->kind == &rwlock_kind && preference == KVSTORE_PREFER_READER)
-        locks->kind.init = reader_rwlock_init;
-    locks->file_mask = chosen->lock_per_file ? UINT32_MAX : 0;
+    locks->kind = *kind;
+    locks->kind.init = init;
+    locks->file_mask = lock_per_file ? UINT32_MAX : 0;
     for (locks->lock_count = 0; locks->lock_count < lock_count; locks->lock_count++) {
-        if (locks->kind.init(&locks->locks[locks->lock_count]) != 0) {
+        if (init(&locks->locks[locks->lock_count]) != 0) {
             lockset_free(locks);
             return NULL;
         }
     }
     return locks;
+}
+
+struct lockset *lockset_create(enum kvstore_locking locking, enum kvstore_rwlock preference,
+                               uint32_t datafiles)
+{
+    const struct locking_strategy *strategy = find_locking_strategy(locking);
+    if (!strategy)
+        return NULL;
+    const struct lock_kind *kind = strategy->kind;
+    bool has_preference = kind->is_shared_by_readers && preference != KVSTORE_PREFER_WRITER;
+    return create_lockset(kind,
+                          has_preference ? store_variants.preferences[preference].init : kind->init,
+                          strategy->lock_per_file ? datafiles : 1, strategy->lock_per_file);
+}
+
+struct lockset *lockset_create_mutexes(uint32_t count)
+{
+    return create_lockset(&lock_kind_mutex, lock_kind_mutex.init, count, true);
 }
 
 void lockset_free(struct lockset *locks)
@@ -227,8 +110,7 @@ void lockset_free(struct lockset *locks)
 
 void lockset_set_before_unlock(struct lockset *locks, void (*before_unlock)(void))
 {
-    locks->kind.unlock =
-        locks->kind.unlock == mutex_unlock ? mutex_call_and_unlock : rwlock_call_and_unlock;
+    locks->kind.unlock = locks->kind.call_and_unlock;
     for (uint32_t i = 0; i < locks->lock_count; i++)
         locks->locks[i].before_unlock = before_unlock;
 }

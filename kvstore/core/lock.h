@@ -1,9 +1,8 @@
 /*
- * lock: the locking strategies of a store behind one interface. A strategy decides how many locks
- * there are (one, or one per data file) and of which kind; callers name the data file and whether
- * they read or write. One table holds the strategies (lock.c). With `optimistic` most reads take
- * none of these locks (optimistic.h); whoever takes one finds those of file-rwlock. The cache has a
- * set of its own, a mutex per shard.
+ * lock: the locks of a store. A strategy decides how many there are (one, or one per data file) and of
+ * which kind (lock_kind.h); callers name the data file and whether they read or write. The default
+ * strategy is here, a reader-writer lock per data file; others are variants (variants.h). The cache
+ * has a set of its own, a mutex per shard.
  *
  * The lock order of the engine is in ARCHITECTURE.md.
  */
@@ -17,9 +16,16 @@
 
 struct lockset;
 
-/* Locks for `datafiles` files; mutexes have no preference. NULL: out of memory. */
-struct lockset *lockset_create(enum kvstore_locking strategy, enum kvstore_rwlock preference,
+/* Locks for `datafiles` files; `locking` and `preference` are some that have a name
+ * (kvstore_locking_name, kvstore_rwlock_name). Mutexes have no preference. NULL: out of memory, or
+ * `locking` has no name. */
+struct lockset *lockset_create(enum kvstore_locking locking, enum kvstore_rwlock preference,
                                uint32_t datafiles);
+
+/* `count` mutexes. NULL: out of memory. */
+struct lockset *lockset_create_mutexes(uint32_t count);
+
+/* NULL is harmless. */
 void lockset_free(struct lockset *locks);
 
 void lockset_read_lock(struct lockset *locks, uint32_t file);

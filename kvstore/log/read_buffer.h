@@ -8,7 +8,7 @@
  *
  * A buffer does not know which file its bytes come from: before it reads, an operation forgets what
  * an earlier one left. Within one operation, under the file's lock or as a reader without one
- * (readers.h), bytes before the tail do not change.
+ * (variants.h), bytes before the tail do not change.
  *
  * Threads: a buffer belongs to its thread. Bytes stay until the next call for the same buffer.
  */

@@ -19,7 +19,6 @@
 #include "kvstore/maintenance/old_logs.h"
 #include "kvstore/maintenance/past_logs.h"
 #include "kvstore/log/fileio.h"
-#include "lab/locking/readers.h"
 #include "kvstore/table/bound.h"
 #include "kvstore/table/disk_fit.h"
 #include "kvstore/table/recovery.h"
@@ -218,8 +217,8 @@ static enum kv_status copy_complete(struct compactor *compactor, struct datafile
         status = replace_generation(with, file, &old, error);
         sync_release_slot(with->sync, file->number);
     }
-    if (old && with->context->readers)
-        readers_wait(with->context->readers);
+    if (old && with->context->lockless)
+        with->context->lockless->wait(with->context->readers);
     /* After a failure the old log may still have its name on disk. */
     if (status == KV_OK && arena_is_shared(with->context->arena))
         old_logs_add(&compactor->old_logs, &old->log);

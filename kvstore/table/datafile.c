@@ -187,7 +187,7 @@ static void name_log(const struct generation *generation)
 void datafile_set_current(const struct store_context *context, struct datafile *file,
                           struct generation *generation)
 {
-    if (context->readers || arena_is_shared(context->arena))
+    if (context->lockless || arena_is_shared(context->arena))
         index_keep_directories(generation->index);
     if (context_durability(context) == KVSTORE_SYNC_ALWAYS)
         logtail_expect_syncs(&generation->log);

@@ -51,15 +51,15 @@ struct datafile {
     bool taken_over;                   /* constant */
     struct bound_share share;          /* in the bound of the store's live bytes */
     atomic_uint damage_lines;          /* lines in the log; any thread */
-    atomic_uint_fast64_t read_retries; /* any thread, as the next: see optimistic.h */
+    atomic_uint_fast64_t read_retries; /* any thread, as the next: struct lockless_reads */
     atomic_uint_fast64_t read_fallbacks;
     /* Offsets of records in the current log that somebody found damaged, and that have not been
      * replaced since; 0: none. Any thread adds some; others take them out under the lock. */
     atomic_uint_fast64_t damaged_at[DATAFILE_DAMAGED_MAX];
 };
 
-/* The generation in use, for readers without the lock (readers.h): it is not freed before they have
- * left. The order with readers_enter matters, hence the sequential consistency. */
+/* The generation in use, for readers without the lock (variants.h): it is not freed before they have
+ * left. The order with their registration matters, hence the sequential consistency. */
 static inline const struct generation *datafile_current(const struct datafile *file)
 {
     return __atomic_load_n(&file->current, __ATOMIC_SEQ_CST);

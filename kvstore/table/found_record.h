@@ -4,7 +4,7 @@
  * taken, once or each time, as the options of the store say.
  *
  * Holds: the file's lock, shared or not; with found_record_verify_in a place among the readers
- * without a lock will do (readers.h).
+ * without a lock will do (variants.h).
  */
 #ifndef MQKV_KVSTORE_TABLE_FOUND_RECORD_H
 #define MQKV_KVSTORE_TABLE_FOUND_RECORD_H

@@ -2,6 +2,7 @@
 
 #include "common/time/pause.h"
 #include "lab/locking/readers.h"
+#include "kvstore/table/datafile.h"
 
 /* Moving an item takes some ten nanoseconds, splitting a segment a microsecond or two: a lookup
  * that has failed so often has met a writer that was preempted, or one writer after the other. */
@@ -35,17 +36,17 @@ static const struct generation *find_without_lock(struct datafile *file, uint32_
     return found ? generation : NULL;
 }
 
-struct reader *optimistic_find(const struct store_context *context, struct key_place place,
-                               struct kv_slice key, const struct generation **generation,
-                               struct lookup *lookup)
+struct reader *optimistic_find(const struct store_context *context, struct datafile *file,
+                               uint32_t hash, struct kv_slice key,
+                               const struct generation **generation, struct lookup *lookup)
 {
     struct reader *reader = readers_enter(context->readers);
     if (reader) {
-        *generation = find_without_lock(place.file, keyhash_index(place.hash), key, lookup);
+        *generation = find_without_lock(file, hash, key, lookup);
         if (*generation)
             return reader;
         readers_leave(reader);
     }
-    atomic_fetch_add_explicit(&place.file->read_fallbacks, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&file->read_fallbacks, 1, memory_order_relaxed);
     return NULL;
 }

@@ -18,13 +18,14 @@
 #ifndef MQKV_LAB_LOCKING_OPTIMISTIC_H
 #define MQKV_LAB_LOCKING_OPTIMISTIC_H
 
-#include "kvstore/api/store.h"
+#include "kvstore/core/context.h"
+#include "kvstore/table/generation.h"
 
 /* Steps 1 and 2: the lookup in the generation that was in use. The caller ends with readers_leave;
  * until then both are valid. NULL: to be done under the lock. Counts retries and fallbacks of the
  * file. Only where the context has readers. */
-struct reader *optimistic_find(const struct store_context *context, struct key_place place,
-                               struct kv_slice key, const struct generation **generation,
-                               struct lookup *lookup);
+struct reader *optimistic_find(const struct store_context *context, struct datafile *file,
+                               uint32_t hash, struct kv_slice key,
+                               const struct generation **generation, struct lookup *lookup);
 
 #endif

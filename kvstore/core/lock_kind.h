@@ -1,0 +1,44 @@
+/*
+ * lock_kind: one lock of a lockset, and the kinds of locks that there are.
+ */
+#ifndef MQKV_KVSTORE_CORE_LOCK_KIND_H
+#define MQKV_KVSTORE_CORE_LOCK_KIND_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "common/memory/machine_sizes.h"
+
+/* One lock, alone on its cache line: workers at two files share nothing. */
+struct lock {
+    _Alignas(CACHE_LINE_BYTES) union {
+        pthread_mutex_t mutex;
+        pthread_rwlock_t rwlock;
+    };
+    void (*before_unlock)(void); /* looked at only by call_and_unlock */
+};
+
+/* What a kind of lock can do; results are those of pthreads: 0 or an errno. */
+struct lock_kind {
+    int (*init)(struct lock *lock);
+    int (*destroy)(struct lock *lock);
+    int (*try_read)(struct lock *lock);
+    int (*read)(struct lock *lock);
+    int (*try_write)(struct lock *lock);
+    int (*write)(struct lock *lock);
+    int (*unlock)(struct lock *lock);
+    int (*call_and_unlock)(struct lock *lock); /* calls lock->before_unlock first */
+    bool is_shared_by_readers;
+};
+
+/* Mutexes. */
+extern const struct lock_kind lock_kind_mutex;
+
+/* Reader-writer locks at which readers that come later wait behind a waiting writer. The price is
+ * that no thread may take a read lock twice, which the lock order of the engine forbids anyway. */
+extern const struct lock_kind lock_kind_rwlock;
+
+/* Makes a reader-writer lock with that preference (pthread_rwlockattr_setkind_np(3)). */
+int lock_init_rwlock(struct lock *lock, int preference);
+
+#endif
