@@ -1,5 +1,5 @@
 # Tests, checks and fuzzing: see tests/README.md. Everything is found by its name, nothing is listed:
-#   tests/unit/main_<room>.c with tests/unit/test_<room>_*.c   the binary build/tests/unit_<room>
+#   tests/unit/test_<room>_*.c with tests/unit/main.c          the binary build/tests/unit_<room>
 #   tests/<folder>/<name>.c that has a main function           the program build/tests/<name>
 #   every other tests/<folder>/*.c                             the helpers that both may call
 #   tests/scenario/*.sh, executable                            a scenario with real daemons
@@ -40,7 +40,9 @@ $(foreach source,$(TEST_PROGRAM_SRC),$(eval $(call test_program_rule,$(source)))
 
 # Unit binaries: what a room may call is what its tests are linked with ----------------------------
 
-UNIT_ROOMS := $(filter-out $(if $(NATS),,natskv),$(patsubst tests/unit/main_%.c,%,$(wildcard tests/unit/main_*.c)))
+room_of = $(word 2,$(subst _, ,$(notdir $(1))))
+UNIT_ROOMS := $(filter-out $(if $(NATS),,natskv),$(sort $(foreach source,$(wildcard tests/unit/test_*.c), \
+	$(call room_of,$(source)))))
 UNIT_BINARIES := $(addprefix $(OUT)/tests/unit_,$(UNIT_ROOMS))
 
 UNIT_NEEDS_common := $(COMMON_OBJ)
@@ -56,7 +58,7 @@ UNIT_NEEDS_kresp := $(call without_main,$(KRESP_OBJ)) $(OUT)/libclientk.a
 UNIT_NEEDS_clientk := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a $(OUT)/libkvstore.a
 
 define unit_binary_rule
-$(OUT)/tests/unit_$(1): $(call objects_of,tests/unit/main_$(1).c $(wildcard tests/unit/test_$(1)_*.c)) \
+$(OUT)/tests/unit_$(1): $(call objects_of,tests/unit/main.c $(wildcard tests/unit/test_$(1)_*.c)) \
 		$(LIBSUPPORT) $(UNIT_NEEDS_$(1))
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(CHECK_LIBS) -lxxhash -lm \
 	  $(if $(filter clientk program,$(1)),-ledit -lzstd) $(if $(filter serverk lab kresp,$(1)),-lseccomp) $(if $(filter serverk lab,$(1)),-linih) $(if $(filter serverk lab natskv mirror,$(1)),$(NATS_LIBS))

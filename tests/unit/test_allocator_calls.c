@@ -10,7 +10,7 @@
 
 #include "lab/allocator/memory_segment.h"
 #include "tests/support/skip.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 /* The whole interface of each of the two, as one table. */
 static const struct {
@@ -251,9 +251,8 @@ START_TEST(the_system_s_allocator_answers_too)
 }
 END_TEST
 
-Suite *suite_allocator_calls(void)
+TEST_SUITE(allocator_calls)
 {
-    Suite *suite = suite_create("allocator_calls");
     TCase *tests = tcase_create("calls");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, names_are_those_of_the_option);
@@ -269,5 +268,4 @@ Suite *suite_allocator_calls(void)
     tcase_add_loop_test(tests, random_calls_keep_every_block_whole, 0, 3 * KINDS);
     tcase_add_test(tests, the_system_s_allocator_answers_too);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 /* Memory that the lists of a test are made of, in cells of the smallest block. */
 #define CELLS 64
@@ -198,9 +198,8 @@ START_TEST(random_puts_and_takes_agree_with_a_map)
 }
 END_TEST
 
-Suite *suite_allocator_freelist(void)
+TEST_SUITE(allocator_freelist)
 {
-    Suite *suite = suite_create("allocator_freelist");
     TCase *tests = tcase_create("freelist");
     tcase_add_test(tests, blocks_are_kept_in_order_of_address);
     tcase_add_test(tests, touching_blocks_become_one);
@@ -211,5 +210,4 @@ Suite *suite_allocator_freelist(void)
     tcase_add_loop_test(tests, damage_is_noticed, 0, 5);
     tcase_add_loop_test(tests, random_puts_and_takes_agree_with_a_map, 0, 5);
     suite_add_tcase(suite, tests);
-    return suite;
 }

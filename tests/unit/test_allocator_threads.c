@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "mqkv/allocator.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static const struct allocator *const kinds[] = {&kv_allocator_locked, &kv_allocator_thread_local};
 #define KINDS 2
@@ -280,9 +280,8 @@ START_TEST(a_forked_child_can_allocate)
 }
 END_TEST
 
-Suite *suite_allocator_threads(void)
+TEST_SUITE(allocator_threads)
 {
-    Suite *suite = suite_create("allocator_threads");
     TCase *tests = tcase_create("threads");
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, live_blocks_of_many_threads_never_overlap, 0, KINDS);
@@ -291,5 +290,4 @@ Suite *suite_allocator_threads(void)
     tcase_add_loop_test(tests, blocks_freed_by_destructors_of_a_thread_are_kept, 0, KINDS);
     tcase_add_loop_test(tests, a_forked_child_can_allocate, 0, KINDS);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -6,7 +6,7 @@
 #include "mqkv/clientk.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 #define COUNT      5000
@@ -212,9 +212,8 @@ START_TEST(batch_of_impossible_operations_sends_nothing)
 }
 END_TEST
 
-Suite *suite_clientk_batch(void)
+TEST_SUITE(clientk_batch)
 {
-    Suite *suite = suite_create("clientk_batch");
     TCase *tcase = tcase_create("batch");
     served_case_add_client(tcase);
     tcase_add_checked_fixture(tcase, prepare, free_results);
@@ -225,5 +224,4 @@ Suite *suite_clientk_batch(void)
     tcase_add_test(tcase, a_scan_in_a_batch_sees_what_came_before_it);
     tcase_add_test(tcase, batch_of_impossible_operations_sends_nothing);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -8,7 +8,7 @@
 #include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 
@@ -413,9 +413,8 @@ static void add_operations(TCase *tcase)
     tcase_add_test(tcase, misuse_is_refused_with_a_sentence);
 }
 
-Suite *suite_clientk_calls(void)
+TEST_SUITE(clientk_calls)
 {
-    Suite *suite = suite_create("clientk_calls");
     TCase *tcase = tcase_create("calls");
     served_case_add_client(tcase);
     add_operations(tcase);
@@ -427,5 +426,4 @@ Suite *suite_clientk_calls(void)
     tcase_add_test(opening, open_without_server_says_so);
     tcase_add_test(opening, queue_name_comes_from_the_environment);
     suite_add_tcase(suite, opening);
-    return suite;
 }

@@ -15,7 +15,7 @@
 #include "tests/support/client_calls.h"
 #include "tests/support/direct_case.h"
 #include "tests/support/skip.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 
@@ -482,9 +482,8 @@ START_TEST(switched_off_nothing_is_looked_at)
 }
 END_TEST
 
-Suite *suite_clientk_direct(void)
+TEST_SUITE(clientk_direct)
 {
-    Suite *suite = suite_create("direct");
     TCase *tcase = tcase_create("direct");
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_mapped_store_is_read);
@@ -507,5 +506,4 @@ Suite *suite_clientk_direct(void)
     tcase_add_test(tcase, what_is_mapped_cannot_be_written_to);
     tcase_add_test(tcase, switched_off_nothing_is_looked_at);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

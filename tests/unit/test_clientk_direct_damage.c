@@ -9,7 +9,7 @@
 #include "common/memory/mapguard.h"
 #include "kvstore/format/fileheader.h"
 #include "tests/support/direct_case.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 
@@ -197,9 +197,8 @@ START_TEST(random_bytes_end_no_reader)
 }
 END_TEST
 
-Suite *suite_clientk_direct_damage(void)
+TEST_SUITE(clientk_direct_damage)
 {
-    Suite *suite = suite_create("direct_damage");
     TCase *tcase = tcase_create("direct_damage");
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_store_that_is_being_moved_for_ever_is_asked_for);
@@ -211,5 +210,4 @@ Suite *suite_clientk_direct_damage(void)
     tcase_add_test(tcase, a_truncated_object_is_asked_for);
     tcase_add_test(tcase, random_bytes_end_no_reader);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -17,7 +17,7 @@
 #include "tests/support/client_calls.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define COUNTERS 64u
 #define READERS  3u
@@ -400,9 +400,8 @@ START_TEST(no_key_is_absent_while_the_store_is_closed)
 }
 END_TEST
 
-Suite *suite_clientk_direct_live(void)
+TEST_SUITE(clientk_direct_live)
 {
-    Suite *suite = suite_create("direct_live");
     TCase *tcase = tcase_create("direct_live");
     tcase_set_timeout(tcase, 300);
     tcase_add_test(tcase, readers_see_what_was_written_with_one_file);
@@ -413,5 +412,4 @@ Suite *suite_clientk_direct_live(void)
     tcase_add_test(tcase, growth_is_followed);
     tcase_add_test(tcase, no_key_is_absent_while_the_store_is_closed);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

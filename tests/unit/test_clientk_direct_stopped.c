@@ -12,7 +12,7 @@
 #include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/direct_case.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define VALUE_BYTES  300000u
 #define BUFFER_BYTES (UINT64_C(1) << 20)
@@ -186,9 +186,8 @@ START_TEST(who_reads_on_after_the_daemons_end_sees_that_a_log_is_gone)
 }
 END_TEST
 
-Suite *suite_clientk_direct_stopped(void)
+TEST_SUITE(clientk_direct_stopped)
 {
-    Suite *suite = suite_create("direct_stopped");
     TCase *tcase = tcase_create("direct_stopped");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, a_reader_that_stands_still_goes_on);
@@ -196,5 +195,4 @@ Suite *suite_clientk_direct_stopped(void)
     tcase_add_test(tcase, what_is_copied_after_the_daemons_end_does_not_count);
     tcase_add_test(tcase, who_reads_on_after_the_daemons_end_sees_that_a_log_is_gone);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

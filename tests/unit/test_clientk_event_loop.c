@@ -11,7 +11,7 @@
 #include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 #define MANY       5000u
@@ -430,9 +430,8 @@ START_TEST(a_full_request_queue_is_waited_for)
 }
 END_TEST
 
-Suite *suite_clientk_event_loop(void)
+TEST_SUITE(clientk_event_loop)
 {
-    Suite *suite = suite_create("clientk_event_loop");
     TCase *calls = tcase_create("event_loop");
     served_case_add_client(calls);
     tcase_add_loop_test(calls, thousands_in_flight_keep_the_order_of_each_key, 0, 4);
@@ -458,5 +457,4 @@ Suite *suite_clientk_event_loop(void)
     tcase_add_test(failures, a_server_that_is_slow_to_welcome_is_waited_for);
     tcase_add_loop_test(failures, without_a_server_operations_end_in_time, 0, 2);
     suite_add_tcase(suite, failures);
-    return suite;
 }

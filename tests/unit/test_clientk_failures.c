@@ -10,7 +10,7 @@
 #include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 
@@ -413,9 +413,8 @@ static TCase *server_case(const char *name)
     return tcase;
 }
 
-Suite *suite_clientk_failures(void)
+TEST_SUITE(clientk_failures)
 {
-    Suite *suite = suite_create("clientk_failures");
     TCase *idle = server_case("idle");
     tcase_add_test(idle, idle_client_writes_on_after_a_stop);
     tcase_add_test(idle, idle_client_writes_on_after_a_kill);
@@ -436,5 +435,4 @@ Suite *suite_clientk_failures(void)
     tcase_add_test(load, pipeline_repeats_writes_over_stops);
     tcase_add_test(load, pipeline_without_server_completes_with_that);
     suite_add_tcase(suite, load);
-    return suite;
 }

@@ -11,7 +11,7 @@
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"
 #include "tests/support/skip.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 
@@ -234,9 +234,8 @@ START_TEST(pipeline_completes_what_is_in_flight)
 }
 END_TEST
 
-Suite *suite_clientk_interruption(void)
+TEST_SUITE(clientk_interruption)
 {
-    Suite *suite = suite_create("clientk_interruption");
     TCase *tcase = tcase_create("interruption");
     tcase_set_timeout(tcase, 100);
     tcase_add_checked_fixture(tcase, start_server, remove_server);
@@ -249,5 +248,4 @@ Suite *suite_clientk_interruption(void)
     tcase_add_test(tcase, all_threads_that_share_a_session_are_let_go);
     tcase_add_test(tcase, pipeline_completes_what_is_in_flight);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -4,7 +4,7 @@
 
 #include "clientk/message/key_hash.h"
 #include "common/numbers/random.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 START_TEST(reads_pass_each_other_and_writes_pass_nothing)
 {
@@ -76,14 +76,12 @@ START_TEST(hash_sees_every_byte_and_the_length)
 }
 END_TEST
 
-Suite *suite_clientk_key_set(void)
+TEST_SUITE(clientk_key_set)
 {
-    Suite *suite = suite_create("clientk_key_set");
     TCase *tcase = tcase_create("key_set");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, reads_pass_each_other_and_writes_pass_nothing);
     tcase_add_test(tcase, crowded_keys_are_found_until_they_are_removed);
     tcase_add_test(tcase, hash_sees_every_byte_and_the_length);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -2,7 +2,7 @@
 
 #include <check.h>
 
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define US UINT64_C(1000)
 #define MS (1000 * US)
@@ -50,14 +50,12 @@ START_TEST(a_short_round_is_not_waited_for_nor_long_for_a_long_one)
 }
 END_TEST
 
-Suite *suite_clientk_linger(void)
+TEST_SUITE(clientk_linger)
 {
-    Suite *suite = suite_create("clientk_linger");
     TCase *tests = tcase_create("linger");
     tcase_add_test(tests, a_thread_alone_reads_no_clock_and_waits_for_nobody);
     tcase_add_test(tests, who_was_there_is_waited_for);
     tcase_add_test(tests, who_did_not_come_back_is_not_waited_for_again);
     tcase_add_test(tests, a_short_round_is_not_waited_for_nor_long_for_a_long_one);
     suite_add_tcase(suite, tests);
-    return suite;
 }

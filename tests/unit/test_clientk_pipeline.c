@@ -8,7 +8,7 @@
 #include "common/numbers/random.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 #define KEYS       20
@@ -364,9 +364,8 @@ static TCase *order_case(const char *name, void (*start)(void))
     return tcase;
 }
 
-Suite *suite_clientk_pipeline(void)
+TEST_SUITE(clientk_pipeline)
 {
-    Suite *suite = suite_create("clientk_pipeline");
     TCase *segment = tcase_create("segment");
     served_case_add_client(segment);
     add_tests(segment);
@@ -384,5 +383,4 @@ Suite *suite_clientk_pipeline(void)
     suite_add_tcase(suite, fragments);
     suite_add_tcase(suite, order_case("priority", start_server_by_priority));
     suite_add_tcase(suite, order_case("cost", start_server_by_cost));
-    return suite;
 }

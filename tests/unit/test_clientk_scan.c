@@ -6,7 +6,7 @@
 #include "mqkv/clientk.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 
@@ -162,9 +162,8 @@ START_TEST(scan_carries_big_values)
 }
 END_TEST
 
-Suite *suite_clientk_scan(void)
+TEST_SUITE(clientk_scan)
 {
-    Suite *suite = suite_create("clientk_scan");
     TCase *tcase = tcase_create("scan");
     served_case_add_client(tcase);
     tcase_add_test(tcase, scan_visits_each_entry_of_the_prefix_once);
@@ -174,5 +173,4 @@ Suite *suite_clientk_scan(void)
     tcase_add_test(tcase, an_atomic_scan_visits_each_entry_once);
     tcase_add_test(tcase, scan_carries_big_values);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

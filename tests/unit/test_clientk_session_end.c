@@ -14,7 +14,7 @@
 #include "mqkv/clientk.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 /* Words of a ring (docs/PROTOCOL.md, 3.6). */
 #define BELL  0u
@@ -122,14 +122,12 @@ START_TEST(a_client_that_sleeps_begins_anew)
 }
 END_TEST
 
-Suite *suite_clientk_session_end(void)
+TEST_SUITE(clientk_session_end)
 {
-    Suite *suite = suite_create("clientk_session_end");
     TCase *tcase = tcase_create("session_end");
     tcase_set_timeout(tcase, 100);
     tcase_add_checked_fixture(tcase, connect_by_ring, remove_server);
     tcase_add_test(tcase, an_idle_client_begins_anew);
     tcase_add_test(tcase, a_client_that_sleeps_begins_anew);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -11,7 +11,7 @@
 #include "tests/support/client_calls.h"
 #include "tests/support/sham_server.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text)  kv_slice_from_string(text)
 #define VALUE_BYTES 8000u
@@ -426,9 +426,8 @@ START_TEST(who_gets_no_session_waits_for_one)
 }
 END_TEST
 
-Suite *suite_clientk_sham(void)
+TEST_SUITE(clientk_sham)
 {
-    Suite *suite = suite_create("clientk_sham");
     TCase *tcase = tcase_create("sham");
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, map_shared, unmap_shared);
@@ -441,5 +440,4 @@ Suite *suite_clientk_sham(void)
     tcase_add_test(tcase, a_filled_reply_queue_is_replaced_at_once);
     tcase_add_test(tcase, who_gets_no_session_waits_for_one);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -15,7 +15,7 @@
 #include "tests/support/client_calls.h"
 #include "tests/support/live_server.h"
 #include "tests/support/skip.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 #define MANY       50
@@ -300,9 +300,8 @@ START_TEST(child_abandons_the_handle_and_the_parent_goes_on)
 }
 END_TEST
 
-Suite *suite_clientk_threads(void)
+TEST_SUITE(clientk_threads)
 {
-    Suite *suite = suite_create("clientk_threads");
     TCase *tcase = tcase_create("threads");
     tcase_set_timeout(tcase, 200);
     tcase_add_unchecked_fixture(tcase, start_server, remove_server);
@@ -316,5 +315,4 @@ Suite *suite_clientk_threads(void)
     tcase_add_test(tcase, threads_without_a_session_of_their_own_share_the_first);
     tcase_add_test(tcase, no_budget_at_all_is_told_with_the_limit);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -6,7 +6,7 @@
 #include "mqkv/clientk.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 #define MIB        ((size_t)1 << 20)
@@ -204,9 +204,8 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, batch_keeps_the_order_of_reads_and_writes_of_big_values);
 }
 
-Suite *suite_clientk_values(void)
+TEST_SUITE(clientk_values)
 {
-    Suite *suite = suite_create("clientk_values");
     TCase *segment = tcase_create("segment");
     served_case_add_client(segment);
     add_tests(segment);
@@ -215,5 +214,4 @@ Suite *suite_clientk_values(void)
     served_case_add_client_without_segment(fragments);
     add_tests(fragments);
     suite_add_tcase(suite, fragments);
-    return suite;
 }

@@ -7,7 +7,7 @@
 #include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 
@@ -102,14 +102,12 @@ START_TEST(a_change_after_a_long_silence_is_told)
 }
 END_TEST
 
-Suite *suite_clientk_watch(void)
+TEST_SUITE(clientk_watch)
 {
-    Suite *suite = suite_create("clientk_watch");
     TCase *tcase = tcase_create("watch");
     served_case_add_daemon_and_client(tcase);
     tcase_add_test(tcase, the_descriptor_tells_of_changes_from_now_on);
     tcase_add_test(tcase, the_descriptor_tells_of_changes_since_a_position);
     tcase_add_test(tcase, a_change_after_a_long_silence_is_told);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -10,7 +10,7 @@
 #include "common/time/clock.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/queue.h"
 
 #define TEXT(text) kv_slice_from_string(text)
@@ -465,9 +465,8 @@ START_TEST(who_loses_the_session_at_once_is_told_by_whom)
 }
 END_TEST
 
-Suite *suite_clientk_window(void)
+TEST_SUITE(clientk_window)
 {
-    Suite *suite = suite_create("clientk_window");
     TCase *one = tcase_create("one_message");
     tcase_add_checked_fixture(one, open_short, close_window);
     tcase_add_test(one, task_that_needs_no_message_is_answered_by_filling);
@@ -498,5 +497,4 @@ Suite *suite_clientk_window(void)
     tcase_add_test(welcome, who_waits_for_a_network_does_not_poll_unless_told_to);
     tcase_add_test(welcome, who_loses_the_session_at_once_is_told_by_whom);
     suite_add_tcase(suite, welcome);
-    return suite;
 }

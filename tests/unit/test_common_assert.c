@@ -3,7 +3,7 @@
 #include <stdbool.h>
 
 #include "common/assert/assert.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static int evaluations;
 
@@ -36,13 +36,11 @@ START_TEST(a_condition_that_does_not_hold_aborts_where_assertions_are_built_in)
 }
 END_TEST
 
-Suite *suite_common_assert(void)
+TEST_SUITE(common_assert)
 {
-    Suite *suite = suite_create("common/assert");
     TCase *tcase = tcase_create("assert");
     tcase_add_test(tcase, a_condition_that_holds_is_evaluated_where_assertions_are_built_in);
     tcase_add_test_raise_signal(
         tcase, a_condition_that_does_not_hold_aborts_where_assertions_are_built_in, SIGABRT);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

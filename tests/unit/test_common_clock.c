@@ -3,7 +3,7 @@
 #include <sys/time.h>
 
 #include "common/time/clock.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static void ignore_alarm(int signal_number)
 {
@@ -48,14 +48,12 @@ START_TEST(a_signal_does_not_cut_a_sleep_short)
 }
 END_TEST
 
-Suite *suite_common_clock(void)
+TEST_SUITE(common_clock)
 {
-    Suite *suite = suite_create("common/clock");
     TCase *tests = tcase_create("clock");
     tcase_add_test(tests, monotonic_never_goes_back);
     tcase_add_test(tests, the_coarse_clock_is_never_ahead);
     tcase_add_test(tests, real_time_is_after_this_was_written);
     tcase_add_test(tests, a_signal_does_not_cut_a_sleep_short);
     suite_add_tcase(suite, tests);
-    return suite;
 }

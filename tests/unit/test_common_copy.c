@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "common/memory/copy.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define MOST_BYTES (3 * COPY_PAGE_BYTES + 100)
 #define MOST_APART 64u
@@ -54,12 +54,10 @@ START_TEST(nothing_is_copied_from_or_to_nowhere)
 }
 END_TEST
 
-Suite *suite_common_copy(void)
+TEST_SUITE(common_copy)
 {
-    Suite *suite = suite_create("common/copy");
     TCase *test_case = tcase_create("copy");
     tcase_add_test(test_case, every_byte_arrives_and_none_beside);
     tcase_add_test(test_case, nothing_is_copied_from_or_to_nowhere);
     suite_add_tcase(suite, test_case);
-    return suite;
 }

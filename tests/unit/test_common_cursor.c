@@ -1,7 +1,7 @@
 #include <check.h>
 
 #include "common/memory/cursor.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 START_TEST(fields_are_little_endian)
 {
@@ -92,9 +92,8 @@ START_TEST(load_and_store_need_no_alignment)
 }
 END_TEST
 
-Suite *suite_common_cursor(void)
+TEST_SUITE(common_cursor)
 {
-    Suite *suite = suite_create("common/cursor");
     TCase *tests = tcase_create("cursor");
     tcase_add_test(tests, fields_are_little_endian);
     tcase_add_test(tests, a_failed_reader_stays_failed_and_gives_zeros);
@@ -103,5 +102,4 @@ Suite *suite_common_cursor(void)
     tcase_add_test(tests, a_failed_writer_writes_nothing_more);
     tcase_add_test(tests, load_and_store_need_no_alignment);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -4,7 +4,7 @@
 
 #include "common/numbers/cpu_list.h"
 #include "common/numbers/delay.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define CAP_NS 1e9
 #define DRAWS  20000u
@@ -106,14 +106,12 @@ START_TEST(cpus_are_a_list)
 }
 END_TEST
 
-Suite *suite_common_delay(void)
+TEST_SUITE(common_delay)
 {
-    Suite *suite = suite_create("common/delay");
     TCase *tests = tcase_create("delay");
     tcase_add_test(tests, each_distribution_has_its_mean);
     tcase_add_test(tests, no_draw_is_beyond_the_cap);
     tcase_add_test(tests, what_is_no_delay_is_refused);
     tcase_add_test(tests, cpus_are_a_list);
     suite_add_tcase(suite, tests);
-    return suite;
 }

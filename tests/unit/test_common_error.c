@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/report/error.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 START_TEST(set_formats_and_returns_the_status)
 {
@@ -108,9 +108,8 @@ START_TEST(the_old_text_may_be_part_of_the_new)
 }
 END_TEST
 
-Suite *suite_common_error(void)
+TEST_SUITE(common_error)
 {
-    Suite *suite = suite_create("common/error");
     TCase *tests = tcase_create("error");
     tcase_add_test(tests, set_formats_and_returns_the_status);
     tcase_add_test(tests, without_an_error_only_the_status_is_returned);
@@ -121,5 +120,4 @@ Suite *suite_common_error(void)
     tcase_add_test(tests, a_reason_that_does_not_fit_is_cut_with_dots);
     tcase_add_test(tests, the_old_text_may_be_part_of_the_new);
     suite_add_tcase(suite, tests);
-    return suite;
 }

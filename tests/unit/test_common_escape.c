@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/text/escape.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 typedef void (*printer)(FILE *stream, struct kv_slice bytes);
 
@@ -184,9 +184,8 @@ START_TEST(a_stream_that_fails_is_not_tried_for_each_byte)
 }
 END_TEST
 
-Suite *suite_common_escape(void)
+TEST_SUITE(common_escape)
 {
-    Suite *suite = suite_create("common/escape");
     TCase *text = tcase_create("text");
     tcase_add_test(text, print_escapes_what_is_not_printable);
     tcase_add_test(text, a_word_is_quoted_only_when_needed);
@@ -205,5 +204,4 @@ Suite *suite_common_escape(void)
     tcase_add_test(json, json_keeps_valid_utf8);
     tcase_add_test(json, json_writes_other_bytes_as_code_points);
     suite_add_tcase(suite, json);
-    return suite;
 }

@@ -5,7 +5,7 @@
 
 #include "common/numbers/histogram.h"
 #include "common/numbers/random.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define LONGEST_NS (UINT64_C(1) << HISTOGRAM_MAX_BITS)
 
@@ -153,9 +153,8 @@ START_TEST(a_copy_taken_while_it_is_written_is_whole)
 }
 END_TEST
 
-Suite *suite_common_histogram(void)
+TEST_SUITE(common_histogram)
 {
-    Suite *suite = suite_create("common/histogram");
     TCase *tests = tcase_create("histogram");
     tcase_add_test(tests, an_empty_histogram_answers_zero);
     tcase_add_test(tests, small_values_are_exact);
@@ -167,5 +166,4 @@ Suite *suite_common_histogram(void)
     tcase_add_test(tests, merge_is_the_same_as_recording_all_in_one);
     tcase_add_test(tests, a_copy_taken_while_it_is_written_is_whole);
     suite_add_tcase(suite, tests);
-    return suite;
 }

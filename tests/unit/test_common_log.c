@@ -11,7 +11,7 @@
 
 #include "common/report/log.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define CAPTURE_BYTES 65536
 
@@ -185,9 +185,8 @@ START_TEST(lines_of_threads_do_not_mix)
 }
 END_TEST
 
-Suite *suite_common_log(void)
+TEST_SUITE(common_log)
 {
-    Suite *suite = suite_create("common/log");
     TCase *tests = tcase_create("log");
     tcase_add_checked_fixture(tests, capture_stderr, release_stderr);
     tcase_add_test(tests, a_line_has_a_stamp_a_level_and_the_message);
@@ -199,5 +198,4 @@ Suite *suite_common_log(void)
     tcase_add_test(tests, lines_of_threads_do_not_mix);
     tcase_add_test(tests, a_pipe_that_nobody_reads_makes_nobody_wait);
     suite_add_tcase(suite, tests);
-    return suite;
 }

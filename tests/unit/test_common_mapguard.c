@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define PAGES 8u
 #define PAGE  4096u
@@ -144,9 +144,8 @@ START_TEST(any_other_ends_the_process)
 }
 END_TEST
 
-Suite *suite_common_mapguard(void)
+TEST_SUITE(common_mapguard)
 {
-    Suite *suite = suite_create("common/mapguard");
     TCase *cases = tcase_create("mapguard");
     tcase_add_checked_fixture(cases, map_file, unmap_file);
     tcase_add_test(cases, what_is_gone_reads_as_zeros_and_is_counted);
@@ -154,5 +153,4 @@ Suite *suite_common_mapguard(void)
     tcase_add_test(cases, several_threads_may_meet_it);
     tcase_add_loop_test(cases, any_other_ends_the_process, 0, 2);
     suite_add_tcase(suite, cases);
-    return suite;
 }

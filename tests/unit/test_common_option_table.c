@@ -6,7 +6,7 @@
 
 #include "common/options/option_table.h"
 #include "common/text/suggest.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static const char *colour(int index)
 {
@@ -220,9 +220,8 @@ START_TEST(the_most_similar_name_is_suggested)
 }
 END_TEST
 
-Suite *suite_common_option_table(void)
+TEST_SUITE(common_option_table)
 {
-    Suite *suite = suite_create("common option_table");
     TCase *cases = tcase_create("options");
     tcase_add_test(cases, values_of_every_kind);
     tcase_add_test(cases, letters_share_a_word);
@@ -234,5 +233,4 @@ Suite *suite_common_option_table(void)
     tcase_add_test(cases, help_has_a_line_per_row);
     tcase_add_test(cases, the_most_similar_name_is_suggested);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/text/parse.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
@@ -263,9 +263,8 @@ START_TEST(counts_for_people)
 }
 END_TEST
 
-Suite *suite_common_parse(void)
+TEST_SUITE(common_parse)
 {
-    Suite *suite = suite_create("common/parse");
     TCase *integers = tcase_create("integers");
     tcase_add_test(integers, u64_takes_whole_decimal_numbers);
     tcase_add_test(integers, u64_refuses_everything_else);
@@ -286,5 +285,4 @@ Suite *suite_common_parse(void)
     tcase_add_test(quantities, durations_for_people);
     tcase_add_test(quantities, counts_for_people);
     suite_add_tcase(suite, quantities);
-    return suite;
 }

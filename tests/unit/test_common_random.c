@@ -1,7 +1,7 @@
 #include <check.h>
 
 #include "common/numbers/random.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 /* From the reference implementation (https://prng.di.unimi.it/xoshiro256starstar.c) with the state
  * 1, 2, 3, 4. */
@@ -82,9 +82,8 @@ START_TEST(secrets_do_not_repeat)
 }
 END_TEST
 
-Suite *suite_common_random(void)
+TEST_SUITE(common_random)
 {
-    Suite *suite = suite_create("common/random");
     TCase *tests = tcase_create("random");
     tcase_add_test(tests, the_sequence_is_that_of_xoshiro256_star_star);
     tcase_add_test(tests, the_seed_goes_through_splitmix64);
@@ -93,5 +92,4 @@ Suite *suite_common_random(void)
     tcase_add_test(tests, unit_is_in_its_range);
     tcase_add_test(tests, secrets_do_not_repeat);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -1,7 +1,7 @@
 #include <check.h>
 
 #include "mqkv/slice.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static const struct kv_slice nothing = {NULL, 0};
 
@@ -27,12 +27,10 @@ START_TEST(prefix)
 }
 END_TEST
 
-Suite *suite_common_slice(void)
+TEST_SUITE(common_slice)
 {
-    Suite *suite = suite_create("common/slice");
     TCase *tests = tcase_create("slice");
     tcase_add_test(tests, equality_is_of_bytes_and_length);
     tcase_add_test(tests, prefix);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -4,7 +4,7 @@
 
 #include "common/report/error.h"
 #include "mqkv/status.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 START_TEST(every_status_has_a_word_and_a_phrase_of_its_own)
 {
@@ -70,9 +70,8 @@ START_TEST(errno_maps_to_a_status)
 }
 END_TEST
 
-Suite *suite_common_status(void)
+TEST_SUITE(common_status)
 {
-    Suite *suite = suite_create("common/status");
     TCase *tests = tcase_create("status");
     tcase_add_test(tests, every_status_has_a_word_and_a_phrase_of_its_own);
     tcase_add_test(tests, names_are_lower_case_words);
@@ -80,5 +79,4 @@ Suite *suite_common_status(void)
     tcase_add_test(tests, numbers_of_the_protocol_keep_their_meaning);
     tcase_add_test(tests, errno_maps_to_a_status);
     suite_add_tcase(suite, tests);
-    return suite;
 }

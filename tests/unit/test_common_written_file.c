@@ -8,7 +8,7 @@
 #include "common/report/written_file.h"
 #include "tests/support/skip.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static char path[256], precious[256];
 
@@ -115,9 +115,8 @@ START_TEST(a_device_is_nobodys)
 }
 END_TEST
 
-Suite *suite_common_written_file(void)
+TEST_SUITE(common_written_file)
 {
-    Suite *suite = suite_create("common: written_file");
     TCase *kinds = tcase_create("kinds");
     tcase_add_checked_fixture(kinds, begin, end);
     tcase_add_test(kinds, a_file_is_made_and_appended_to);
@@ -128,5 +127,4 @@ Suite *suite_common_written_file(void)
     tcase_add_test(kinds, a_directory_that_is_not_there_is_named);
     tcase_add_test(kinds, a_device_is_nobodys);
     suite_add_tcase(suite, kinds);
-    return suite;
 }

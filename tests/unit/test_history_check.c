@@ -1,7 +1,7 @@
 #include <check.h>
 
 #include "tests/history/history.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define CHECK(list, initial) history_check(list, sizeof(list) / sizeof *(list), initial)
 
@@ -129,9 +129,8 @@ START_TEST(acknowledged_write_lost_is_a_violation)
 }
 END_TEST
 
-Suite *suite_history_check(void)
+TEST_SUITE(history_check)
 {
-    Suite *suite = suite_create("history: the judge of concurrent histories");
     TCase *judge = tcase_create("judge");
     tcase_add_test(judge, one_after_the_other);
     tcase_add_test(judge, stale_read_is_a_violation);
@@ -143,5 +142,4 @@ Suite *suite_history_check(void)
     tcase_add_test(judge, pending_write_may_happen_late_or_never);
     tcase_add_test(judge, acknowledged_write_lost_is_a_violation);
     suite_add_tcase(suite, judge);
-    return suite;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bridges/kresp/protocol/byte_buffer.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 START_TEST(bytes_come_out_as_they_went_in)
 {
@@ -67,13 +67,11 @@ START_TEST(an_owner_leaves_something_to_others)
 }
 END_TEST
 
-Suite *suite_kresp_buffer(void)
+TEST_SUITE(kresp_buffer)
 {
-    Suite *suite = suite_create("kresp_buffer");
     TCase *bytes = tcase_create("bytes");
     tcase_add_test(bytes, bytes_come_out_as_they_went_in);
     tcase_add_test(bytes, the_budget_holds_for_all_together);
     tcase_add_test(bytes, an_owner_leaves_something_to_others);
     suite_add_tcase(suite, bytes);
-    return suite;
 }

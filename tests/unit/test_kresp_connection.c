@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "bridges/kresp/bridge/redis_connection.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct redis_connection connection;
 static int peer;
@@ -147,9 +147,8 @@ START_TEST(a_large_request_gives_its_memory_back)
 }
 END_TEST
 
-Suite *suite_kresp_connection(void)
+TEST_SUITE(kresp_connection)
 {
-    Suite *suite = suite_create("kresp_connection");
     TCase *reading = tcase_create("reading");
     tcase_add_checked_fixture(reading, open_pair, close_pair);
     tcase_set_timeout(reading, 60);
@@ -159,5 +158,4 @@ Suite *suite_kresp_connection(void)
     tcase_add_test(reading, a_large_request_gives_its_memory_back);
     tcase_add_test(reading, the_arguments_of_an_unfinished_command_follow);
     suite_add_tcase(suite, reading);
-    return suite;
 }

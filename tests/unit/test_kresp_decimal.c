@@ -4,7 +4,7 @@
 #include "common/numbers/random.h"
 #include "common/text/parse.h"
 #include "bridges/kresp/protocol/decimal.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static bool parses(const char *text, int64_t *value)
 {
@@ -104,9 +104,8 @@ START_TEST(what_is_no_real_number_is_refused)
 }
 END_TEST
 
-Suite *suite_kresp_decimal(void)
+TEST_SUITE(kresp_decimal)
 {
-    Suite *suite = suite_create("kresp_decimal");
     TCase *numbers = tcase_create("numbers");
     tcase_add_test(numbers, only_the_canonical_form_is_an_integer);
     tcase_add_test(numbers, integers_come_back_as_they_were_written);
@@ -114,5 +113,4 @@ Suite *suite_kresp_decimal(void)
     tcase_add_test(numbers, reals_have_no_exponent_and_no_zeros_at_the_end);
     tcase_add_test(numbers, what_is_no_real_number_is_refused);
     suite_add_tcase(suite, numbers);
-    return suite;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bridges/kresp/session/redis_error.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct resp_reply reply;
 
@@ -84,9 +84,8 @@ START_TEST(each_status_is_one_line_that_names_itself)
 }
 END_TEST
 
-Suite *suite_kresp_error(void)
+TEST_SUITE(kresp_error)
 {
-    Suite *suite = suite_create("kresp errors");
     TCase *tcase = tcase_create("of the store");
     tcase_add_checked_fixture(tcase, NULL, free_reply);
     tcase_add_test(tcase, the_first_word_tells_what_may_be_tried);
@@ -94,5 +93,4 @@ Suite *suite_kresp_error(void)
     tcase_add_test(tcase, errors_of_redis_have_its_words);
     tcase_add_test(tcase, each_status_is_one_line_that_names_itself);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bridges/kresp/protocol/glob.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static bool matches(const char *pattern, const char *text)
 {
@@ -121,9 +121,8 @@ START_TEST(the_start_of_a_pattern_may_be_literal)
 }
 END_TEST
 
-Suite *suite_kresp_glob(void)
+TEST_SUITE(kresp_glob)
 {
-    Suite *suite = suite_create("kresp_glob");
     TCase *matching = tcase_create("matching");
     tcase_add_test(matching, patterns_match_whole_texts);
     tcase_add_test(matching, binary_texts_match);
@@ -131,5 +130,4 @@ Suite *suite_kresp_glob(void)
     tcase_add_test(matching, what_takes_too_many_steps_is_given_up);
     tcase_add_test(matching, the_start_of_a_pattern_may_be_literal);
     suite_add_tcase(suite, matching);
-    return suite;
 }

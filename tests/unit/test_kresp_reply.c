@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "bridges/kresp/protocol/resp_reply.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct resp_reply reply;
 
@@ -67,14 +67,12 @@ START_TEST(the_third_protocol_has_types_of_its_own)
 }
 END_TEST
 
-Suite *suite_kresp_reply(void)
+TEST_SUITE(kresp_reply)
 {
-    Suite *suite = suite_create("kresp_reply");
     TCase *writing = tcase_create("writing");
     tcase_add_checked_fixture(writing, NULL, free_reply);
     tcase_add_test(writing, both_protocols_have_these);
     tcase_add_test(writing, the_second_protocol_has_no_other_types);
     tcase_add_test(writing, the_third_protocol_has_types_of_its_own);
     suite_add_tcase(suite, writing);
-    return suite;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bridges/kresp/protocol/resp_request.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static const struct resp_limits usual = {
     .max_argument_bytes = 1024, .max_request_bytes = 4096, .max_arguments = 64};
@@ -316,9 +316,8 @@ START_TEST(the_missing_bytes_of_a_bulk_are_known)
 }
 END_TEST
 
-Suite *suite_kresp_request(void)
+TEST_SUITE(kresp_request)
 {
-    Suite *suite = suite_create("kresp_request");
     TCase *reading = tcase_create("reading");
     tcase_add_test(reading, arrays_of_bulks_are_requests);
     tcase_add_test(reading, sizes_of_all_lengths_are_read);
@@ -338,5 +337,4 @@ Suite *suite_kresp_request(void)
     tcase_add_test(limits, many_arguments_are_too_large_together);
     tcase_add_test(limits, strangers_may_ask_for_less);
     suite_add_tcase(suite, limits);
-    return suite;
 }

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "bridges/kresp/bridge/bridge_sandbox.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/time_slice.h"
 
 #ifndef MQKV_SANITIZER
@@ -30,13 +30,11 @@ END_TEST
 
 #endif
 
-Suite *suite_kresp_sandbox(void)
+TEST_SUITE(kresp_sandbox)
 {
-    Suite *suite = suite_create("kresp sandbox");
     TCase *inside = tcase_create("inside");
 #ifndef MQKV_SANITIZER
     tcase_add_test(inside, short_turns_may_be_asked_for);
 #endif
     suite_add_tcase(suite, inside);
-    return suite;
 }

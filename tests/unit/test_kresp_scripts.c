@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bridges/kresp/commands/known_scripts.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static enum known_script load(const char *text)
 {
@@ -84,9 +84,8 @@ START_TEST(some_are_known_without_their_text)
 }
 END_TEST
 
-Suite *suite_kresp_scripts(void)
+TEST_SUITE(kresp_scripts)
 {
-    Suite *suite = suite_create("kresp_scripts");
     TCase *scripts = tcase_create("scripts");
     tcase_add_checked_fixture(scripts, NULL, known_script_flush);
     tcase_add_test(scripts, hashes_are_those_of_the_standard);
@@ -95,5 +94,4 @@ Suite *suite_kresp_scripts(void)
     tcase_add_test(scripts, counters_are_known_by_their_text);
     tcase_add_test(scripts, some_are_known_without_their_text);
     suite_add_tcase(suite, scripts);
-    return suite;
 }

@@ -3,7 +3,7 @@
 
 #include "bridges/kresp/bridge/redis_connection.h"
 #include "bridges/kresp/bridge/turn_share.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 enum { GREEDY = 1000, OTHER = 1001 };
 
@@ -139,9 +139,8 @@ START_TEST(a_session_has_fewer_operations_the_larger_its_values)
 }
 END_TEST
 
-Suite *suite_kresp_shares(void)
+TEST_SUITE(kresp_shares)
 {
-    Suite *suite = suite_create("kresp_shares");
     TCase *connections = tcase_create("connections");
     tcase_add_test(connections, a_user_leaves_connections_to_others);
     tcase_add_test(connections, a_user_who_is_alone_has_all);
@@ -151,5 +150,4 @@ Suite *suite_kresp_shares(void)
     tcase_add_test(turns, small_requests_do_not_wait_for_large_ones);
     tcase_add_test(turns, a_session_has_fewer_operations_the_larger_its_values);
     suite_add_tcase(suite, turns);
-    return suite;
 }

@@ -6,7 +6,7 @@
 #include "bridges/kresp/commands/command_functions.h"
 #include "bridges/kresp/commands/known_scripts.h"
 #include "bridges/kresp/session/redis_session.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct redis_session session;
 static struct clientk_result result;
@@ -81,9 +81,8 @@ START_TEST(msetnx_puts_nothing_that_it_could_not_take_back)
 }
 END_TEST
 
-Suite *suite_kresp_steps(void)
+TEST_SUITE(kresp_steps)
 {
-    Suite *suite = suite_create("kresp_steps");
     TCase *full = tcase_create("no buffers left");
     tcase_add_checked_fixture(full, use_up_buffers, give_buffers_back);
     tcase_add_test(full, getdel_deletes_nothing);
@@ -91,5 +90,4 @@ Suite *suite_kresp_steps(void)
     tcase_add_test(full, a_lock_is_left_as_it_is);
     tcase_add_test(full, msetnx_puts_nothing_that_it_could_not_take_back);
     suite_add_tcase(suite, full);
-    return suite;
 }

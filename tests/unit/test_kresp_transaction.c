@@ -4,7 +4,7 @@
 
 #include "bridges/kresp/session/redis_command.h"
 #include "bridges/kresp/session/transaction.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct redis_transaction transaction;
 
@@ -146,9 +146,8 @@ START_TEST(a_wrong_exec_ends_what_is_queued)
 }
 END_TEST
 
-Suite *suite_kresp_transaction(void)
+TEST_SUITE(kresp_transaction)
 {
-    Suite *suite = suite_create("kresp_transaction");
     TCase *queueing = tcase_create("queueing");
     tcase_add_checked_fixture(queueing, NULL, free_transaction);
     tcase_add_test(queueing, commands_come_out_in_their_order);
@@ -159,5 +158,4 @@ Suite *suite_kresp_transaction(void)
     tcase_add_test(queueing, a_wrong_exec_leaves_what_is_executed);
     tcase_add_test(queueing, a_wrong_exec_ends_what_is_queued);
     suite_add_tcase(suite, queueing);
-    return suite;
 }

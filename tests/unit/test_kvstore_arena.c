@@ -18,7 +18,7 @@
 
 #include "common/numbers/random.h"
 #include "kvstore/index/arena_move.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define FIRST_BYTES SHARED_STORE_HEADER_BYTES
 #define FIRST       2u /* blocks that these are */
@@ -392,9 +392,8 @@ START_TEST(threads_share_it)
 }
 END_TEST
 
-Suite *suite_kvstore_arena(void)
+TEST_SUITE(kvstore_arena)
 {
-    Suite *suite = suite_create("kvstore arena");
     TCase *tests = tcase_create("arena");
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, blocks_are_zeroed_apart_and_given_back_whole, 0, KINDS);
@@ -409,5 +408,4 @@ Suite *suite_kvstore_arena(void)
     tcase_add_test(tests, an_object_without_room_takes_nothing_over);
     tcase_add_test(tests, an_object_without_room_is_none);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -10,7 +10,7 @@
 #include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define MAX_BYTES   (UINT64_C(256) << 10)
 #define VALUE_BYTES 1000
@@ -447,9 +447,8 @@ START_TEST(options_that_make_no_sense_are_refused)
 }
 END_TEST
 
-Suite *suite_kvstore_bound(void)
+TEST_SUITE(kvstore_bound)
 {
-    Suite *suite = suite_create("kvstore_bound");
     TCase *tests = tcase_create("bound");
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, set_up, tear_down);
@@ -466,5 +465,4 @@ Suite *suite_kvstore_bound(void)
     tcase_add_test(tests, quotas_change_while_the_store_is_open);
     tcase_add_test(tests, options_that_make_no_sense_are_refused);
     suite_add_tcase(suite, tests);
-    return suite;
 }

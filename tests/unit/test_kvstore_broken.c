@@ -9,7 +9,7 @@
 #include "common/memory/mapguard.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEYS 2000
 
@@ -172,9 +172,8 @@ START_TEST(what_is_left_is_as_it_was)
 }
 END_TEST
 
-Suite *suite_kvstore_broken(void)
+TEST_SUITE(kvstore_broken)
 {
-    Suite *suite = suite_create("kvstore/broken");
     TCase *cases = tcase_create("broken");
     tcase_add_checked_fixture(cases, fill, clean_up);
     tcase_add_test(cases, reads_are_right_or_fail);
@@ -183,5 +182,4 @@ Suite *suite_kvstore_broken(void)
     tcase_add_test(cases, a_scan_and_a_compaction_fail);
     tcase_add_test(cases, what_is_left_is_as_it_was);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -17,7 +17,7 @@
 #include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define SMALL_CACHE_BYTES (UINT64_C(64) << 10)
 #define BUFFER_BYTES      65536u
@@ -502,9 +502,8 @@ START_TEST(no_reader_goes_back_in_time)
 }
 END_TEST
 
-Suite *suite_kvstore_cache(void)
+TEST_SUITE(kvstore_cache)
 {
-    Suite *suite = suite_create("kvstore_cache");
     TCase *alone = tcase_create("alone");
     tcase_add_test(alone, the_bound_is_never_exceeded);
     tcase_add_test(alone, a_value_beyond_its_share_is_not_kept);
@@ -525,5 +524,4 @@ Suite *suite_kvstore_cache(void)
     tcase_add_test(in_store, a_cache_that_is_too_small_is_refused);
     tcase_add_loop_test(in_store, no_reader_goes_back_in_time, 0, 2);
     suite_add_tcase(suite, in_store);
-    return suite;
 }

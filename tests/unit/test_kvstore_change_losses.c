@@ -15,7 +15,7 @@
 #include "tests/support/one_file_store.h"
 #include "tests/support/powercut.h"
 #include "tests/support/store_calls.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -208,9 +208,8 @@ START_TEST(who_begins_behind_damage_goes_on)
 }
 END_TEST
 
-Suite *suite_kvstore_change_losses(void)
+TEST_SUITE(kvstore_change_losses)
 {
-    Suite *suite = suite_create("kvstore changes and losses");
     TCase *tests = tcase_create("changes and losses");
     tcase_set_timeout(tests, 600);
     one_file_case_add(tests);
@@ -218,5 +217,4 @@ Suite *suite_kvstore_change_losses(void)
     tcase_add_loop_test(tests, bytes_that_are_lost_are_no_change, 0, 3);
     tcase_add_test(tests, who_begins_behind_damage_goes_on);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -20,7 +20,7 @@
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text)     kv_slice_from_string(text)
 #define FOLLOWER_KEYS 32u
@@ -448,9 +448,8 @@ START_TEST(followers_keep_up_beside_writers)
 }
 END_TEST
 
-Suite *suite_kvstore_changes(void)
+TEST_SUITE(kvstore_changes)
 {
-    Suite *suite = suite_create("kvstore changes");
     TCase *tests = tcase_create("changes");
     tcase_set_timeout(tests, 600);
     one_file_case_add(tests);
@@ -469,5 +468,4 @@ Suite *suite_kvstore_changes(void)
     tcase_add_test(tests, who_waits_is_told_once);
     tcase_add_loop_test(tests, followers_keep_up_beside_writers, KVSTORE_IO_MMAP, KVSTORE_IO_COUNT);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -14,7 +14,7 @@
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -295,9 +295,8 @@ START_TEST(leftovers_are_removed)
 }
 END_TEST
 
-Suite *suite_kvstore_checkpoint(void)
+TEST_SUITE(kvstore_checkpoint)
 {
-    Suite *suite = suite_create("kvstore_checkpoint");
     TCase *tests = tcase_create("checkpoint");
     one_file_case_add(tests);
     tcase_add_test(tests, a_checkpoint_is_used_once);
@@ -314,5 +313,4 @@ Suite *suite_kvstore_checkpoint(void)
     tcase_add_test(tests, leftovers_are_removed);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -23,7 +23,7 @@
 #include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define DATAFILES   4u
 #define KEYS        24 /* each file has some */
@@ -487,9 +487,8 @@ START_TEST(what_is_durable_lies_within_a_synced_length)
 }
 END_TEST
 
-Suite *suite_kvstore_commit_log(void)
+TEST_SUITE(kvstore_commit_log)
 {
-    Suite *suite = suite_create("kvstore commit log");
     TCase *tests = tcase_create("commit_log");
     tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, setup, teardown);
@@ -505,5 +504,4 @@ Suite *suite_kvstore_commit_log(void)
     tcase_add_test(tests, a_full_log_begins_anew);
     tcase_add_test(tests, what_is_durable_lies_within_a_synced_length);
     suite_add_tcase(suite, tests);
-    return suite;
 }

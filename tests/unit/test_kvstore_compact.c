@@ -15,7 +15,7 @@
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -409,9 +409,8 @@ START_TEST(closing_abandons_it)
 }
 END_TEST
 
-Suite *suite_kvstore_compact(void)
+TEST_SUITE(kvstore_compact)
 {
-    Suite *suite = suite_create("kvstore_compact");
     TCase *tests = tcase_create("compact");
     one_file_case_add(tests);
     tcase_add_test(tests, what_is_dead_goes_and_what_is_alive_stays);
@@ -428,5 +427,4 @@ Suite *suite_kvstore_compact(void)
     tcase_add_test(tests, closing_abandons_it);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return suite;
 }

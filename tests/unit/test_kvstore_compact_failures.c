@@ -11,7 +11,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -286,9 +286,8 @@ START_TEST(a_damaged_record_that_is_dead_is_left_out)
 }
 END_TEST
 
-Suite *suite_kvstore_compact_failures(void)
+TEST_SUITE(kvstore_compact_failures)
 {
-    Suite *suite = suite_create("kvstore_compact_failures");
     TCase *tests = tcase_create("compact_failures");
     one_file_case_add(tests);
     tcase_add_loop_test(tests, a_failure_leaves_the_file_as_it_was, 0,
@@ -301,5 +300,4 @@ Suite *suite_kvstore_compact_failures(void)
     tcase_add_test(tests, a_damaged_record_that_is_dead_is_left_out);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -11,7 +11,7 @@
 #include "common/numbers/random.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -244,9 +244,8 @@ START_TEST(all_calls_at_once)
 }
 END_TEST
 
-Suite *suite_kvstore_concurrency(void)
+TEST_SUITE(kvstore_concurrency)
 {
-    Suite *suite = suite_create("kvstore_concurrency");
     TCase *tests = tcase_create("concurrency");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_loop_test(tests, no_addition_is_lost, 0, KVSTORE_LOCKING_COUNT);
@@ -255,5 +254,4 @@ Suite *suite_kvstore_concurrency(void)
     tcase_add_loop_test(tests, all_calls_at_once, 0, KVSTORE_LOCKING_COUNT);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -13,7 +13,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -288,9 +288,8 @@ START_TEST(a_write_of_the_first_pass_that_fails_ends_it)
 }
 END_TEST
 
-Suite *suite_kvstore_copylog(void)
+TEST_SUITE(kvstore_copylog)
 {
-    Suite *suite = suite_create("kvstore_copylog");
     TCase *tests = tcase_create("copylog");
     one_file_case_add(tests);
     tcase_add_test(tests, a_later_pass_repeats_what_was_written_since);
@@ -302,5 +301,4 @@ Suite *suite_kvstore_copylog(void)
     tcase_add_test(tests, after_a_failed_copy_writers_leave_the_next_generation_alone);
     tcase_add_test(tests, a_write_of_the_first_pass_that_fails_ends_it);
     suite_add_tcase(suite, tests);
-    return suite;
 }

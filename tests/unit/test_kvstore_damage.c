@@ -14,7 +14,7 @@
 #include "tests/support/known_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static char dir[STORE_DIR_BYTES];
 static struct image image;
@@ -360,9 +360,8 @@ START_TEST(the_sweeper_leaves_a_damaged_record)
 }
 END_TEST
 
-Suite *suite_kvstore_damage(void)
+TEST_SUITE(kvstore_damage)
 {
-    Suite *suite = suite_create("kvstore damage");
     TCase *tests = tcase_create("damage");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_set_timeout(tests, 300);
@@ -377,5 +376,4 @@ Suite *suite_kvstore_damage(void)
     tcase_add_loop_test(tests, a_scan_goes_on_behind_a_damaged_record, 0, 2);
     tcase_add_test(tests, the_sweeper_leaves_a_damaged_record);
     suite_add_tcase(suite, tests);
-    return suite;
 }

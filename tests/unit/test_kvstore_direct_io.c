@@ -11,7 +11,7 @@
 #include "tests/support/skip.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static char dir[STORE_DIR_BYTES];
 static char buffer[5000];
@@ -138,9 +138,8 @@ START_TEST(no_reads_past_the_page_cache)
 }
 END_TEST
 
-Suite *suite_kvstore_direct_io(void)
+TEST_SUITE(kvstore_direct_io)
 {
-    Suite *suite = suite_create("kvstore past the page cache");
     TCase *tests = tcase_create("past the page cache");
     if (store_io_count() == KVSTORE_IO_COUNT) {
         tcase_add_checked_fixture(tests, set_up, tear_down);
@@ -152,5 +151,4 @@ Suite *suite_kvstore_direct_io(void)
         tcase_add_test(tests, no_reads_past_the_page_cache);
     }
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define THREADS_A_GROUP 4u
 #define GROUPS          2u
@@ -75,14 +75,12 @@ START_TEST(nobody_sleeps_over_a_change_of_another_group)
 }
 END_TEST
 
-Suite *suite_kvstore_eventcount(void)
+TEST_SUITE(kvstore_eventcount)
 {
-    Suite *suite = suite_create("kvstore_eventcount");
     TCase *tests = tcase_create("eventcount");
     tcase_add_checked_fixture(tests, set_up, NULL);
     tcase_add_test(tests, whom_a_change_concerns_wakes_up);
     tcase_add_test(tests, nobody_sleeps_over_a_change_of_another_group);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return suite;
 }

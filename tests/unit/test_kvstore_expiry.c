@@ -11,7 +11,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -214,9 +214,8 @@ START_TEST(what_expires_after_a_kill_is_told_to_who_follows)
 }
 END_TEST
 
-Suite *suite_kvstore_expiry(void)
+TEST_SUITE(kvstore_expiry)
 {
-    Suite *suite = suite_create("kvstore_expiry");
     TCase *tests = tcase_create("expiry");
     one_file_case_add(tests);
     tcase_add_test(tests, an_expired_entry_is_absent_for_every_call);
@@ -227,5 +226,4 @@ Suite *suite_kvstore_expiry(void)
     tcase_add_test(tests, what_expires_after_a_kill_is_told_to_who_follows);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
-    return suite;
 }

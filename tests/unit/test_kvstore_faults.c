@@ -15,7 +15,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEYS        24
 #define VALUE_BYTES 6000 /* so that the file has to grow every few writes */
@@ -364,9 +364,8 @@ static void clear_fault(void)
     fault_clear();
 }
 
-Suite *suite_kvstore_faults(void)
+TEST_SUITE(kvstore_faults)
 {
-    Suite *suite = suite_create("kvstore faults");
     TCase *tests = tcase_create("faults");
     tcase_add_checked_fixture(tests, NULL, clear_fault);
     tcase_set_timeout(tests, 300);
@@ -379,5 +378,4 @@ Suite *suite_kvstore_faults(void)
     tcase_add_test(tests, bringing_pages_in_may_fail);
     tcase_add_test(tests, failed_sync_stops_writes_and_is_never_taken_back);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -11,7 +11,7 @@
 
 #include "tests/support/fault.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static char dir[256];
 static int dir_fd;
@@ -221,9 +221,8 @@ START_TEST(fault_reaches_every_entry)
 }
 END_TEST
 
-Suite *suite_kvstore_fileio(void)
+TEST_SUITE(kvstore_fileio)
 {
-    Suite *suite = suite_create("kvstore fileio");
     TCase *tests = tcase_create("fileio");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, reads_stop_at_the_end_of_the_file);
@@ -236,5 +235,4 @@ Suite *suite_kvstore_fileio(void)
     tcase_add_test(tests, fault_can_write_a_part);
     tcase_add_test(tests, fault_reaches_every_entry);
     suite_add_tcase(suite, tests);
-    return suite;
 }

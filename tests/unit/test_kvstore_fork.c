@@ -14,7 +14,7 @@
 #include "tests/support/skip.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEYS      200
 #define FORKS     3
@@ -189,13 +189,11 @@ START_TEST(a_child_opens_stores_of_its_own)
 }
 END_TEST
 
-Suite *suite_kvstore_fork(void)
+TEST_SUITE(kvstore_fork)
 {
-    Suite *suite = suite_create("kvstore fork");
     TCase *cases = tcase_create("fork");
     tcase_set_timeout(cases, 120);
     tcase_add_loop_test(cases, a_child_sees_one_moment, 0, KVSTORE_LOCKING_COUNT);
     tcase_add_test(cases, a_child_opens_stores_of_its_own);
     suite_add_tcase(suite, cases);
-    return suite;
 }

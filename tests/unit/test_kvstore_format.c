@@ -12,7 +12,7 @@
 #include "mqkv/kvstore.h"
 #include "kvstore/format/record.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define EXAMPLE_BYTES 0x10000u
 #define RECORD_AT     0x1000u
@@ -126,9 +126,8 @@ START_TEST(store_of_these_bytes_opens)
 }
 END_TEST
 
-Suite *suite_kvstore_format(void)
+TEST_SUITE(kvstore_format)
 {
-    Suite *suite = suite_create("kvstore format");
     TCase *tests = tcase_create("format");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, header_says_what_the_page_says);
@@ -136,5 +135,4 @@ Suite *suite_kvstore_format(void)
     tcase_add_test(tests, record_is_written_so);
     tcase_add_test(tests, store_of_these_bytes_opens);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -16,7 +16,7 @@
 #include "tests/support/other_boot.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define HOUR_MS UINT64_C(3600000)
 
@@ -251,9 +251,8 @@ START_TEST(a_version_that_a_power_failure_may_have_taken_is_not_given_again)
 }
 END_TEST
 
-Suite *suite_kvstore_gone(void)
+TEST_SUITE(kvstore_gone)
 {
-    Suite *suite = suite_create("kvstore gone");
     TCase *tests = tcase_create("gone");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, set_up, tear_down);
@@ -264,5 +263,4 @@ Suite *suite_kvstore_gone(void)
     tcase_add_test(tests, a_version_that_a_power_failure_may_have_taken_is_not_given_again);
     tcase_add_test(tests, a_version_that_a_compaction_has_left_out_is_not_given_again);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -9,7 +9,7 @@
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text)   kv_slice_from_string(text)
 #define PIECE_BYTES 7000u /* no page, no record */
@@ -150,9 +150,8 @@ START_TEST(an_entry_gets_the_version_that_it_is_given)
 }
 END_TEST
 
-Suite *suite_kvstore_hold(void)
+TEST_SUITE(kvstore_hold)
 {
-    Suite *suite = suite_create("kvstore_hold");
     TCase *tests = tcase_create("hold");
     one_file_case_add(tests);
     tcase_add_test(tests, it_reads_what_was_there_whatever_happens_since);
@@ -162,5 +161,4 @@ Suite *suite_kvstore_hold(void)
     tcase_add_test(tests, an_entry_gets_the_version_that_it_is_given);
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
-    return suite;
 }

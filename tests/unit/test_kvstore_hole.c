@@ -17,7 +17,7 @@
 #include "tests/support/skip.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define BEFORE 10 /* records before the gap */
 #define BEHIND 33 /* behind it */
@@ -310,9 +310,8 @@ START_TEST(what_is_no_regular_file_is_refused_by_its_kind)
 }
 END_TEST
 
-Suite *suite_kvstore_hole(void)
+TEST_SUITE(kvstore_hole)
 {
-    Suite *suite = suite_create("kvstore hole");
     TCase *gaps = tcase_create("gaps");
     one_file_case_add(gaps);
     tcase_add_loop_test(gaps, a_hole_without_a_power_cut_is_damage, 0, 4);
@@ -329,5 +328,4 @@ Suite *suite_kvstore_hole(void)
     tcase_add_loop_test(holes, a_log_of_32_gib_that_is_a_hole_opens_at_once, 0, 4);
     tcase_add_loop_test(holes, what_is_no_regular_file_is_refused_by_its_kind, 0, 4);
     suite_add_tcase(suite, holes);
-    return suite;
 }

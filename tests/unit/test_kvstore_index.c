@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/numbers/random.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 /* The model: a plain list of what should be in the index. Offsets are unique, as in a file, and
  * stand for keys: "the key matches" means "the offset is the wanted one". */
@@ -383,9 +383,8 @@ START_TEST(expiry_bounds_survive_splits)
 }
 END_TEST
 
-Suite *suite_kvstore_index(void)
+TEST_SUITE(kvstore_index)
 {
-    Suite *suite = suite_create("kvstore index");
     TCase *tests = tcase_create("index");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_set_timeout(tests, 60);
@@ -401,5 +400,4 @@ Suite *suite_kvstore_index(void)
     tcase_add_test(tests, sweep_visits_just_the_segments_that_may_have_expired);
     tcase_add_test(tests, expiry_bounds_survive_splits);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -10,7 +10,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/skip.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static char dir[STORE_DIR_BYTES];
 
@@ -57,13 +57,11 @@ START_TEST(pages_with_a_disk_are)
 }
 END_TEST
 
-Suite *suite_kvstore_kept_pages(void)
+TEST_SUITE(kvstore_kept_pages)
 {
-    Suite *suite = suite_create("kvstore kept pages");
     TCase *tests = tcase_create("pages that the kernel keeps");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, pages_without_a_disk_are_not_written_again);
     tcase_add_test(tests, pages_with_a_disk_are);
     suite_add_tcase(suite, tests);
-    return suite;
 }

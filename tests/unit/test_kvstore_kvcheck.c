@@ -13,7 +13,7 @@
 #include "kvstore/format/record.h"
 #include "tests/support/known_store.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static char dir[STORE_DIR_BYTES];
 static char out[STORE_DIR_BYTES];
@@ -268,12 +268,11 @@ START_TEST(kvcheck_dump_prints_every_record)
 }
 END_TEST
 
-Suite *suite_kvstore_kvcheck(void)
+TEST_SUITE(kvstore_kvcheck)
 {
-    Suite *suite = suite_create("kvstore kvcheck");
     if (!have_kvcheck()) {
         fprintf(stderr, "kvstore kvcheck: no kvcheck in $MQKV_BUILD, its tests are left out\n");
-        return suite;
+        return;
     }
     TCase *tests = tcase_create("kvcheck");
     tcase_add_checked_fixture(tests, set_up, tear_down);
@@ -289,5 +288,4 @@ Suite *suite_kvstore_kvcheck(void)
     tcase_add_test(tests, kvcheck_exit_status_tells_usage_from_failure);
     tcase_add_test(tests, kvcheck_dump_prints_every_record);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/time/clock.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define FILES 3
 
@@ -327,9 +327,8 @@ START_TEST(a_lock_that_is_kept_is_waited_for_as_long_as_said)
 }
 END_TEST
 
-Suite *suite_kvstore_lock(void)
+TEST_SUITE(kvstore_lock)
 {
-    Suite *suite = suite_create("kvstore lock");
     TCase *tests = tcase_create("lock");
     tcase_set_timeout(tests, 30);
     tcase_add_test(tests, names_are_those_of_the_option);
@@ -342,5 +341,4 @@ Suite *suite_kvstore_lock(void)
     tcase_add_loop_test(tests, a_free_lock_counts_no_waiting, 0, VARIANTS);
     tcase_add_loop_test(tests, a_lock_that_is_kept_is_waited_for_as_long_as_said, 0, VARIANTS);
     suite_add_tcase(suite, tests);
-    return suite;
 }

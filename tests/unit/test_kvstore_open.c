@@ -14,7 +14,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -335,9 +335,8 @@ START_TEST(a_store_may_have_many_data_files)
 }
 END_TEST
 
-Suite *suite_kvstore_open(void)
+TEST_SUITE(kvstore_open)
 {
-    Suite *suite = suite_create("kvstore_open");
 
     TCase *open_tests = tcase_create("open");
     tcase_add_checked_fixture(open_tests, make_dir, remove_all);
@@ -358,5 +357,4 @@ Suite *suite_kvstore_open(void)
     tcase_add_test(open_tests, a_store_may_have_many_data_files);
     tcase_set_timeout(open_tests, 60);
     suite_add_tcase(suite, open_tests);
-    return suite;
 }

@@ -8,7 +8,7 @@
 #include "tests/support/follower.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -140,9 +140,8 @@ START_TEST(the_oldest_go_first_though_their_times_are_equal)
 }
 END_TEST
 
-Suite *suite_kvstore_past_logs(void)
+TEST_SUITE(kvstore_past_logs)
 {
-    Suite *suite = suite_create("kvstore past logs");
     TCase *tests = tcase_create("past logs");
     tcase_set_timeout(tests, 600);
     one_file_case_add(tests);
@@ -151,5 +150,4 @@ Suite *suite_kvstore_past_logs(void)
     tcase_add_test(tests, a_start_knows_the_newest_past_log);
     tcase_add_test(tests, the_oldest_go_first_though_their_times_are_equal);
     suite_add_tcase(suite, tests);
-    return suite;
 }

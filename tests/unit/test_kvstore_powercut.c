@@ -23,7 +23,7 @@
 #include "tests/support/powercut.h"
 #include "tests/support/store_files.h"
 #include "tests/support/write_journal.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 /* $MQKV_POWERCUT_LIVES and $MQKV_POWERCUT_SEED: for a longer search. */
 #define LIVES               144u
@@ -441,13 +441,11 @@ START_TEST(every_cut_leaves_a_sound_store)
 }
 END_TEST
 
-Suite *suite_kvstore_powercut(void)
+TEST_SUITE(kvstore_powercut)
 {
-    Suite *suite = suite_create("kvstore powercut");
     TCase *tests = tcase_create("powercut");
     tcase_set_timeout(tests, 600);
     tcase_add_loop_test(tests, every_cut_leaves_a_sound_store, KVSTORE_SYNC_NONE,
                         KVSTORE_SYNC_ALWAYS + 1);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -21,7 +21,7 @@
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/support/write_journal.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 /* $MQKV_POWERCUT_STATES: how many states of one moment are tried; all of them if there are no
  * more. */
@@ -249,13 +249,11 @@ START_TEST(every_state_of_every_moment_opens_with_what_was_acknowledged)
 }
 END_TEST
 
-Suite *suite_kvstore_powercut_orders(void)
+TEST_SUITE(kvstore_powercut_orders)
 {
-    Suite *suite = suite_create("kvstore powercut orders");
     TCase *tests = tcase_create("orders");
     tcase_set_timeout(tests, 600);
     tcase_add_loop_test(tests, every_state_of_every_moment_opens_with_what_was_acknowledged, 0,
                         (KVSTORE_SYNC_ALWAYS + 1) * WRITING_WAYS);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -19,7 +19,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 /* Records that end within, at and beyond what one read brings; and one beyond what is kept. */
 static const size_t sizes[] = {0, 1, 63, 64, 3000, 4040, 4062, 4063, 4064, 4096, 20000, 200000};
@@ -423,11 +423,9 @@ static void add_both(Suite *suite, const char *name, SFun set_up_way)
     suite_add_tcase(suite, faults);
 }
 
-Suite *suite_kvstore_pread(void)
+TEST_SUITE(kvstore_pread)
 {
-    Suite *suite = suite_create("kvstore_pread");
     add_both(suite, "through the page cache", set_up);
     if (store_io_count() == KVSTORE_IO_COUNT)
         add_both(suite, "past the page cache", set_up_direct);
-    return suite;
 }

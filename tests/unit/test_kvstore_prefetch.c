@@ -4,7 +4,7 @@
 #include "mqkv/kvstore.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEYS     100
 #define KEY_ROOM 16
@@ -65,12 +65,10 @@ START_TEST(it_is_only_a_hint)
 }
 END_TEST
 
-Suite *suite_kvstore_prefetch(void)
+TEST_SUITE(kvstore_prefetch)
 {
-    Suite *suite = suite_create("kvstore_prefetch");
     TCase *tests = tcase_create("prefetch");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_loop_test(tests, it_is_only_a_hint, 0, 2 * KVSTORE_LOCKING_COUNT);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/numbers/random.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define SALT       UINT64_C(0x1122334455667788)
 #define OFFSET     UINT64_C(4096)
@@ -289,9 +289,8 @@ START_TEST(random_bytes_are_never_valid_and_never_read_past_the_end)
 }
 END_TEST
 
-Suite *suite_kvstore_record(void)
+TEST_SUITE(kvstore_record)
 {
-    Suite *suite = suite_create("kvstore record");
     TCase *tests = tcase_create("record");
     tcase_add_loop_test(tests, what_is_written_is_read, 0, 4);
     tcase_add_loop_test(tests, pieces_of_any_size_make_the_same_record, 0, 4);
@@ -306,5 +305,4 @@ Suite *suite_kvstore_record(void)
     tcase_add_test(tests, unwritable_records_are_invalid);
     tcase_add_loop_test(tests, random_bytes_are_never_valid_and_never_read_past_the_end, 0, 4);
     suite_add_tcase(suite, tests);
-    return suite;
 }

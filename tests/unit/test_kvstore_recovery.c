@@ -21,7 +21,7 @@
 #include "tests/support/skip.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -335,9 +335,8 @@ START_TEST(any_history_of_writes_stops_and_crashes_ends_in_the_same_entries)
 }
 END_TEST
 
-Suite *suite_kvstore_recovery(void)
+TEST_SUITE(kvstore_recovery)
 {
-    Suite *suite = suite_create("kvstore_recovery");
     TCase *tests = tcase_create("recovery");
     one_file_case_add(tests);
     tcase_add_test(tests, a_killed_store_has_all_that_was_written);
@@ -351,5 +350,4 @@ Suite *suite_kvstore_recovery(void)
                         4);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return suite;
 }

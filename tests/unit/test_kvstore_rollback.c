@@ -16,7 +16,7 @@
 #include "kvstore/format/sizes.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define FILES 3u
 
@@ -321,9 +321,8 @@ START_TEST(a_chapter_takes_the_place_of_those_behind_it)
 }
 END_TEST
 
-Suite *suite_kvstore_rollback(void)
+TEST_SUITE(kvstore_rollback)
 {
-    Suite *suite = suite_create("kvstore rollback");
     TCase *tests = tcase_create("rollback");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, set_up, tear_down);
@@ -336,5 +335,4 @@ Suite *suite_kvstore_rollback(void)
     tcase_add_test(tests, the_last_chapters_are_kept);
     tcase_add_test(tests, a_chapter_takes_the_place_of_those_behind_it);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -17,7 +17,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text)   kv_slice_from_string(text)
 #define FILES       3
@@ -389,9 +389,8 @@ START_TEST(a_cache_on_a_small_disk_evicts_and_compacts)
 }
 END_TEST
 
-Suite *suite_kvstore_room(void)
+TEST_SUITE(kvstore_room)
 {
-    Suite *suite = suite_create("kvstore_room");
     TCase *tcase = tcase_create("room");
     tcase_set_timeout(tcase, 100);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
@@ -406,5 +405,4 @@ Suite *suite_kvstore_room(void)
     tcase_add_test(tcase, a_past_log_may_be_the_data_file_still);
     tcase_add_loop_test(tcase, a_cache_on_a_small_disk_evicts_and_compacts, 0, 4);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

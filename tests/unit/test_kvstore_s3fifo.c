@@ -9,7 +9,7 @@
 #include "common/numbers/random.h"
 #include "kvstore/eviction/hash_marks.h"
 #include "kvstore/eviction/s3fifo.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEYS         4096u
 #define RECORD_BYTES 64u
@@ -146,9 +146,8 @@ START_TEST(marks_are_a_set_with_repetition)
 }
 END_TEST
 
-Suite *suite_kvstore_s3fifo(void)
+TEST_SUITE(kvstore_s3fifo)
 {
-    Suite *suite = suite_create("kvstore_s3fifo");
     TCase *tests = tcase_create("s3fifo");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, what_was_used_stays_and_the_rest_goes_in_order);
@@ -158,5 +157,4 @@ Suite *suite_kvstore_s3fifo(void)
     tcase_add_test(tests, a_key_costs_some_fourteen_bytes);
     tcase_add_test(tests, marks_are_a_set_with_repetition);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -12,7 +12,7 @@
 #include "kvstore/api/store_create.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -473,9 +473,8 @@ START_TEST(a_file_of_too_many_entries_is_refused)
 }
 END_TEST
 
-Suite *suite_kvstore_scan(void)
+TEST_SUITE(kvstore_scan)
 {
-    Suite *suite = suite_create("kvstore_scan");
     TCase *tests = tcase_create("scan");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, an_empty_store_has_nothing_to_visit);
@@ -494,5 +493,4 @@ Suite *suite_kvstore_scan(void)
     tcase_add_test(tests, a_file_of_too_many_entries_is_refused);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return suite;
 }

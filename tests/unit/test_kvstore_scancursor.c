@@ -13,7 +13,7 @@
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 #define STABLE    2000
@@ -185,9 +185,8 @@ START_TEST(a_crowd_of_one_hash_is_refused_by_name_and_hurts_no_other)
 }
 END_TEST
 
-Suite *suite_kvstore_scancursor(void)
+TEST_SUITE(kvstore_scancursor)
 {
-    Suite *suite = suite_create("kvstore scancursor");
     TCase *tests = tcase_create("scancursor");
     one_file_case_add(tests);
     tcase_add_test(tests, the_hash_is_siphash_1_3);
@@ -196,5 +195,4 @@ Suite *suite_kvstore_scancursor(void)
     tcase_add_test(tests, an_older_store_gets_a_hash_key);
     tcase_add_test(tests, a_crowd_of_one_hash_is_refused_by_name_and_hurts_no_other);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -16,7 +16,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -470,10 +470,9 @@ START_TEST(everything_is_there_after_a_restart)
 }
 END_TEST
 
-Suite *suite_kvstore_store(void)
+TEST_SUITE(kvstore_store)
 {
     const int conditions = sizeof condition_cases / sizeof condition_cases[0];
-    Suite *suite = suite_create("kvstore_store");
 
     TCase *operations = tcase_create("operations");
     tcase_add_checked_fixture(operations, make_store, remove_all);
@@ -502,5 +501,4 @@ Suite *suite_kvstore_store(void)
     tcase_add_checked_fixture(keeping, make_dir, remove_all);
     tcase_add_test(keeping, a_file_that_is_kept_is_told_of_as_it_was);
     suite_add_tcase(suite, keeping);
-    return suite;
 }

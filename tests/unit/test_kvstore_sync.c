@@ -12,7 +12,7 @@
 #include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -477,9 +477,8 @@ START_TEST(other_files_go_on_after_a_failure)
 }
 END_TEST
 
-Suite *suite_kvstore_sync(void)
+TEST_SUITE(kvstore_sync)
 {
-    Suite *suite = suite_create("kvstore_sync");
     TCase *tests = tcase_create("sync");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_waited_for_write_is_durable);
@@ -501,5 +500,4 @@ Suite *suite_kvstore_sync(void)
     tcase_add_test(tests, other_files_go_on_after_a_failure);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return suite;
 }

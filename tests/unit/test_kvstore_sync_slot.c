@@ -10,7 +10,7 @@
 #include "kvstore/sync/sync_slot.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 /* Of the CPUs that the process may use, the first or the last: for this thread alone. */
 static void use_cpu(bool first)
@@ -83,13 +83,11 @@ START_TEST(who_waits_for_the_slot_comes_before_the_next_sync)
 }
 END_TEST
 
-Suite *suite_kvstore_sync_slot(void)
+TEST_SUITE(kvstore_sync_slot)
 {
-    Suite *suite = suite_create("kvstore_sync_slot");
     TCase *tests = tcase_create("sync_slot");
     one_file_case_add(tests);
     tcase_add_test(tests, who_waits_for_the_slot_comes_before_the_next_sync);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return suite;
 }

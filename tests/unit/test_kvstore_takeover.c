@@ -21,7 +21,7 @@
 #include "tests/support/index_facts.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define FILES 3u
 
@@ -595,9 +595,8 @@ START_TEST(modes_follow_the_option)
 }
 END_TEST
 
-Suite *suite_kvstore_takeover(void)
+TEST_SUITE(kvstore_takeover)
 {
-    Suite *suite = suite_create("kvstore takeover");
     TCase *tests = tcase_create("takeover");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, set_up, tear_down);
@@ -620,5 +619,4 @@ Suite *suite_kvstore_takeover(void)
     tcase_add_loop_test(tests, a_replaced_log_gives_its_space_back_though_it_is_mapped, 0, 2);
     tcase_add_test(tests, modes_follow_the_option);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -9,7 +9,7 @@
 #include "tests/support/other_boot.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -198,9 +198,8 @@ START_TEST(a_version_that_nothing_can_follow_is_refused)
 }
 END_TEST
 
-Suite *suite_kvstore_torn(void)
+TEST_SUITE(kvstore_torn)
 {
-    Suite *suite = suite_create("kvstore_torn");
     TCase *tests = tcase_create("torn");
     one_file_case_add(tests);
     tcase_add_test(tests, a_torn_tail_is_cut_and_counted);
@@ -212,5 +211,4 @@ Suite *suite_kvstore_torn(void)
     tcase_add_test(tests, a_version_that_nothing_can_follow_is_refused);
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
-    return suite;
 }

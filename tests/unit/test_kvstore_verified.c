@@ -14,7 +14,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
@@ -162,9 +162,8 @@ START_TEST(compaction_does_not_read_large_values_that_are_dead)
 }
 END_TEST
 
-Suite *suite_kvstore_verified(void)
+TEST_SUITE(kvstore_verified)
 {
-    Suite *suite = suite_create("kvstore verified");
     TCase *tests = tcase_create("verified");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, a_large_record_that_was_written_here_is_not_verified_again);
@@ -175,5 +174,4 @@ Suite *suite_kvstore_verified(void)
     tcase_add_test(tests, compaction_does_not_lose_a_large_record_whose_key_is_damaged);
     tcase_add_test(tests, compaction_does_not_read_large_values_that_are_dead);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -2,7 +2,7 @@
 #include <check.h>
 
 #include "lab/schedule/cost_estimate.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/message.h"
 #include "wire/operation.h"
 
@@ -98,9 +98,8 @@ START_TEST(bye_is_never_early)
 }
 END_TEST
 
-Suite *suite_lab_cost_estimate(void)
+TEST_SUITE(lab_cost_estimate)
 {
-    Suite *suite = suite_create("lab cost_estimate");
     TCase *cases = tcase_create("estimates");
     tcase_add_test(cases, more_operations_are_more_work);
     tcase_add_test(cases, larger_values_are_more_work);
@@ -109,5 +108,4 @@ Suite *suite_lab_cost_estimate(void)
     tcase_add_test(cases, what_is_malformed_is_refused_quickly);
     tcase_add_test(cases, bye_is_never_early);
     suite_add_tcase(suite, cases);
-    return suite;
 }

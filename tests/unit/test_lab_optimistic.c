@@ -16,7 +16,7 @@
 #include "lab/locking/readers.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static char dir[STORE_DIR_BYTES];
 static struct kvstore *store;
@@ -324,9 +324,8 @@ START_TEST(a_thread_without_a_place_takes_the_lock)
 }
 END_TEST
 
-Suite *suite_lab_optimistic(void)
+TEST_SUITE(lab_optimistic)
 {
-    Suite *suite = suite_create("kvstore_optimistic");
     TCase *reads = tcase_create("reads");
     tcase_add_checked_fixture(reads, set_up, tear_down);
     tcase_add_loop_test(reads, every_value_read_is_one_that_was_written, 0, store_io_count());
@@ -339,5 +338,4 @@ Suite *suite_lab_optimistic(void)
     tcase_add_test(places, waiting_lasts_until_the_reader_leaves);
     tcase_set_timeout(places, 60);
     suite_add_tcase(suite, places);
-    return suite;
 }

@@ -8,7 +8,7 @@
 #include "common/numbers/random.h"
 #include "serverk/dispatch/nice.h"
 #include "lab/schedule/schedule.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define MESSAGE_BYTES 64u
 #define US            UINT64_C(1000)
@@ -291,9 +291,8 @@ START_TEST(nice_falls_as_priority_rises)
 }
 END_TEST
 
-Suite *suite_lab_schedule(void)
+TEST_SUITE(lab_schedule)
 {
-    Suite *suite = suite_create("lab schedule");
     TCase *cases = tcase_create("schedule");
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, equal_cost_is_first_in_first_out);
@@ -308,5 +307,4 @@ Suite *suite_lab_schedule(void)
     tcase_add_test(cases, threads_lose_and_double_nothing);
     tcase_add_test(cases, nice_falls_as_priority_rises);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -6,7 +6,7 @@
 
 #include "common/time/clock.h"
 #include "lab/dispatch/slots.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define PLACES  3u
 #define THREADS 8u
@@ -94,14 +94,12 @@ START_TEST(at_the_limit_taking_waits_for_giving)
 }
 END_TEST
 
-Suite *suite_lab_slots(void)
+TEST_SUITE(lab_slots)
 {
-    Suite *suite = suite_create("lab slots");
     TCase *cases = tcase_create("slots");
     tcase_set_timeout(cases, 60);
     tcase_add_test(cases, places_differ_and_the_last_given_is_taken_first);
     tcase_add_test(cases, no_place_has_two_owners);
     tcase_add_test(cases, at_the_limit_taking_waits_for_giving);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bridges/cluster/mirror/copy_page.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 /* An engine that notes what it is asked, and answers at once. */
 static struct {
@@ -151,9 +151,8 @@ START_TEST(what_is_never_taken_is_given_up)
 }
 END_TEST
 
-Suite *suite_mirror_copy_page(void)
+TEST_SUITE(mirror_copy_page)
 {
-    Suite *suite = suite_create("mirror_copy_page");
     TCase *tcase = tcase_create("page");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, the_last_of_a_key_counts);
@@ -162,5 +161,4 @@ Suite *suite_mirror_copy_page(void)
     tcase_add_test(tcase, it_ends_when_it_is_to_end);
     tcase_add_loop_test(tcase, what_is_never_taken_is_given_up, 0, 2);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -7,7 +7,7 @@
 
 #include "bridges/cluster/mirror/mirror_state.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define FILES 3u
 
@@ -123,9 +123,8 @@ START_TEST(a_link_is_not_followed)
 }
 END_TEST
 
-Suite *suite_mirror_state(void)
+TEST_SUITE(mirror_state)
 {
-    Suite *suite = suite_create("mirror_state");
     TCase *tcase = tcase_create("state");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, it_is_read_as_it_was_written);
@@ -134,5 +133,4 @@ Suite *suite_mirror_state(void)
     tcase_add_test(tcase, what_makes_no_sense_is_refused);
     tcase_add_test(tcase, a_link_is_not_followed);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -5,7 +5,7 @@
 
 #include "common/numbers/random.h"
 #include "bridges/cluster/natskv/nats_json.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define ANSWER                                                                                    \
     "{ \"type\":\"x\", \"error\" : {\"code\":400,\"err_code\":10071,\"description\":\"wrong \\\"" \
@@ -102,14 +102,12 @@ START_TEST(base64_comes_back)
 }
 END_TEST
 
-Suite *suite_natskv_json(void)
+TEST_SUITE(natskv_json)
 {
-    Suite *suite = suite_create("natskv json");
     TCase *cases = tcase_create("json");
     tcase_add_test(cases, members_are_found);
     tcase_add_test(cases, numbers_that_are_none);
     tcase_add_test(cases, any_bytes_are_read_to_an_end);
     tcase_add_test(cases, base64_comes_back);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -6,7 +6,7 @@
 #include "common/time/clock.h"
 #include "bridges/cluster/natskv/nats_rewrite.h"
 #include "bridges/cluster/natskv/natskv_options.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define MAX_VALUE 100u
 #define SEQUENCE  9u
@@ -236,9 +236,8 @@ START_TEST(only_changes_may_have_been_applied)
 }
 END_TEST
 
-Suite *suite_natskv_rewrite(void)
+TEST_SUITE(natskv_rewrite)
 {
-    Suite *suite = suite_create("natskv rewrite");
     TCase *cases = tcase_create("rewrite");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, each_sees_what_those_before_it_did);
@@ -251,5 +250,4 @@ Suite *suite_natskv_rewrite(void)
     tcase_add_test(cases, what_rests_on_a_failed_write_fails_too);
     tcase_add_test(cases, only_changes_may_have_been_applied);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -5,7 +5,7 @@
 
 #include "bridges/cluster/natskv/nats_subject.h"
 #include "bridges/cluster/natskv/natskv_options.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static void assert_subject(const char *key, const char *expected)
 {
@@ -66,14 +66,12 @@ START_TEST(names_of_buckets)
 }
 END_TEST
 
-Suite *suite_natskv_subject(void)
+TEST_SUITE(natskv_subject)
 {
-    Suite *suite = suite_create("natskv subject");
     TCase *cases = tcase_create("subject");
     tcase_add_test(cases, bytes_that_mean_something_are_written_otherwise);
     tcase_add_test(cases, the_longest_keys_fit);
     tcase_add_test(cases, what_is_no_key_of_ours_is_refused);
     tcase_add_test(cases, names_of_buckets);
     suite_add_tcase(suite, cases);
-    return suite;
 }

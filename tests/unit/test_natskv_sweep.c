@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "bridges/cluster/natskv/nats_sweep.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define HOUR_MS 3600000u
 
@@ -68,13 +68,11 @@ START_TEST(times_of_servers)
 }
 END_TEST
 
-Suite *suite_natskv_sweep(void)
+TEST_SUITE(natskv_sweep)
 {
-    Suite *suite = suite_create("natskv sweep");
     TCase *cases = tcase_create("sweep");
     tcase_add_test(cases, what_has_expired_goes_soon_and_a_tombstone_after_an_hour);
     tcase_add_test(cases, places_of_messages);
     tcase_add_test(cases, times_of_servers);
     suite_add_tcase(suite, cases);
-    return suite;
 }

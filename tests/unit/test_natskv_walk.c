@@ -12,7 +12,7 @@
 #define nats_look_again look_away
 #define nats_look_tell  tell_stream
 #include "bridges/cluster/natskv/nats_walk.c"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define KEYS  200u
 #define CALLS 64u
@@ -192,14 +192,12 @@ START_TEST(each_key_is_found_whatever_is_written_meanwhile)
 }
 END_TEST
 
-Suite *suite_natskv_walk(void)
+TEST_SUITE(natskv_walk)
 {
-    Suite *suite = suite_create("natskv walk");
     TCase *cases = tcase_create("walk");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, what_moves_behind_an_end_that_was_told_is_found);
     tcase_add_test(cases, a_stream_that_is_left_alone_is_read_in_few_walks);
     tcase_add_loop_test(cases, each_key_is_found_whatever_is_written_meanwhile, 0, 200);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "clientk/program/cli/arguments.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static const char *colour(int index)
 {
@@ -163,9 +163,8 @@ START_TEST(a_second_set_takes_what_the_first_does_not_know)
 }
 END_TEST
 
-Suite *suite_program_arguments(void)
+TEST_SUITE(program_arguments)
 {
-    Suite *suite = suite_create("program_arguments");
     TCase *options = tcase_create("options");
     tcase_add_checked_fixture(options, reset, release);
     tcase_add_test(options, options_stand_anywhere_in_all_their_forms);
@@ -175,5 +174,4 @@ Suite *suite_program_arguments(void)
     tcase_add_test(options, errors_name_the_option_and_the_value);
     tcase_add_test(options, a_second_set_takes_what_the_first_does_not_know);
     suite_add_tcase(suite, options);
-    return suite;
 }

@@ -7,7 +7,7 @@
 #include "clientk/program/prompt/completion.h"
 #include "clientk/program/commands/invocation.h"
 #include "clientk/program/cli/help.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct line line;
 static struct invocation prepared;
@@ -215,9 +215,8 @@ START_TEST(candidates_share_their_beginning)
 }
 END_TEST
 
-Suite *suite_program_command(void)
+TEST_SUITE(program_command)
 {
-    Suite *suite = suite_create("program_command");
     TCase *words = tcase_create("words");
     tcase_add_checked_fixture(words, NULL, release);
     tcase_add_test(words, commands_become_operations);
@@ -235,5 +234,4 @@ Suite *suite_program_command(void)
     tcase_add_test(completion, words_are_completed_by_their_place);
     tcase_add_test(completion, candidates_share_their_beginning);
     suite_add_tcase(suite, completion);
-    return suite;
 }

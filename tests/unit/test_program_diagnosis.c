@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "clientk/program/cli/json_reader.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define FEW_BYTES 10000u /* of queues, for a user */
 
@@ -55,12 +55,10 @@ START_TEST(a_user_without_queue_bytes_gets_a_line_of_limits_conf)
 }
 END_TEST
 
-Suite *suite_program_diagnosis(void)
+TEST_SUITE(program_diagnosis)
 {
-    Suite *suite = suite_create("program_diagnosis");
     TCase *fixes = tcase_create("fixes");
     tcase_add_checked_fixture(fixes, make_diagnosis, close_diagnosis);
     tcase_add_test(fixes, a_user_without_queue_bytes_gets_a_line_of_limits_conf);
     suite_add_tcase(suite, fixes);
-    return suite;
 }

@@ -7,7 +7,7 @@
 #include "clientk/program/transfer/refused_lines.h"
 #include "clientk/program/cli/line.h"
 #include "clientk/program/cli/output.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define BYTES(text) kv_slice(text, sizeof(text) - 1)
 
@@ -163,9 +163,8 @@ START_TEST(so_many_refused_lines_in_a_row_are_all)
 }
 END_TEST
 
-Suite *suite_program_dump(void)
+TEST_SUITE(program_dump)
 {
-    Suite *suite = suite_create("program_dump");
     TCase *format = tcase_create("format");
     tcase_add_test(format, the_checksum_depends_on_every_line_and_their_order);
     tcase_add_test(format, an_entry_is_a_line_of_a_batch);
@@ -178,5 +177,4 @@ Suite *suite_program_dump(void)
     tcase_add_test(refusals, a_refused_line_fails_alone_if_one_sent_later_is_taken);
     tcase_add_test(refusals, so_many_refused_lines_in_a_row_are_all);
     suite_add_tcase(suite, refusals);
-    return suite;
 }

@@ -6,7 +6,7 @@
 #include "clientk/program/cli/json_reader.h"
 #include "clientk/program/ops/stats.h"
 #include "common/numbers/random.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct json_value *parse(const char *text)
 {
@@ -100,9 +100,8 @@ START_TEST(statistics_become_lists_and_tables)
 }
 END_TEST
 
-Suite *suite_program_json(void)
+TEST_SUITE(program_json)
 {
-    Suite *suite = suite_create("program_json");
     TCase *reader = tcase_create("reader");
     tcase_add_test(reader, documents_become_trees);
     tcase_add_test(reader, what_is_no_json_is_refused);
@@ -111,5 +110,4 @@ Suite *suite_program_json(void)
     tcase_add_test(reader, any_bytes_are_survived);
     tcase_add_test(reader, statistics_become_lists_and_tables);
     suite_add_tcase(suite, reader);
-    return suite;
 }

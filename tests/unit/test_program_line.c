@@ -6,7 +6,7 @@
 #include "clientk/program/cli/line.h"
 #include "common/text/escape.h"
 #include "common/numbers/random.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct line line;
 
@@ -178,9 +178,8 @@ START_TEST(words_compare_without_case)
 }
 END_TEST
 
-Suite *suite_program_line(void)
+TEST_SUITE(program_line)
 {
-    Suite *suite = suite_create("program_line");
     TCase *words = tcase_create("words");
     tcase_add_checked_fixture(words, NULL, free_line);
     tcase_add_test(words, blanks_separate_words);
@@ -199,5 +198,4 @@ Suite *suite_program_line(void)
     tcase_add_test(arguments, arguments_are_taken_as_they_are);
     tcase_add_test(arguments, arguments_may_hold_escapes);
     suite_add_tcase(suite, arguments);
-    return suite;
 }

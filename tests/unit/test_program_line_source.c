@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "tests/support/skip.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define LONG_LINE_BYTES (16u << 20)
 #define MORE_BYTES      (4u << 20) /* than the process has */
@@ -88,13 +88,11 @@ START_TEST(without_memory_for_a_line_there_is_no_part_of_it)
 }
 END_TEST
 
-Suite *suite_program_line_source(void)
+TEST_SUITE(program_line_source)
 {
-    Suite *suite = suite_create("program_line_source");
     TCase *lines = tcase_create("lines");
     tcase_add_checked_fixture(lines, make_file, remove_file);
     tcase_add_test(lines, lines_come_in_their_order_also_the_last_without_a_newline);
     tcase_add_test(lines, without_memory_for_a_line_there_is_no_part_of_it);
     suite_add_tcase(suite, lines);
-    return suite;
 }

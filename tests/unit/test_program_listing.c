@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "tests/support/printed_output.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define ROWS 4096
 
@@ -70,13 +70,11 @@ START_TEST(a_table_of_many_rows_takes_no_time)
 }
 END_TEST
 
-Suite *suite_program_listing(void)
+TEST_SUITE(program_listing)
 {
-    Suite *suite = suite_create("program_listing");
     TCase *tables = tcase_create("tables");
     printed_output_case_add(tables);
     tcase_add_test(tables, a_cell_is_printed_if_it_is_a_text);
     tcase_add_test(tables, a_table_of_many_rows_takes_no_time);
     suite_add_tcase(suite, tables);
-    return suite;
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/memory/mapguard.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define PAGE        4096u
 #define SALT_OFFSET 32u /* docs/FORMAT.md */
@@ -125,9 +125,8 @@ START_TEST(one_that_changes_while_it_is_read_is_told)
 }
 END_TEST
 
-Suite *suite_program_live_records(void)
+TEST_SUITE(program_live_records)
 {
-    Suite *suite = suite_create("program_live_records");
     TCase *records = tcase_create("records");
     tcase_add_checked_fixture(records, make_file, close_file);
     tcase_add_test(records, of_each_key_the_last_unless_it_is_deleted);
@@ -135,5 +134,4 @@ Suite *suite_program_live_records(void)
     tcase_add_test(records, one_that_is_cut_while_it_is_read_is_told);
     tcase_add_test(records, one_that_changes_while_it_is_read_is_told);
     suite_add_tcase(suite, records);
-    return suite;
 }

@@ -6,7 +6,7 @@
 #include "clientk/program/ops/metrics_reader.h"
 #include "clientk/program/ops/top_report.h"
 #include "common/numbers/random.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static void read_text(struct metrics *metrics, const char *text)
 {
@@ -125,9 +125,8 @@ START_TEST(a_server_that_was_restarted_counts_from_its_start)
 }
 END_TEST
 
-Suite *suite_program_metrics(void)
+TEST_SUITE(program_metrics)
 {
-    Suite *suite = suite_create("program_metrics");
     TCase *tests = tcase_create("metrics");
     tcase_add_test(tests, samples_have_names_labels_and_values);
     tcase_add_test(tests, what_is_no_sample_is_passed_over);
@@ -136,5 +135,4 @@ Suite *suite_program_metrics(void)
     tcase_add_test(tests, a_report_tells_the_busiest_first);
     tcase_add_test(tests, a_server_that_was_restarted_counts_from_its_start);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -2,7 +2,7 @@
 #include <check.h>
 
 #include "clientk/program/transfer/migration.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static const struct clientk_entry entry = {
     .key = {"k", 1}, .value = {"v", 1}, .version = 70, .expiry_ms = 5000};
@@ -49,13 +49,11 @@ START_TEST(an_overload_is_sat_out_but_not_for_ever)
 }
 END_TEST
 
-Suite *suite_program_migration(void)
+TEST_SUITE(program_migration)
 {
-    Suite *suite = suite_create("program_migration");
     TCase *conditions = tcase_create("conditions");
     tcase_add_test(conditions, a_new_entry_is_put_where_there_is_none);
     tcase_add_test(conditions, one_that_was_moved_is_replaced_only_as_it_was_moved);
     tcase_add_test(conditions, an_overload_is_sat_out_but_not_for_ever);
     suite_add_tcase(suite, conditions);
-    return suite;
 }

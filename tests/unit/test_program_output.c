@@ -5,7 +5,7 @@
 
 #include "clientk/program/cli/output.h"
 #include "tests/support/printed_output.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define VALUE(bytes) kv_slice(bytes, sizeof(bytes) - 1)
 
@@ -266,9 +266,8 @@ START_TEST(every_status_has_an_exit_code)
 }
 END_TEST
 
-Suite *suite_program_output(void)
+TEST_SUITE(program_output)
 {
-    Suite *suite = suite_create("program_output");
     TCase *answers = tcase_create("answers");
     printed_output_case_add(answers);
     tcase_add_test(answers, a_line_shows_any_value_in_one_line);
@@ -288,5 +287,4 @@ Suite *suite_program_output(void)
     tcase_add_test(answers, a_store_without_room_for_one_entry_may_have_it_for_others);
     tcase_add_test(answers, every_status_has_an_exit_code);
     suite_add_tcase(suite, answers);
-    return suite;
 }

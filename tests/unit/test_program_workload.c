@@ -6,7 +6,7 @@
 #include "clientk/program/bench/bench_options.h"
 #include "clientk/program/bench/distribution.h"
 #include "clientk/program/bench/workload.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define DRAWS 200000
 
@@ -303,9 +303,8 @@ START_TEST(deltas_are_all_drawn_but_zero)
 }
 END_TEST
 
-Suite *suite_program_workload(void)
+TEST_SUITE(program_workload)
 {
-    Suite *suite = suite_create("program_workload");
     TCase *keys = tcase_create("distribution");
     tcase_add_test(keys, uniform_hits_every_key_about_as_often);
     tcase_add_test(keys, zipfian_ranks_follow_the_power_law);
@@ -324,5 +323,4 @@ Suite *suite_program_workload(void)
     tcase_add_test(operations, plans_that_make_no_sense_are_refused);
     tcase_add_test(operations, deltas_are_all_drawn_but_zero);
     suite_add_tcase(suite, operations);
-    return suite;
 }

@@ -7,7 +7,7 @@
 #include "common/time/clock.h"
 #include "serverk/execute/allowance.h"
 #include "tests/support/one_client_worker.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define COUNT 20u
 
@@ -200,9 +200,8 @@ START_TEST(two_syncs_wait_for_what_was_written)
 }
 END_TEST
 
-Suite *suite_serverk_allowance(void)
+TEST_SUITE(serverk_allowance)
 {
-    Suite *suite = suite_create("serverk allowance");
     TCase *cases = tcase_create("allowance");
     one_client_case_add(cases);
     tcase_add_test(cases, without_time_only_the_first_is_executed);
@@ -215,5 +214,4 @@ Suite *suite_serverk_allowance(void)
     tcase_add_test(cases, a_scan_that_matches_nothing_ends_its_pages);
     tcase_add_test(cases, two_syncs_wait_for_what_was_written);
     suite_add_tcase(suite, cases);
-    return suite;
 }

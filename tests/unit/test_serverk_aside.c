@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "serverk/receive/aside.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct aside *aside;
 static struct session first = {.assignment.credits = 3}, second = {.assignment.credits = 60000};
@@ -134,9 +134,8 @@ START_TEST(all_of_them_are_bounded)
 }
 END_TEST
 
-Suite *suite_serverk_aside(void)
+TEST_SUITE(serverk_aside)
 {
-    Suite *suite = suite_create("serverk aside");
     TCase *cases = tcase_create("aside");
     tcase_add_checked_fixture(cases, make, end);
     tcase_add_test(cases, they_come_out_as_they_came);
@@ -144,5 +143,4 @@ Suite *suite_serverk_aside(void)
     tcase_add_test(cases, queues_that_are_left_out_wait);
     tcase_add_test(cases, all_of_them_are_bounded);
     suite_add_tcase(suite, cases);
-    return suite;
 }

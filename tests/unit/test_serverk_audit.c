@@ -12,7 +12,7 @@
 #include "common/time/clock.h"
 #include "serverk/session/audit.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static char audit_path[256], log_path[256];
 
@@ -167,9 +167,8 @@ START_TEST(who_comes_and_goes_does_not_fill_the_disk)
 }
 END_TEST
 
-Suite *suite_serverk_audit(void)
+TEST_SUITE(serverk_audit)
 {
-    Suite *suite = suite_create("serverk: audit");
     TCase *full = tcase_create("full");
     tcase_add_checked_fixture(full, begin, end);
     tcase_add_test(full, a_full_disk_tears_no_line_and_is_told);
@@ -177,5 +176,4 @@ Suite *suite_serverk_audit(void)
     tcase_add_test(full, the_log_tells_of_the_first_lost_record_and_of_the_end);
     tcase_add_test(full, what_is_torn_when_the_file_is_opened_anew_counts_as_lost);
     suite_add_tcase(suite, full);
-    return suite;
 }

@@ -11,7 +11,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/worker_fixture.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct worker_fixture fixture;
 static struct fixture_client client;
@@ -260,9 +260,8 @@ START_TEST(sync_waits_for_all_files)
 }
 END_TEST
 
-Suite *suite_serverk_commit(void)
+TEST_SUITE(serverk_commit)
 {
-    Suite *suite = suite_create("serverk commit");
     TCase *cases = tcase_create("commit");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, the_reply_comes_after_the_sync);
@@ -276,5 +275,4 @@ Suite *suite_serverk_commit(void)
     tcase_add_test(cases, a_session_has_no_more_replies_held_than_credits);
     tcase_add_test(cases, sync_waits_for_all_files);
     suite_add_tcase(suite, cases);
-    return suite;
 }

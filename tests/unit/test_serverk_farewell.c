@@ -4,7 +4,7 @@
 
 #include "serverk/session/farewell.h"
 #include "tests/support/worker_fixture.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct worker_fixture fixture;
 static struct session_table *table;
@@ -131,9 +131,8 @@ START_TEST(a_sleeping_receiver_is_nudged)
 }
 END_TEST
 
-Suite *suite_serverk_farewell(void)
+TEST_SUITE(serverk_farewell)
 {
-    Suite *suite = suite_create("serverk farewell");
     TCase *cases = tcase_create("farewell");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, ends_at_once_where_nobody_holds_a_message);
@@ -142,5 +141,4 @@ Suite *suite_serverk_farewell(void)
     tcase_add_test(cases, a_bye_counts_also_behind_the_last_word);
     tcase_add_test(cases, a_sleeping_receiver_is_nudged);
     suite_add_tcase(suite, cases);
-    return suite;
 }

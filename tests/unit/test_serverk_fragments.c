@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "serverk/session/fragments.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct fragment_budget budget;
 static struct fragments fragments;
@@ -203,9 +203,8 @@ START_TEST(reservations_are_bounded)
 }
 END_TEST
 
-Suite *suite_serverk_fragments(void)
+TEST_SUITE(serverk_fragments)
 {
-    Suite *suite = suite_create("serverk fragments");
     TCase *cases = tcase_create("fragments");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, parts_make_a_whole);
@@ -219,5 +218,4 @@ Suite *suite_serverk_fragments(void)
     tcase_add_test(cases, a_reply_is_fetched_in_fragments);
     tcase_add_test(cases, reservations_are_bounded);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "serverk/lanes/lane_plan.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static const struct wire_limits kernel_defaults = {
     .msg_max = 10, .msgsize_max = 8192, .queues_max = 256, .msgqueue_bytes = 819200};
@@ -99,9 +99,8 @@ START_TEST(guests_take_half_of_what_is_left_each)
 }
 END_TEST
 
-Suite *suite_serverk_lane_plan(void)
+TEST_SUITE(serverk_lane_plan)
 {
-    Suite *suite = suite_create("serverk lane_plan");
     TCase *plan = tcase_create("plan");
     tcase_add_test(plan, plans_at_kernel_defaults);
     tcase_add_loop_test(plan, plans_leave_room_for_clients, LANES_AUTO, LANES_SHARED + 1);
@@ -110,5 +109,4 @@ Suite *suite_serverk_lane_plan(void)
     tcase_add_test(plan, plans_obey_smaller_messages);
     tcase_add_test(plan, guests_take_half_of_what_is_left_each);
     suite_add_tcase(suite, plan);
-    return suite;
 }

@@ -14,7 +14,7 @@
 #include "serverk/lanes/lane_names.h"
 #include "serverk/lanes/lanes.h"
 #include "tests/support/skip.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/message.h"
 #include "wire/queue.h"
 
@@ -466,9 +466,8 @@ START_TEST(nobody_elses_queue_is_lane_0)
 }
 END_TEST
 
-Suite *suite_serverk_lanes(void)
+TEST_SUITE(serverk_lanes)
 {
-    Suite *suite = suite_create("serverk lanes");
     TCase *cases = tcase_create("lanes");
     tcase_add_checked_fixture(cases, name_queues, NULL);
     tcase_add_test(cases, queues_exist_while_open);
@@ -486,5 +485,4 @@ Suite *suite_serverk_lanes(void)
     tcase_add_loop_test(cases, a_name_that_is_taken_is_skipped, 0, 2);
     tcase_add_test(cases, nobody_elses_queue_is_lane_0);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tests/support/one_client_worker.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/value_segment.h"
 
 /* Into the store directly: larger than a message takes. */
@@ -291,9 +291,8 @@ START_TEST(value_above_the_limit_is_refused)
 }
 END_TEST
 
-Suite *suite_serverk_large(void)
+TEST_SUITE(serverk_large)
 {
-    Suite *suite = suite_create("serverk large values");
     TCase *large = tcase_create("large values");
     one_client_case_add(large);
     tcase_add_test(large, a_large_value_comes_in_fragments);
@@ -305,5 +304,4 @@ Suite *suite_serverk_large(void)
     tcase_add_test(large, an_old_value_that_the_window_refuses_comes_in_fragments);
     tcase_add_loop_test(large, value_above_the_limit_is_refused, 0, 2);
     suite_add_tcase(suite, large);
-    return suite;
 }

@@ -9,7 +9,7 @@
 #include "serverk/config/command_line.h"
 #include "serverk/config/settings.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static char file[512];
 static struct server_options options;
@@ -166,9 +166,8 @@ START_TEST(the_settings_print_as_a_file)
 }
 END_TEST
 
-Suite *suite_serverk_option_file(void)
+TEST_SUITE(serverk_option_file)
 {
-    Suite *suite = suite_create("serverk option_file");
     TCase *test_case = tcase_create("option_file");
     tcase_add_checked_fixture(test_case, make_file, remove_file);
     tcase_add_test(test_case, values_of_each_kind);
@@ -179,5 +178,4 @@ Suite *suite_serverk_option_file(void)
     tcase_add_test(test_case, a_second_reading_tells_what_changed);
     tcase_add_test(test_case, the_settings_print_as_a_file);
     suite_add_tcase(suite, test_case);
-    return suite;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "serverk/config/command_line.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct server_options options;
 static struct kv_error error;
@@ -206,9 +206,8 @@ START_TEST(help_and_version_end_it)
 }
 END_TEST
 
-Suite *suite_serverk_options(void)
+TEST_SUITE(serverk_options)
 {
-    Suite *suite = suite_create("serverk options");
     TCase *cases = tcase_create("options");
     tcase_add_test(cases, defaults);
     tcase_add_test(cases, everything_given);
@@ -219,5 +218,4 @@ Suite *suite_serverk_options(void)
                         (int)(sizeof refused / sizeof refused[0]));
     tcase_add_test(cases, help_and_version_end_it);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -12,7 +12,7 @@
 #include "common/report/log.h"
 #include "serverk/session/orphans.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/queue_name.h"
 
 static char queue_name[64], log_path[256];
@@ -99,13 +99,11 @@ START_TEST(the_log_has_a_line_of_many)
 }
 END_TEST
 
-Suite *suite_serverk_orphans(void)
+TEST_SUITE(serverk_orphans)
 {
-    Suite *suite = suite_create("serverk orphans");
     TCase *cases = tcase_create("orphans");
     tcase_add_checked_fixture(cases, begin, end);
     tcase_add_test(cases, names_of_the_dead_are_removed_and_no_others);
     tcase_add_test(cases, the_log_has_a_line_of_many);
     suite_add_tcase(suite, cases);
-    return suite;
 }

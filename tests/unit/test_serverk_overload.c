@@ -1,7 +1,7 @@
 /* Operations of a message that are refused because too much waits: those behind them are not
  * executed before them. */
 #include "tests/support/one_client_worker.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define REPLY_MS 10000u
 #define COUNT    4u
@@ -101,9 +101,8 @@ START_TEST(a_write_alone_at_a_closed_gate_counts_once)
 }
 END_TEST
 
-Suite *suite_serverk_overload(void)
+TEST_SUITE(serverk_overload)
 {
-    Suite *suite = suite_create("serverk_overload");
     TCase *submitted = tcase_create("operations that are submitted");
     late_client_case_add(submitted);
     tcase_add_test(submitted, behind_a_refused_operation_nothing_is_executed_on_its_key);
@@ -114,5 +113,4 @@ Suite *suite_serverk_overload(void)
     tcase_add_test(gated, what_is_behind_the_first_write_at_a_closed_gate_is_left_out);
     tcase_add_test(gated, a_write_alone_at_a_closed_gate_counts_once);
     suite_add_tcase(suite, gated);
-    return suite;
 }

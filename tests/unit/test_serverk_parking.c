@@ -10,7 +10,7 @@
 #include "common/time/clock.h"
 #include "serverk/receive/parking.h"
 #include "tests/support/store_calls.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct parking *parking;
 static _Atomic uint64_t pulses[3]; /* of its workers */
@@ -200,9 +200,8 @@ START_TEST(nobody_parks_after_a_stop)
 }
 END_TEST
 
-Suite *suite_serverk_parking(void)
+TEST_SUITE(serverk_parking)
 {
-    Suite *suite = suite_create("serverk parking");
     TCase *cases = tcase_create("parking");
     tcase_add_test(cases, the_last_on_duty_does_not_park);
     tcase_add_test(cases, others_park_until_called);
@@ -212,5 +211,4 @@ Suite *suite_serverk_parking(void)
     tcase_add_test(cases, the_timer_runs_only_beside_active_workers_that_do_not_sleep);
     tcase_add_test(cases, nobody_parks_after_a_stop);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -6,7 +6,7 @@
 
 #include "serverk/receive/receiver.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define QUEUES  8u
 #define ENOUGH  200u /* messages, after which a queue that gave none of them is quiet */
@@ -85,13 +85,11 @@ START_TEST(full_queues_take_turns)
 }
 END_TEST
 
-Suite *suite_serverk_receiver(void)
+TEST_SUITE(serverk_receiver)
 {
-    Suite *suite = suite_create("serverk_receiver");
     TCase *turns = tcase_create("turns");
     tcase_add_checked_fixture(turns, open_queues, close_queues);
     tcase_add_test(turns, a_quiet_queue_has_its_turn_beside_any_number_of_full_ones);
     tcase_add_test(turns, full_queues_take_turns);
     suite_add_tcase(suite, turns);
-    return suite;
 }

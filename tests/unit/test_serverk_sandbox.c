@@ -23,7 +23,7 @@
 #include "serverk/sandbox/sandbox.h"
 #include "tests/support/skip.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/queue.h"
 
 #ifndef MQKV_SANITIZER
@@ -374,9 +374,8 @@ START_TEST(a_crash_leaves_no_core_file_unless_asked)
 }
 END_TEST
 
-Suite *suite_serverk_sandbox(void)
+TEST_SUITE(serverk_sandbox)
 {
-    Suite *suite = suite_create("serverk/sandbox");
     TCase *tcase = tcase_create("sandbox");
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, a_forbidden_call_ends_the_daemon, 0,
@@ -390,7 +389,6 @@ Suite *suite_serverk_sandbox(void)
     tcase_add_test(tcase, landlock_confines_opening);
     tcase_add_test(tcase, a_crash_leaves_no_core_file_unless_asked);
     suite_add_tcase(suite, tcase);
-    return suite;
 }
 
 #else
@@ -406,13 +404,11 @@ START_TEST(a_sanitizer_has_no_sandbox)
 }
 END_TEST
 
-Suite *suite_serverk_sandbox(void)
+TEST_SUITE(serverk_sandbox)
 {
-    Suite *suite = suite_create("serverk/sandbox");
     TCase *tcase = tcase_create("sandbox");
     tcase_add_test(tcase, a_sanitizer_has_no_sandbox);
     suite_add_tcase(suite, tcase);
-    return suite;
 }
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "serverk/session/deliver.h"
 #include "tests/support/worker_fixture.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static struct worker_fixture fixture;
 static struct session_table *table;
@@ -314,9 +314,8 @@ START_TEST(looked_up_while_it_ends)
 }
 END_TEST
 
-Suite *suite_serverk_session(void)
+TEST_SUITE(serverk_session)
 {
-    Suite *suite = suite_create("serverk session");
     TCase *cases = tcase_create("session");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, found_by_id_and_cookie);
@@ -330,5 +329,4 @@ Suite *suite_serverk_session(void)
     tcase_add_test(cases, the_dead_leave_behind_what_waits_in_their_lane);
     tcase_add_test(cases, looked_up_while_it_ends);
     suite_add_tcase(suite, cases);
-    return suite;
 }

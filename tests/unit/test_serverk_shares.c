@@ -3,7 +3,7 @@
 #include <check.h>
 
 #include "serverk/receive/shares.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 #define US 1000u
 #define MS 1000000u
@@ -245,9 +245,8 @@ START_TEST(a_new_payer_does_not_inherit)
 }
 END_TEST
 
-Suite *suite_serverk_shares(void)
+TEST_SUITE(serverk_shares)
 {
-    Suite *suite = suite_create("serverk shares");
     TCase *cases = tcase_create("shares");
     tcase_add_checked_fixture(cases, begin, NULL);
     tcase_add_test(cases, a_single_payer_never_rests);
@@ -265,5 +264,4 @@ Suite *suite_serverk_shares(void)
     tcase_add_test(cases, many_workers_leave_one_for_each_other);
     tcase_add_test(cases, a_new_payer_does_not_inherit);
     suite_add_tcase(suite, cases);
-    return suite;
 }

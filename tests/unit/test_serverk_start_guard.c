@@ -19,7 +19,7 @@
 #include "common/time/clock.h"
 #include "serverk/daemon/start_guard.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/queue.h"
 
 static char name[WIRE_QUEUE_NAME_BYTES];
@@ -203,9 +203,8 @@ static void set_up(void)
     atexit(remove_queues);
 }
 
-Suite *suite_serverk_start_guard(void)
+TEST_SUITE(serverk_start_guard)
 {
-    Suite *suite = suite_create("serverk start_guard");
     TCase *cases = tcase_create("start_guard");
     tcase_add_checked_fixture(cases, set_up, remove_queues);
     tcase_add_loop_test(cases, a_signal_ends_a_start, 0, 2);
@@ -213,5 +212,4 @@ Suite *suite_serverk_start_guard(void)
     tcase_add_test(cases, after_the_start_signals_wait_for_who_serves);
     tcase_add_test(cases, a_start_that_goes_on_asks_for_time);
     suite_add_tcase(suite, cases);
-    return suite;
 }

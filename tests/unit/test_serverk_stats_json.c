@@ -8,7 +8,7 @@
 #include "serverk/execute/hot_keys.h"
 #include "serverk/execute/slow_log.h"
 #include "tests/support/one_client_worker.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 START_TEST(statistics_count_what_was_done)
 {
@@ -114,9 +114,8 @@ START_TEST(the_latest_slow_requests_are_kept)
 }
 END_TEST
 
-Suite *suite_serverk_stats_json(void)
+TEST_SUITE(serverk_stats_json)
 {
-    Suite *suite = suite_create("serverk stats_json");
     TCase *statistics = tcase_create("statistics");
     one_client_case_add(statistics);
     tcase_add_test(statistics, statistics_count_what_was_done);
@@ -125,5 +124,4 @@ Suite *suite_serverk_stats_json(void)
     tcase_add_test(statistics, a_heavy_key_is_found_among_many);
     tcase_add_test(statistics, the_latest_slow_requests_are_kept);
     suite_add_tcase(suite, statistics);
-    return suite;
 }

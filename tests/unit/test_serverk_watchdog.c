@@ -5,7 +5,7 @@
 
 #include "serverk/daemon/watchdog.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/queue.h"
 
 static char name[WIRE_QUEUE_NAME_BYTES];
@@ -86,9 +86,8 @@ START_TEST(a_reload_ends_no_hang)
 }
 END_TEST
 
-Suite *suite_serverk_watchdog(void)
+TEST_SUITE(serverk_watchdog)
 {
-    Suite *suite = suite_create("serverk watchdog");
     TCase *cases = tcase_create("watchdog");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, workers_without_messages_do_not_hang);
@@ -96,5 +95,4 @@ Suite *suite_serverk_watchdog(void)
     tcase_add_test(cases, who_waits_for_a_reload_does_not_hang);
     tcase_add_test(cases, a_reload_ends_no_hang);
     suite_add_tcase(suite, cases);
-    return suite;
 }

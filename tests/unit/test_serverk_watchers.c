@@ -9,7 +9,7 @@
 #include "serverk/execute/submission_pool.h"
 #include "serverk/execute/watchers.h"
 #include "tests/support/worker_fixture.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/change.h"
 
 #define PATIENCE_MS 20000u
@@ -198,9 +198,8 @@ START_TEST(requests_for_a_cluster_leave_places_to_others)
 }
 END_TEST
 
-Suite *suite_serverk_watchers(void)
+TEST_SUITE(serverk_watchers)
 {
-    Suite *suite = suite_create("serverk watchers");
     TCase *cases = tcase_create("watchers");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_set_timeout(cases, 120);
@@ -209,5 +208,4 @@ Suite *suite_serverk_watchers(void)
     tcase_add_test(cases, each_user_has_its_share_of_the_places);
     tcase_add_test(cases, requests_for_a_cluster_leave_places_to_others);
     suite_add_tcase(suite, cases);
-    return suite;
 }

@@ -8,7 +8,7 @@
 #include "common/time/clock.h"
 #include "tests/support/one_client_worker.h"
 #include "tests/support/store_calls.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 /* A reply that comes at all comes in this time. */
 #define REPLY_MS 20000u
@@ -447,9 +447,8 @@ static void add_submitted(Suite *suite)
     suite_add_tcase(suite, cases);
 }
 
-Suite *suite_serverk_worker(void)
+TEST_SUITE(serverk_worker)
 {
-    Suite *suite = suite_create("serverk worker");
     TCase *cases = tcase_create("operations");
     one_client_case_add(cases);
     tcase_add_test(cases, put_get_delete);
@@ -471,5 +470,4 @@ Suite *suite_serverk_worker(void)
     tcase_add_test(messages, strangers_get_no_answer);
     suite_add_tcase(suite, messages);
     add_submitted(suite);
-    return suite;
 }

@@ -3,7 +3,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 
 static uint8_t room[256];
 
@@ -84,13 +84,11 @@ START_TEST(unknown_flags_and_empty_keys_are_refused)
 }
 END_TEST
 
-Suite *suite_wire_change(void)
+TEST_SUITE(wire_change)
 {
-    Suite *suite = suite_create("wire change");
     TCase *tests = tcase_create("change");
     tcase_add_test(tests, positions_round_trip);
     tcase_add_test(tests, changes_round_trip);
     tcase_add_test(tests, unknown_flags_and_empty_keys_are_refused);
     suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/message.h"
 #include "wire/operation.h"
 
@@ -294,9 +294,8 @@ START_TEST(the_page_shows_the_golden_bytes)
 }
 END_TEST
 
-Suite *suite_wire_example(void)
+TEST_SUITE(wire_example)
 {
-    Suite *suite = suite_create("wire_example");
     TCase *golden = tcase_create("golden bytes");
     tcase_add_test(golden, handshake);
     tcase_add_test(golden, put_and_get);
@@ -305,5 +304,4 @@ Suite *suite_wire_example(void)
     tcase_add_test(golden, part_and_more);
     tcase_add_test(golden, the_page_shows_the_golden_bytes);
     suite_add_tcase(suite, golden);
-    return suite;
 }

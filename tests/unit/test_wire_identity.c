@@ -11,7 +11,7 @@
 
 #include "tests/support/skip.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/queue.h"
 
 static char name[WIRE_QUEUE_NAME_BYTES];
@@ -230,9 +230,8 @@ START_TEST(unlinking_is_seen_through_every_descriptor)
 }
 END_TEST
 
-Suite *suite_wire_identity(void)
+TEST_SUITE(wire_identity)
 {
-    Suite *suite = suite_create("wire_identity");
     TCase *proofs = tcase_create("proofs");
     tcase_add_checked_fixture(proofs, create_queue, remove_queue);
     tcase_add_test(proofs, owner_is_the_process_with_the_lock);
@@ -245,5 +244,4 @@ Suite *suite_wire_identity(void)
     tcase_add_test(proofs, uid_of_another_user_is_told);
     tcase_add_test(proofs, unlinking_is_seen_through_every_descriptor);
     suite_add_tcase(suite, proofs);
-    return suite;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "tests/support/wire_samples.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/message.h"
 
 #define SEED   20261120
@@ -334,9 +334,8 @@ START_TEST(every_corruption_is_named)
 }
 END_TEST
 
-Suite *suite_wire_message(void)
+TEST_SUITE(wire_message)
 {
-    Suite *suite = suite_create("wire_message");
     TCase *header = tcase_create("header");
     tcase_add_test(header, header_round_trips);
     tcase_add_test(header, header_without_room_fails_the_cursor);
@@ -355,5 +354,4 @@ Suite *suite_wire_message(void)
     tcase_add_loop_test(hostile, every_truncation_is_named, WIRE_HELLO, WIRE_MORE + 1);
     tcase_add_loop_test(hostile, every_corruption_is_named, WIRE_HELLO, WIRE_MORE + 1);
     suite_add_tcase(suite, hostile);
-    return suite;
 }

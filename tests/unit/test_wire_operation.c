@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "tests/support/wire_samples.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/operation.h"
 
 #define SEED   20261120
@@ -312,9 +312,8 @@ START_TEST(scan_entries_round_trip)
 }
 END_TEST
 
-Suite *suite_wire_operation(void)
+TEST_SUITE(wire_operation)
 {
-    Suite *suite = suite_create("wire_operation");
     TCase *operations = tcase_create("operations");
     tcase_add_loop_test(operations, operations_round_trip, WIRE_OP_GET, WIRE_OP_WATCH + 1);
     tcase_add_test(operations, operation_that_does_not_fit_writes_nothing);
@@ -331,5 +330,4 @@ Suite *suite_wire_operation(void)
     tcase_add_test(results, impossible_results_are_refused);
     tcase_add_test(results, scan_entries_round_trip);
     suite_add_tcase(suite, results);
-    return suite;
 }

@@ -17,7 +17,7 @@
 #include "common/memory/copy.h"
 #include "tests/support/skip.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/queue.h"
 
 static char name[WIRE_QUEUE_NAME_BYTES];
@@ -331,9 +331,8 @@ START_TEST(buffers_begin_with_a_page)
 }
 END_TEST
 
-Suite *suite_wire_queue(void)
+TEST_SUITE(wire_queue)
 {
-    Suite *suite = suite_create("wire_queue");
     TCase *queues = tcase_create("queues");
     tcase_add_checked_fixture(queues, name_queue, remove_queue);
     tcase_add_test(queues, created_as_asked);
@@ -353,5 +352,4 @@ Suite *suite_wire_queue(void)
     tcase_add_test(limits, ladder_takes_what_is_left);
     tcase_add_test(limits, ladder_stops_at_other_failures);
     suite_add_tcase(suite, limits);
-    return suite;
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/queue_name.h"
 
 START_TEST(valid_names)
@@ -117,9 +117,8 @@ START_TEST(hostile_names_are_refused)
 }
 END_TEST
 
-Suite *suite_wire_queue_name(void)
+TEST_SUITE(wire_queue_name)
 {
-    Suite *suite = suite_create("wire_queue_name");
     TCase *names = tcase_create("names");
     tcase_add_test(names, valid_names);
     tcase_add_test(names, invalid_names);
@@ -127,5 +126,4 @@ Suite *suite_wire_queue_name(void)
     tcase_add_test(names, formed_names_parse_back);
     tcase_add_test(names, hostile_names_are_refused);
     suite_add_tcase(suite, names);
-    return suite;
 }

@@ -19,7 +19,7 @@
 #include "common/time/clock.h"
 #include "common/memory/mapguard.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/reply_ring.h"
 
 #define DEPTH             4u
@@ -354,9 +354,8 @@ START_TEST(a_forked_child_writes_beside_its_parent)
 }
 END_TEST
 
-Suite *suite_wire_reply_ring(void)
+TEST_SUITE(wire_reply_ring)
 {
-    Suite *suite = suite_create("reply_ring");
     TCase *tcase = tcase_create("reply_ring");
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, create_ring, remove_ring);
@@ -375,5 +374,4 @@ Suite *suite_wire_reply_ring(void)
     tcase_add_test(tcase, threads_write_at_once);
     tcase_add_test(tcase, a_forked_child_writes_beside_its_parent);
     suite_add_tcase(suite, tcase);
-    return suite;
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tests/support/skip.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/time_slice.h"
 
 /* As of sched_getattr(2). */
@@ -79,14 +79,12 @@ START_TEST(other_threads_keep_theirs)
 }
 END_TEST
 
-Suite *suite_wire_timeslice(void)
+TEST_SUITE(wire_timeslice)
 {
-    Suite *suite = suite_create("wire_timeslice");
     TCase *asking = tcase_create("asking");
     tcase_add_test(asking, asks_for_short_turns);
     tcase_add_test(asking, policy_and_nice_value_stay);
     tcase_add_test(asking, other_policies_are_left_alone);
     tcase_add_test(asking, other_threads_keep_theirs);
     suite_add_tcase(suite, asking);
-    return suite;
 }

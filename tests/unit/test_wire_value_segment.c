@@ -11,7 +11,7 @@
 
 #include "tests/support/skip.h"
 #include "tests/support/test_names.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/value_segment.h"
 
 #define BYTES (1u << 20)
@@ -179,9 +179,8 @@ START_TEST(mode_is_as_asked)
 }
 END_TEST
 
-Suite *suite_wire_value_segment(void)
+TEST_SUITE(wire_value_segment)
 {
-    Suite *suite = suite_create("wire_segment");
     TCase *segments = tcase_create("segments");
     tcase_add_checked_fixture(segments, create_segment, remove_segment);
     tcase_add_loop_test(segments, bytes_go_both_ways, false, true + 1);
@@ -192,5 +191,4 @@ Suite *suite_wire_value_segment(void)
     tcase_add_test(segments, full_memory_is_an_error_not_a_signal);
     tcase_add_test(segments, mode_is_as_asked);
     suite_add_tcase(suite, segments);
-    return suite;
 }

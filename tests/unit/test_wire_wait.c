@@ -10,7 +10,7 @@
 
 #include "common/time/clock.h"
 #include "tests/support/skip.h"
-#include "tests/unit/suites.h"
+#include "tests/support/test_suite.h"
 #include "wire/time_slice.h"
 #include "wire/wait.h"
 
@@ -445,9 +445,8 @@ START_TEST(served_yields_now_and_then)
 }
 END_TEST
 
-Suite *suite_wire_wait(void)
+TEST_SUITE(wire_wait)
 {
-    Suite *suite = suite_create("wire_wait");
     TCase *rule = tcase_create("rule");
     tcase_set_timeout(rule, 30);
     tcase_add_test(rule, spin_is_parsed);
@@ -469,5 +468,4 @@ Suite *suite_wire_wait(void)
     tcase_add_test(muting, off_and_fixed_never_yield_for_others);
     tcase_add_test(muting, served_yields_now_and_then);
     suite_add_tcase(suite, muting);
-    return suite;
 }
