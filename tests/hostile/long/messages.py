@@ -1,6 +1,7 @@
 """Mutated messages at a live daemon: rounds with different options and users
 (message_mutations.c)."""
 
+import csv
 import re
 import subprocess
 
@@ -108,15 +109,15 @@ class Messages:
 
     @staticmethod
     def _judge_good(good):
-        """Waits for it. Its row ends with errors, not found, wrong values."""
+        """Waits for it, and looks at the row that it prints."""
         try:
             output, _ = good.communicate(timeout=600)
         except subprocess.TimeoutExpired:
             good.kill()
             good.communicate()
             return "the good client came to no end"
-        fields = output.strip().split("\n")[-1].split(",")
-        if good.returncode != 0 or len(fields) < 3 or fields[-3] != "0" or fields[-1] != "0":
+        row = next(csv.DictReader(output.splitlines()), {})
+        if good.returncode != 0 or row.get("errors") != "0" or row.get("wrong_values") != "0":
             return f"the good client (exit status {good.returncode}): {output[-500:]}"
         return ""
 
