@@ -253,6 +253,21 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
     return KV_OK;
 }
 
+enum kv_status logtail_append_damaged(struct logfile *log, const uint8_t *bytes, uint64_t size)
+{
+    uint64_t offset = log->tail;
+    enum kv_status status = KV_OK;
+    if (fileio->write_at(log->fd, bytes, size, (off_t)offset) < 0)
+        status = kv_status_from_errno(errno);
+    else if (logfile_is_broken(log))
+        status = KV_IO;
+    if (status == KV_OK)
+        __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
+    else
+        erase(log, offset, size);
+    return status;
+}
+
 void logtail_open_bundle(struct logfile *log)
 {
     log->bundle = read_buffer_reserve(READ_BUFFER_APPEND, READ_BUFFER_KEPT_BYTES);

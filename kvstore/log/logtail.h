@@ -34,6 +34,10 @@ enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes,
 enum kv_status logtail_append(struct logfile *log, const struct record *record,
                               struct kv_slice value_tail);
 
+/* Appends `size` bytes as they are: what was a record and is damaged. The caller has ensured the
+ * room, and no bundle is open. KV_IO, KV_NO_SPACE: as logtail_append. */
+enum kv_status logtail_append_damaged(struct logfile *log, const uint8_t *bytes, uint64_t size);
+
 /* Between the two calls, appends (of whole values) stay in the thread's memory until there are
  * enough for one call; none of them may be read meanwhile. Without memory for that nothing changes.
  * If the closing or an append fails with KV_IO or KV_NO_SPACE, the tail is back where the bundle,

@@ -174,7 +174,7 @@ static enum kv_status swap(const struct maintenance *with, struct datafile *file
         bound_settle(&file->share, file->current->words->live_bytes);
         file->sync_timer_armed = false; /* its sync, or one that was asked for, may just have been
                                            made unnecessary: the next write arms a new one */
-        for (unsigned i = 0; i < DATAFILE_DAMAGED_MAX; i++) /* all that was copied is sound */
+        for (unsigned i = 0; i < DATAFILE_DAMAGED_MAX; i++) /* of the current log */
             atomic_store(&file->damaged_at[i], 0);
         file->compactions++;
     }
@@ -261,6 +261,8 @@ static enum kv_status compact_file(struct compactor *compactor, uint32_t number,
     status = copy_generation(compactor, &copy, error);
     if (status == KV_OK)
         status = copy_complete(compactor, file, error);
+    if (status == KV_OK)
+        copylog_tell_carried(&copy);
     if (status != KV_OK)
         abandon(context, file, next);
     return status;

@@ -43,6 +43,8 @@ void copylog_start(struct copylog *copy, const struct maintenance *with, struct 
     copy->shared = false;
     copy->at = FILE_HEADER_BYTES;
     copy->candidate_count = copy->candidate_next = 0;
+    copy->carried_count = 0;
+    copy->first_pass_end = 0;
     lockset_read_lock(with->context->locks, file->number);
     copy->end = file->current->log.tail;
     copy->pass_bytes = copy->end - copy->at;
@@ -69,39 +71,102 @@ bool copylog_is_complete(const struct copylog *copy)
     return complete;
 }
 
-/* Reading -------------------------------------------------------------------------------------- */
+/* What is damaged ------------------------------------------------------------------------------ */
 
-/* In the first pass the next generation has nothing that a delete could delete. */
-static bool is_candidate(const struct copylog *copy, const struct record *record)
+/* The entries of a segment of the index, from *hash on, whose records are in that range; *hash is
+ * then where to go on. Takes the file's lock. */
+static size_t collect_entries_in(const struct copylog *copy, uint64_t from, uint64_t end,
+                                 uint64_t *hash, struct index_item items[INDEX_SEGMENT_SLOTS])
 {
-    return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
+    const struct store_context *context = copy->with.context;
+    lockset_read_lock(context->locks, copy->file->number);
+    size_t count =
+        index_collect(copy->file->current->index, *hash, items, INDEX_SEGMENT_SLOTS, hash);
+    lockset_read_unlock(context->locks, copy->file->number);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (items[i].offset_bytes >= from && items[i].offset_bytes < end)
+            items[kept++] = items[i];
+    return kept;
 }
 
 /* Whether the index has an entry with its record in that range. Where it had none once, it gets
- * none. Takes the file's lock for one segment at a time. */
+ * none. */
 static bool has_entry_in(const struct copylog *copy, uint64_t from, uint64_t end)
 {
-    const struct store_context *context = copy->with.context;
     struct index_item items[INDEX_SEGMENT_SLOTS];
-    bool found = false;
-    for (uint64_t hash = 0; hash < INDEX_HASH_END && !found;) {
-        lockset_read_lock(context->locks, copy->file->number);
-        size_t count =
-            index_collect(copy->file->current->index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
-        lockset_read_unlock(context->locks, copy->file->number);
-        for (size_t i = 0; i < count; i++)
-            found |= items[i].offset_bytes >= from && items[i].offset_bytes < end;
+    size_t found = 0;
+    for (uint64_t hash = 0; hash < INDEX_HASH_END && found == 0;)
+        found = collect_entries_in(copy, from, end, &hash, items);
+    return found > 0;
+}
+
+static enum kv_status carry_bytes(struct copylog *copy, uint64_t from, uint64_t end)
+{
+    const struct logfile *log = &copy->file->current->log;
+    enum kv_status status = KV_OK;
+    logfile_begin(log, READ_BUFFER_VISIT);
+    for (uint64_t at = from, piece; at < end && status == KV_OK; at += piece) {
+        piece = at_most(end - at, READ_BUFFER_KEPT_BYTES);
+        const uint8_t *bytes = logfile_bytes(log, READ_BUFFER_VISIT, at, piece);
+        status = bytes ? generation_append_damaged(copy->next, bytes, piece)
+                       : kv_status_from_errno(errno);
     }
-    return found;
+    return status;
+}
+
+/* Copies that range as it is, with its entries in the index. In the first pass alone: whatever the
+ * next generation gets of these keys later is newer. */
+static enum kv_status carry_damaged(struct copylog *copy, uint64_t from, uint64_t end)
+{
+    const struct file_name name = file_name(copy->file->number, FILE_LOG);
+    struct index_item items[INDEX_SEGMENT_SLOTS];
+    uint64_t begin = copy->next->log.tail;
+    uint64_t entries = 0;
+    if (copy->carried_count == COPYLOG_MOST_CARRIED)
+        return KV_CORRUPT;
+    enum kv_status status = carry_bytes(copy, from, end);
+    for (uint64_t hash = 0; hash < INDEX_HASH_END && status == KV_OK;) {
+        size_t count = collect_entries_in(copy, from, end, &hash, items);
+        for (size_t i = 0; i < count && status == KV_OK; i++) {
+            items[i].offset_bytes += begin - from;
+            status = generation_adopt_damaged(copy->next, items[i].hash, items[i].offset_bytes);
+            if (entries++ == 0)
+                copy->carried[copy->carried_count++] = items[i];
+        }
+    }
+    if (status == KV_OK)
+        log_warn("%s/%s: %" PRIu64 " bytes from offset %" PRIu64
+                 " are damaged, and in use by %" PRIu64
+                 " keys; the compaction keeps them as they are, from offset %" PRIu64
+                 " of the new log on",
+                 copy->with.context->dir, name.text, end - from, from, entries, begin);
+    return status;
+}
+
+void copylog_tell_carried(const struct copylog *copy)
+{
+    const struct store_context *context = copy->with.context;
+    struct datafile *file = copy->file;
+    lockset_read_lock(context->locks, file->number);
+    for (uint32_t i = 0; i < copy->carried_count; i++) {
+        struct index_probe probe;
+        uint64_t offset;
+        index_probe_start(&probe, file->current->index, copy->carried[i].hash);
+        while (index_probe_next(&probe, &offset))
+            if (offset == copy->carried[i].offset_bytes)
+                datafile_tell_damage(context, file, offset);
+    }
+    lockset_read_unlock(context->locks, file->number);
 }
 
 /* Where the first sound record behind the one at copy->at is; copy->end if there is none; copy->at
- * if that is not found out soon. */
+ * if that is not found out soon, or if the record there is sound when it is read once more. */
 static uint64_t find_sound(const struct copylog *copy)
 {
     const struct logfile *log = &copy->file->current->log;
     uint64_t until_ns = clock_monotonic_ns() + SEARCH_NS;
-    for (uint64_t at = copy->at + RECORD_ALIGNMENT; at < copy->end; at += RECORD_ALIGNMENT) {
+    for (uint64_t at = copy->at; at < copy->end; at += RECORD_ALIGNMENT) {
         struct record record;
         uint64_t size_bytes;
         logfile_begin(log, READ_BUFFER_VISIT);
@@ -114,19 +179,33 @@ static uint64_t find_sound(const struct copylog *copy)
     return copy->end;
 }
 
-/* Leaves out what is damaged, if it is dead. Only in the first pass: what was damaged later may
- * have been the deletion of a key that the next generation has. */
-static bool skip_damaged(struct copylog *copy)
+/* Goes past what is damaged: leaves it out if it is dead, else carries it over. Only in the first
+ * pass: what was damaged later may have been the deletion of a key that the next generation has. */
+static enum kv_status pass_damaged(struct copylog *copy)
 {
     uint64_t end = copy->passes == 0 ? find_sound(copy) : copy->at;
-    if (end == copy->at || has_entry_in(copy, copy->at, end))
-        return false;
-    log_warn("%s/%s: %" PRIu64 " bytes from offset %" PRIu64
-             " are damaged; nothing that is in use lies there, and the compaction leaves them out",
-             copy->with.context->dir, file_name(copy->file->number, FILE_LOG).text, end - copy->at,
-             copy->at);
-    copy->at = end;
-    return true;
+    enum kv_status status = KV_OK;
+    if (end == copy->at)
+        return KV_CORRUPT;
+    if (has_entry_in(copy, copy->at, end))
+        status = carry_damaged(copy, copy->at, end);
+    else
+        log_warn("%s/%s: %" PRIu64 " bytes from offset %" PRIu64
+                 " are damaged; nothing that is in use lies there, and the compaction leaves them "
+                 "out",
+                 copy->with.context->dir, file_name(copy->file->number, FILE_LOG).text,
+                 end - copy->at, copy->at);
+    if (status == KV_OK)
+        copy->at = end;
+    return status;
+}
+
+/* Reading -------------------------------------------------------------------------------------- */
+
+/* In the first pass the next generation has nothing that a delete could delete. */
+static bool is_candidate(const struct copylog *copy, const struct record *record)
+{
+    return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
 }
 
 /* Reads and verifies the next records, without a lock: this part of the log does not change any
@@ -146,10 +225,14 @@ static enum kv_status read_candidates(struct copylog *copy)
         enum record_verdict verdict =
             logfile_walk(log, READ_BUFFER_WALK, copy->at, copy->end, &candidate->record,
                          &candidate->size_bytes, &candidate->verified);
-        if (verdict != RECORD_VALID && verdict != RECORD_UNREADABLE && skip_damaged(copy))
+        if (verdict == RECORD_UNREADABLE)
+            return kv_status_from_errno(errno);
+        if (verdict != RECORD_VALID) {
+            enum kv_status status = pass_damaged(copy);
+            if (status != KV_OK)
+                return status;
             continue;
-        if (verdict != RECORD_VALID)
-            return verdict == RECORD_UNREADABLE ? kv_status_from_errno(errno) : KV_CORRUPT;
+        }
         candidate->offset = copy->at;
         copy->at += candidate->size_bytes;
         if (!is_candidate(copy, &candidate->record))
@@ -218,7 +301,8 @@ static void find_alive(struct copylog *copy, struct candidate *candidates, uint3
 
 /* Finds those that are alive, and verifies of these what was not verified when it was read, which
  * is not done under the lock. The lock is that for writing since writers, where they are preferred,
- * keep readers waiting for as long as they are busy. KV_CORRUPT: of the record at copy->at. */
+ * keep readers waiting for as long as they are busy. What is damaged is carried over. KV_CORRUPT:
+ * of the record at copy->at. */
 static enum kv_status verify_alive(struct copylog *copy, struct candidate *candidates,
                                    uint32_t count, uint64_t now_ms)
 {
@@ -229,8 +313,15 @@ static enum kv_status verify_alive(struct copylog *copy, struct candidate *candi
         if (!candidates[i].alive || candidates[i].verified ||
             logfile_verify(&copy->file->current->log, candidates[i].offset, &candidates[i].record))
             continue;
-        copy->at = candidates[i].offset;
-        return KV_CORRUPT;
+        uint64_t offset = candidates[i].offset;
+        enum kv_status status = copy->passes == 0
+                                    ? carry_damaged(copy, offset, offset + candidates[i].size_bytes)
+                                    : KV_CORRUPT;
+        if (status == KV_CORRUPT)
+            copy->at = offset;
+        if (status != KV_OK)
+            return status;
+        candidates[i].alive = false; /* the next generation has it */
     }
     return KV_OK;
 }
@@ -263,9 +354,10 @@ static enum kv_status copy_first(struct copylog *copy, const struct candidate *c
                : KV_OK;
 }
 
-/* In later passes it may have an older one, which is replaced or deleted; or, if it is shared, a
- * later one. A dead put need not be repeated, since the record that made it dead is still to come,
- * unless it expired, which leaves no record. */
+/* In later passes it may have an older one, damaged or not, which is replaced or deleted: all that
+ * the first pass has copied is older. Or, if it is shared, a later one. A dead put need not be
+ * repeated, since the record that made it dead is still to come, unless it expired, which leaves no
+ * record. */
 static enum kv_status copy_later(struct copylog *copy, const struct candidate *candidate)
 {
     struct lookup lookup;
@@ -276,9 +368,12 @@ static enum kv_status copy_later(struct copylog *copy, const struct candidate *c
     generation_find(copy->next, candidate->hash, candidate->record.key, &lookup);
     if (lookup.error != 0)
         return kv_status_from_errno(lookup.error);
-    if (lookup.damaged)
+    bool is_there = lookup.found || lookup.damaged;
+    bool is_of_first_pass = is_there && lookup.offset < copy->first_pass_end;
+    if (lookup.damaged && !is_of_first_pass)
         return KV_CORRUPT;
-    if (lookup.found ? lookup.record.version >= candidate->record.version : deletes)
+    if (is_there ? !is_of_first_pass && lookup.record.version >= candidate->record.version
+                 : deletes)
         return KV_OK;
     struct record record = candidate->record;
     if (deletes)
@@ -379,6 +474,8 @@ static enum kv_status next_pass(struct copylog *copy)
     enum kv_status status = KV_OK;
     uint64_t before = copy->pass_bytes;
     copy->passes++;
+    if (copy->first_pass_end == 0)
+        copy->first_pass_end = copy->next->log.tail;
     lockset_write_lock(copy->with.context->locks, file->number);
     copy->end = file->current->log.tail;
     copy->pass_bytes = copy->end - copy->at;

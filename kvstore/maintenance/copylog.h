@@ -31,6 +31,10 @@ struct candidate {
     uint32_t hash;
 };
 
+/* Stretches of damaged records in use that are copied as they are, at most: a file with more is left
+ * as it is. */
+#define COPYLOG_MOST_CARRIED DATAFILE_DAMAGED_MAX
+
 struct copylog {
     struct maintenance with;
     struct datafile *file;
@@ -43,6 +47,10 @@ struct copylog {
     struct candidate candidates[COPYLOG_BATCH_RECORDS]; /* were read; */
     uint32_t candidate_count;
     uint32_t candidate_next; /* those before were copied or found dead */
+    /* The first entry of each damaged stretch that was carried over, with its new offset. */
+    struct index_item carried[COPYLOG_MOST_CARRIED];
+    uint32_t carried_count;
+    uint64_t first_pass_end; /* in the next generation's log; 0: during the first pass */
 };
 
 /* Begins. The next generation stays the caller's. */
@@ -50,9 +58,15 @@ void copylog_start(struct copylog *copy, const struct maintenance *with, struct 
                    struct generation *next);
 
 /* Copies the next few; takes the file's lock for short times. What is damaged and dead is left out,
- * with a line in the log. KV_OK, or why the next generation cannot be completed: KV_NO_SPACE,
- * KV_CORRUPT (of the record at copy->at) ... */
+ * what is damaged and in use is carried over as it is (reads of it go on failing, a write takes its
+ * place), each with a line in the log. KV_OK, or why the next generation cannot be completed:
+ * KV_NO_SPACE, KV_CORRUPT (of the record at copy->at: there are too many damaged stretches, or it
+ * was appended during the first pass) ... */
 enum kv_status copylog_step(struct copylog *copy);
+
+/* When the next generation is the current one: says in the log where what was carried over is now
+ * (datafile_tell_damage). Takes the file's lock. */
+void copylog_tell_carried(const struct copylog *copy);
 
 /* Everything was copied, and the next generation is shared. */
 bool copylog_is_done(const struct copylog *copy);

@@ -189,9 +189,9 @@ static bool reserve_slot(struct generation *generation, const struct lookup *loo
            index_reserve(generation->index, lookup->hash);
 }
 
-static enum kv_status no_slot(const struct generation *generation, const struct lookup *lookup)
+static enum kv_status no_slot(const struct generation *generation, uint32_t hash)
 {
-    return index_is_crowded(generation->index, lookup->hash) ? KV_CROWDED : KV_NO_MEMORY;
+    return index_is_crowded(generation->index, hash) ? KV_CROWDED : KV_NO_MEMORY;
 }
 
 static enum kv_status append_record(struct generation *generation, struct lookup *lookup,
@@ -199,7 +199,7 @@ static enum kv_status append_record(struct generation *generation, struct lookup
                                     uint64_t size_bytes)
 {
     if (!reserve_slot(generation, lookup, record))
-        return no_slot(generation, lookup);
+        return no_slot(generation, lookup->hash);
     uint64_t offset = generation->log.tail;
     enum kv_status status = logtail_append(&generation->log, record, value_tail);
     if (status != KV_OK)
@@ -228,8 +228,42 @@ enum kv_status generation_adopt(struct generation *generation, struct lookup *lo
                                 const struct record *record, uint64_t offset, uint64_t size_bytes)
 {
     if (!reserve_slot(generation, lookup, record))
-        return no_slot(generation, lookup);
+        return no_slot(generation, lookup->hash);
     index_enter(generation, lookup, record, offset, size_bytes);
+    return KV_OK;
+}
+
+enum kv_status generation_append_damaged(struct generation *generation, const uint8_t *bytes,
+                                         uint64_t size_bytes)
+{
+    struct shared_generation *words = generation->words;
+    enum kv_status status =
+        logtail_ensure_room(&generation->log, size_bytes + words->reserve_bytes);
+    if (status != KV_OK)
+        return status;
+    generation_begin_change(generation);
+    status = logtail_append_damaged(&generation->log, bytes, size_bytes);
+    if (status == KV_OK) {
+        __atomic_store_n(&words->tail, generation->log.tail, __ATOMIC_RELEASE);
+        words->live_bytes += size_bytes;
+        generation->last = 0; /* what is before the tail is no record */
+    }
+    generation_end_change(generation);
+    return status;
+}
+
+enum kv_status generation_adopt_damaged(struct generation *generation, uint32_t hash,
+                                        uint64_t offset)
+{
+    if (!index_reserve(generation->index, hash))
+        return no_slot(generation, hash);
+    struct shared_generation *words = generation->words;
+    uint64_t reserve_bytes =
+        words->reserve_bytes + record_size(KVSTORE_MAX_KEY_BYTES, 0, false); /* its key, at most */
+    generation_begin_change(generation);
+    index_insert(generation->index, hash, offset);
+    words->reserve_bytes = at_most(reserve_bytes, words->live_bytes);
+    generation_end_change(generation);
     return KV_OK;
 }
 

@@ -28,7 +28,7 @@ struct generation {
     struct index *index;             /* NULL until generation_begin_index or a take-over */
     struct shared_generation *words; /* the sums over log and index, and the numbers of the index */
     uint64_t last; /* offset of the record before the tail; 0: none was appended since it was
-                      opened */
+                      opened, or what is before the tail is damaged */
     const struct copy_reserve *reserve; /* NULL: writes leave no room for a copy */
     bool is_short; /* less is left than would be comfortable: set by what appends */
 };
@@ -83,6 +83,16 @@ static inline uint64_t generation_copy_bytes(const struct generation *generation
 /* Brings the index up to date with a record that is in the log already (recovery). */
 enum kv_status generation_adopt(struct generation *generation, struct lookup *lookup,
                                 const struct record *record, uint64_t offset, uint64_t size_bytes);
+
+/* Appends a stretch of a log that is damaged, and counts all of it as live: what its entries count
+ * for is not known. KV_NO_SPACE, KV_IO: nothing has changed. */
+enum kv_status generation_append_damaged(struct generation *generation, const uint8_t *bytes,
+                                         uint64_t size_bytes);
+
+/* Adds an entry of that hash whose record, at the offset of such a stretch, is damaged. KV_CROWDED,
+ * KV_NO_MEMORY: nothing has changed. */
+enum kv_status generation_adopt_damaged(struct generation *generation, uint32_t hash,
+                                        uint64_t offset);
 
 /* Takes the entry of a lookup that found one out of the index: it has expired. */
 void generation_forget(struct generation *generation, struct lookup *lookup);

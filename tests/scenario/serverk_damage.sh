@@ -49,6 +49,17 @@ check_match "without --atomic" "$errors" "and says what to do"
 check_equal 50 \
     "$(printf 'SCAN k --keys\nGET sound\n' | client batch - 2>/dev/null | grep -c '^k')" \
     "scans in a batch, too, go on"
+client put sound one >/dev/null
+check_status 0 "a compaction goes on" client compact
+check_match "WARN .*data\.0000: [0-9]+ bytes from offset [0-9]+ are damaged, and in use by 1 keys" \
+    "$(cat "$server_log")" "the log says what it keeps"
+check_status 4 "which is not given out" client get hurt
+kill_server
+start_server
+check_match '"taken_over_files":1' "$(client --format json stats server)" \
+    "a start after kill -9 takes it over"
+check_status 4 "with the damage" client get hurt
+check_equal 50 "$(client scan k 2>/dev/null | grep -c '^k')" "and all others"
 check_status 0 "the damaged entry can be replaced" client put hurt new
 check_status 0 "and is sound then" client get hurt
 check_equal new "$output" "with its new value"

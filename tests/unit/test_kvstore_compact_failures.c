@@ -183,36 +183,120 @@ START_TEST(the_old_log_keeps_its_blocks_if_the_directory_can_not_be_synced)
 }
 END_TEST
 
-START_TEST(a_damaged_record_stops_it)
+/* Records of put_round with two digits in key and round. */
+#define RECORD_BYTES 40
+
+static void flip_byte(long offset)
 {
-    struct kv_error error = {0};
-    put_round(100, 0);
     char path[STORE_DIR_BYTES + 32];
     snprintf(path, sizeof path, "%s/data.0000", dir);
     FILE *log = fopen(path, "r+");
     ck_assert_ptr_nonnull(log);
-    fseek(log, FILE_HEADER_BYTES + 30, SEEK_SET);
-    fputc(0xee, log);
+    fseek(log, offset, SEEK_SET);
+    int was = fgetc(log);
+    fseek(log, offset, SEEK_SET);
+    fputc(was ^ 0x10, log);
     fclose(log);
-    ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_CORRUPT);
-    ck_assert_ptr_nonnull(strstr(error.text, "offset 4096"));
+}
+
+static struct kvstore_file_statistics file_statistics(void)
+{
     struct kvstore_file_statistics file;
     kvstore_file_statistics(store, 0, &file);
-    ck_assert_uint_eq(file.keys, 100);
-    ck_assert(file.compaction_failing);
-    ck_assert_uint_eq(file.damaged_records, 1);
-    ck_assert_uint_eq(file.damaged_at, 4096);
+    return file;
+}
+
+static enum kv_status status_of(const char *key)
+{
+    char value[64];
+    struct kvstore_entry entry;
+    return kvstore_get(store, KEY(key), value, sizeof value, &entry);
+}
+
+/* All are as they were put, but for one that is damaged. */
+static void check_all_but(int damaged)
+{
+    char value[32];
+    for (int i = 0; i < 100; i++) {
+        snprintf(value, sizeof value, "value %d/%d", i, i < 50);
+        if (i == damaged)
+            ck_assert_int_eq(status_of(numbered("key", i)), KV_CORRUPT);
+        else
+            ck_assert_pstr_eq(get_text(store, numbered("key", i)), value);
+    }
+}
+
+/* Loop: which byte of the record, of its header, key or value. Twice: what is carried over is
+ * carried over again. */
+START_TEST(a_damaged_record_in_use_is_carried_over)
+{
+    put_round(100, 0);
+    put_round(50, 1); /* the first ones are dead */
+    flip_byte(FILE_HEADER_BYTES + 60 * RECORD_BYTES + _i);
+    for (int round = 0; round < 2; round++) {
+        must_compact();
+        ck_assert_uint_eq(file_statistics().damaged_records, 1);
+        ck_assert_uint_eq(file_statistics().keys, 100);
+        ck_assert_uint_eq(file_statistics().dead_bytes, 0);
+        check_all_but(60);
+        must_reopen(NULL);
+        ck_assert(file_statistics().from_checkpoint);
+        check_all_but(60);
+    }
+    must_put(store, "key 60", "new");
+    ck_assert_uint_eq(file_statistics().damaged_records, 0);
+    must_compact();
+    ck_assert_uint_eq(file_statistics().compaction_failures, 0);
+    ck_assert_uint_eq(file_statistics().keys, 100);
+    ck_assert_uint_eq(file_statistics().dead_bytes, 0);
+    must_close(open_copy()); /* which reads the log */
+}
+END_TEST
+
+/* Larger than what is verified when it is met, and than a piece of what is carried over. */
+START_TEST(a_large_damaged_record_in_use_is_carried_over)
+{
+    struct kv_slice value = kv_slice(large_value, LARGE_BYTES);
+    memset(large_value, 'x', LARGE_BYTES);
+    ck_assert_int_eq(kvstore_put(store, KEY("large"), value, NULL, NULL), KV_OK);
+    put_round(100, 0);
+    put_round(100, 1);
+    flip_byte(FILE_HEADER_BYTES + LARGE_BYTES / 2);
+    must_compact();
+    ck_assert_uint_eq(file_statistics().damaged_records, 1);
+    ck_assert_uint_eq(file_statistics().keys, 101);
+    ck_assert_int_eq(status_of("large"), KV_CORRUPT);
+    check_round(store, 100, 1);
+    ck_assert_int_eq(kvstore_delete(store, KEY("large"), 0, NULL), KV_OK);
+    must_compact();
+    ck_assert_uint_lt(file_statistics().file_bytes, LARGE_BYTES);
+    must_close(open_copy());
+}
+END_TEST
+
+/* As many places in use as are not carried over any more: the file may not be what the disk has. */
+START_TEST(a_file_that_is_damaged_all_over_is_left_as_it_is)
+{
+    struct kv_error error = {0};
+    put_round(100, 0);
+    for (long record = 10; record < 28; record += 2)
+        flip_byte(FILE_HEADER_BYTES + record * RECORD_BYTES + 30);
+    ck_assert_int_eq(kvstore_compact(store, 0, &error), KV_CORRUPT);
+    ck_assert_msg(strstr(error.text, "offset 5136"), "%s", error.text);
+    ck_assert(!has_file("data.0000.new"));
+    ck_assert_uint_eq(file_statistics().keys, 100);
+    ck_assert(file_statistics().compaction_failing);
+    ck_assert_uint_eq(file_statistics().damaged_records, 1);
+    ck_assert_uint_eq(file_statistics().damaged_at, 5136);
 
     /* Replaced, it stops nothing any more. */
     put_round(100, 1);
-    kvstore_file_statistics(store, 0, &file);
-    ck_assert(file.compaction_failing);
-    ck_assert_uint_eq(file.damaged_records, 0);
+    ck_assert(file_statistics().compaction_failing);
+    ck_assert_uint_eq(file_statistics().damaged_records, 0);
     must_compact();
-    kvstore_file_statistics(store, 0, &file);
-    ck_assert(!file.compaction_failing);
-    ck_assert_uint_eq(file.compaction_failures, 1);
-    ck_assert_uint_eq(file.damaged_at, 0);
+    ck_assert(!file_statistics().compaction_failing);
+    ck_assert_uint_eq(file_statistics().compaction_failures, 1);
+    ck_assert_uint_eq(file_statistics().damaged_at, 0);
     check_round(store, 100, 1);
 }
 END_TEST
@@ -220,18 +304,12 @@ END_TEST
 /* More of them than are remembered, met by reads, and left out once they are deleted. */
 START_TEST(damaged_records_are_counted_until_they_are_gone)
 {
-    enum { RECORDS = 20, RECORD_BYTES = 40 };
-    char path[STORE_DIR_BYTES + 32], value[64];
+    enum { RECORDS = 20 };
+    char value[64];
     struct kvstore_file_statistics file;
     put_round(RECORDS, 0);
-    snprintf(path, sizeof path, "%s/data.0000", dir);
-    FILE *log = fopen(path, "r+");
-    ck_assert_ptr_nonnull(log);
-    for (long record = 0; record < RECORDS; record++) {
-        fseek(log, FILE_HEADER_BYTES + record * RECORD_BYTES + 30, SEEK_SET);
-        fputc(0xee, log);
-    }
-    fclose(log);
+    for (long record = 0; record < RECORDS; record++)
+        flip_byte(FILE_HEADER_BYTES + record * RECORD_BYTES + 30);
     for (unsigned round = 0; round < 2; round++) {
         for (int key = 0; key < RECORDS; key++) {
             struct kvstore_entry entry;
@@ -262,20 +340,12 @@ START_TEST(a_damaged_record_that_is_dead_is_left_out)
 {
     static const int dead[] = {0, 40}; /* the first record, and one in the middle */
     for (size_t record = 0; record < sizeof dead / sizeof dead[0]; record++) {
-        for (int byte = 0; byte < 40; byte++) {
-            char path[STORE_DIR_BYTES + 32];
+        for (int byte = 0; byte < RECORD_BYTES; byte++) {
             put_round(100, 0);
             put_round(100, 1);
             must_compact(); /* the records have their places */
             put_round(50, 1);
-            snprintf(path, sizeof path, "%s/data.0000", dir);
-            FILE *log = fopen(path, "r+");
-            ck_assert_ptr_nonnull(log);
-            fseek(log, FILE_HEADER_BYTES + dead[record] * 40 + byte, SEEK_SET);
-            int was = fgetc(log);
-            fseek(log, -1, SEEK_CUR);
-            fputc(was ^ 0x10, log);
-            fclose(log);
+            flip_byte(FILE_HEADER_BYTES + dead[record] * RECORD_BYTES + byte);
             must_compact();
             check_round(store, 100, 1);
             ck_assert_uint_eq(total_statistics(store).keys, 100);
@@ -295,7 +365,9 @@ TEST_SUITE(kvstore_compact_failures)
     tcase_add_test(tests, a_write_that_fails_leaves_the_file_as_it_was);
     tcase_add_test(tests, a_directory_that_can_not_be_synced_stops_the_file);
     tcase_add_test(tests, the_old_log_keeps_its_blocks_if_the_directory_can_not_be_synced);
-    tcase_add_test(tests, a_damaged_record_stops_it);
+    tcase_add_loop_test(tests, a_damaged_record_in_use_is_carried_over, 0, RECORD_BYTES);
+    tcase_add_test(tests, a_large_damaged_record_in_use_is_carried_over);
+    tcase_add_test(tests, a_file_that_is_damaged_all_over_is_left_as_it_is);
     tcase_add_test(tests, damaged_records_are_counted_until_they_are_gone);
     tcase_add_test(tests, a_damaged_record_that_is_dead_is_left_out);
     tcase_set_timeout(tests, 120);

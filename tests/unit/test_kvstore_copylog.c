@@ -182,6 +182,49 @@ START_TEST(writers_are_not_overtaken_when_the_generation_is_shared)
 }
 END_TEST
 
+/* Flips the byte of the record of that key in the current log. */
+static void damage(const char *key, int byte)
+{
+    char path[STORE_DIR_BYTES + 32];
+    struct lookup lookup;
+    uint32_t hash = keyhash_index(keyhash(&store->context.hash_key, KEY(key)));
+    generation_find(store->context.files[0].current, hash, KEY(key), &lookup);
+    ck_assert(lookup.found);
+    snprintf(path, sizeof path, "%s/data.0000", dir);
+    FILE *log = fopen(path, "r+");
+    ck_assert_ptr_nonnull(log);
+    fseek(log, (long)lookup.offset + byte, SEEK_SET);
+    int was = fgetc(log);
+    fseek(log, -1, SEEK_CUR);
+    fputc(was ^ 0x80, log);
+    fclose(log);
+}
+
+/* Loop: which byte of the records, also of a version, which is then higher than all that follow. */
+START_TEST(what_was_carried_over_damaged_gives_way_to_what_is_written_meanwhile)
+{
+    put_round(MANY, 0);
+    for (int key = 1; key <= 4; key++)
+        damage(numbered("key", key), _i);
+    start_copying();
+    end_pass();
+    ck_assert_uint_eq(copying.carried_count, 1);
+    must_put(store, "key 1", "in the log");
+    must_delete("key 2");
+    begin_pass(true);
+    must_put(store, "key 3", "shared");
+    must_delete("key 4");
+    must_put(store, "key 5", "shared");
+    while (!copylog_is_done(&copying))
+        ck_assert_int_eq(copylog_step(&copying), KV_OK);
+    ck_assert(copylog_is_complete(&copying));
+    for (int key = 0; key < MANY; key++)
+        check_same(numbered("key", key));
+    store->context.files[0].next = NULL;
+    generation_free(next);
+}
+END_TEST
+
 /* The new log has no trace of the entry. */
 START_TEST(the_version_of_what_came_and_went_meanwhile_is_not_given_again)
 {
@@ -295,6 +338,8 @@ TEST_SUITE(kvstore_copylog)
     tcase_add_test(tests, a_later_pass_repeats_what_was_written_since);
     tcase_add_test(tests, a_change_of_what_is_still_to_be_copied_is_seen);
     tcase_add_test(tests, writers_are_not_overtaken_when_the_generation_is_shared);
+    tcase_add_loop_test(tests, what_was_carried_over_damaged_gives_way_to_what_is_written_meanwhile,
+                        0, 40);
     tcase_add_test(tests, the_version_of_what_came_and_went_meanwhile_is_not_given_again);
     tcase_add_loop_test(tests, what_expired_between_passes_does_not_come_back, 0, 2);
     tcase_add_test(tests, passes_come_to_an_end);

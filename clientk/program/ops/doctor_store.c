@@ -96,8 +96,8 @@ static void check_damage(struct diagnosis *diagnosis, const struct json_value *d
     if (records == 0)
         return;
     finding(diagnosis, "BAD",
-            "%s met in %s (%s): a read of such a key fails until it is put or deleted, the file "
-            "cannot be compacted, and a backup has the damage, too",
+            "%s met in %s (%s): a read of such a key fails until it is put or deleted; compactions "
+            "keep the damage, and a backup has it, too",
             format_count(records, "damaged record", count),
             name_files(files, "damaged_records", names), name_damage(files, place));
     fix_by_salvage(diagnosis, directory_of(document));
