@@ -140,6 +140,7 @@ $(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
 
 include bridges/python/python.mk
 include tests/tests.mk
+include tests/explore/explore.mk
 include experiments/experiments.mk
 include packaging/packaging.mk
 

@@ -15,7 +15,7 @@ without_main = $(filter-out $(call objects_of,$(call sources_with_main,$(patsubs
 
 # Helpers and programs ----------------------------------------------------------------------------
 
-SUPPORT_SRC := $(filter-out tests/unit/% tests/fuzz/%,$(wildcard tests/*/*.c))
+SUPPORT_SRC := $(filter-out tests/unit/% tests/fuzz/% tests/explore/%,$(wildcard tests/*/*.c))
 TEST_PROGRAM_SRC := $(call sources_with_main,$(SUPPORT_SRC))
 TEST_PROGRAMS := $(addprefix $(OUT)/tests/,$(basename $(notdir $(TEST_PROGRAM_SRC))))
 LIBSUPPORT := $(OUT)/tests/libsupport.a

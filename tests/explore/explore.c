@@ -1,0 +1,356 @@
+/*
+ * explore: runs harnesses under many schedules, each from a seed, and tells of the first one that
+ * finds something: its seed, and the shortest schedule that still finds something, with the place
+ * in the code of each of its decisions.
+ *
+ *   explore [--list] [--schedules N] [--seconds S] [--seed FIRST] [--steps] [HARNESS...]
+ *
+ * A seed tells everything about a schedule: --seed N --schedules 1 repeats one. The exit status is
+ * 0 if nothing was found, 1 if something was, 2 if it was called wrongly.
+ */
+#include <err.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/explore/explore.h"
+#include "tests/explore/schedule.h"
+
+/* A schedule takes milliseconds; one that takes longer hangs without a step. */
+#define SCHEDULE_SECONDS 60u
+
+/* How often a schedule is run again to find a shorter one. */
+#define SHORTER_TRIES 3000u
+
+extern const struct explore_harness *const __start_explore_harnesses[];
+extern const struct explore_harness *const __stop_explore_harnesses[];
+
+static struct options {
+    uint64_t schedules;
+    double seconds;
+    uint64_t first_seed;
+    bool shows_steps;
+} options = {.schedules = 1000};
+
+/* What a child tells its parent, in memory that both map. */
+struct findings {
+    uint64_t seed; /* of the schedule that runs, or has run last */
+    uint64_t done;
+    uint64_t steps;
+    uint64_t length; /* of the schedule of seed 0 */
+    struct schedule_plan plan;
+    struct schedule_result result;
+};
+
+static struct findings *findings;
+
+static double seconds_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* Seed 0 is the schedule without a decision; the others take turns. */
+static struct schedule_plan plan_of(uint64_t seed, uint64_t length)
+{
+    struct schedule_plan plan = {.seed = seed, .length = length, .depth = 1};
+    if (seed == 0)
+        return plan;
+    plan.strategy = seed % 3 == 0 ? STRATEGY_RANDOM : STRATEGY_PCT;
+    plan.depth = 2 + (unsigned)(seed / 3 % 4);
+    plan.delays_stores = seed % 4 == 0;
+    return plan;
+}
+
+static const char *strategy_text(const struct schedule_plan *plan)
+{
+    static char text[64];
+    if (plan->strategy == STRATEGY_PCT)
+        snprintf(text, sizeof text, "PCT, depth %u%s", plan->depth,
+                 plan->delays_stores ? ", stores delayed" : "");
+    else
+        snprintf(text, sizeof text, "random walk%s", plan->delays_stores ? ", stores delayed" : "");
+    return text;
+}
+
+static void run_plan(const struct explore_harness *harness, const struct schedule_plan *plan)
+{
+    alarm(SCHEDULE_SECONDS);
+    findings->plan = *plan;
+    schedule_run(plan, harness->run, &findings->result);
+    findings->steps += findings->result.steps;
+}
+
+/* Runs `work` in a child. False: something was found, which findings->result has. */
+static bool in_child(void (*work)(const struct explore_harness *, const void *),
+                     const struct explore_harness *harness, const void *argument)
+{
+    int status;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child < 0)
+        err(2, "fork");
+    if (child == 0) {
+        work(harness, argument);
+        _exit(findings->result.failed ? 1 : 0);
+    }
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            err(2, "waitpid");
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    if (WIFSIGNALED(status) || WEXITSTATUS(status) != 1) {
+        findings->result.failed = true;
+        snprintf(findings->result.text, sizeof findings->result.text, "the code ended by %s",
+                 WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "an exit of its own");
+    }
+    return false;
+}
+
+/* What the code sets up once in a process is set up by a schedule before, whose steps are always
+ * the same. */
+static void warm_up(const struct explore_harness *harness)
+{
+    struct schedule_plan plain = plan_of(0, 1000);
+    if (!harness->in_a_process)
+        run_plan(harness, &plain);
+}
+
+static void run_one(const struct explore_harness *harness, const void *plan)
+{
+    warm_up(harness);
+    run_plan(harness, plan);
+}
+
+static void run_many(const struct explore_harness *harness, const void *until)
+{
+    double until_s = *(const double *)until;
+    warm_up(harness);
+    uint64_t last = options.first_seed + options.schedules;
+    for (uint64_t seed = options.first_seed + findings->done;
+         seed < last && (until_s == 0 || seconds_now() < until_s); seed++) {
+        struct schedule_plan plan = plan_of(seed, findings->length);
+        findings->seed = seed;
+        run_plan(harness, &plan);
+        findings->done++;
+        if (findings->result.failed)
+            return;
+    }
+}
+
+/* The list without the decisions from `from` on, `count` of them. */
+static size_t leave_out(const struct decision *list, size_t list_count, size_t from, size_t count,
+                        struct decision *shorter)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < list_count; i++)
+        if (i < from || i >= from + count)
+            shorter[kept++] = list[i];
+    return kept;
+}
+
+/* Tries lists with fewer decisions, halves first, then single ones, as long as something is found
+ * (Zeller, Hildebrandt, "Simplifying and isolating failure-inducing input", TSE 2002). */
+static size_t shorten(const struct explore_harness *harness, struct decision *list, size_t count,
+                      struct schedule_plan *plan)
+{
+    static struct decision shorter[SCHEDULE_MAX_DECISIONS];
+    unsigned tries = 0;
+    plan->strategy = STRATEGY_LIST;
+    plan->list = list;
+    plan->list_count = count;
+    if (in_child(run_one, harness, plan))
+        return 0;
+    plan->list = shorter;
+    for (size_t piece = count > 1 ? count / 2 : 1; piece > 0; piece /= 2) {
+        bool again = true;
+        while (again && tries < SHORTER_TRIES) {
+            again = false;
+            for (size_t from = 0; from < count && tries < SHORTER_TRIES; tries++) {
+                plan->list_count = leave_out(list, count, from, piece, shorter);
+                if (in_child(run_one, harness, plan)) {
+                    from += piece;
+                    continue;
+                }
+                count = plan->list_count;
+                memcpy(list, shorter, count * sizeof *list);
+                again = piece == 1;
+            }
+        }
+    }
+    plan->list = list;
+    plan->list_count = count;
+    in_child(run_one, harness, plan);
+    return count;
+}
+
+static void print_place(const void *place)
+{
+    char command[160], line[512];
+    snprintf(command, sizeof command, "addr2line -e /proc/%ld/exe -s -f -p 0x%lx 2>&1",
+             (long)getpid(), (unsigned long)(uintptr_t)place - 1);
+    FILE *pipe = place ? popen(command, "r") : NULL;
+    if (pipe && fgets(line, sizeof line, pipe))
+        fputs(line, stdout);
+    else
+        puts("?");
+    if (pipe)
+        pclose(pipe);
+}
+
+static void print_decisions(const struct decision *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        printf("  thread %" PRIu32 " step %" PRIu64 ": ", list[i].thread, list[i].at);
+        if (list[i].kind == DECIDED_THREAD)
+            printf("thread %" PRIu32 " goes on%s at ", list[i].next,
+                   list[i].waits ? " (it waits)" : "");
+        else if (list[i].kind == DECIDED_CLOCK)
+            printf("the clock jumps at ");
+        else if (list[i].kind == DECIDED_STORE)
+            printf("a store of thread %" PRIu32 " is seen at ", list[i].next);
+        else
+            printf("process %" PRIu32 " is %s at ", list[i].next,
+                   list[i].kind == DECIDED_KILL ? "killed" : "stopped");
+        print_place(list[i].place);
+    }
+}
+
+static void tell(const struct explore_harness *harness)
+{
+    static struct decision list[SCHEDULE_MAX_DECISIONS];
+    struct schedule_plan plan = findings->plan;
+    printf("fail %s: seed %" PRIu64 " (%s): %s\n", harness->name, findings->seed,
+           strategy_text(&plan), findings->result.text);
+    printf("  after %" PRIu64 " schedules; %s --seed %" PRIu64 " --schedules 1 %s repeats it\n",
+           findings->done, program_invocation_short_name, findings->seed, harness->name);
+    if (findings->result.has_too_many) {
+        printf("  its decisions are more than %u\n", SCHEDULE_MAX_DECISIONS);
+        return;
+    }
+    size_t count = findings->result.decision_count;
+    memcpy(list, findings->result.decisions, count * sizeof *list);
+    size_t shortest = shorten(harness, list, count, &plan);
+    if (shortest == 0 && findings->result.failed == false) {
+        printf("  its list of %zu decisions does not find it again:\n", count);
+        print_decisions(findings->result.decisions, findings->result.decision_count);
+        return;
+    }
+    printf("  shortest schedule: %zu of %zu decisions: %s\n", shortest, count,
+           findings->result.text);
+    print_decisions(list, shortest);
+}
+
+/* False: something was found. */
+static bool explore(const struct explore_harness *harness)
+{
+    memset(findings, 0, sizeof *findings);
+    double began = seconds_now();
+    double until = options.seconds > 0 ? began + options.seconds : 0;
+    struct schedule_plan plain = plan_of(0, 1000);
+    bool sound = in_child(run_one, harness, &plain);
+    findings->length = findings->result.steps;
+    findings->steps = 0;
+    if (sound && !harness->in_a_process)
+        sound = in_child(run_many, harness, &until);
+    uint64_t schedules = options.schedules;
+    while (sound && harness->in_a_process && findings->done < schedules &&
+           (until == 0 || seconds_now() < until)) {
+        findings->seed = options.first_seed + findings->done;
+        struct schedule_plan plan = plan_of(findings->seed, findings->length);
+        sound = in_child(run_one, harness, &plan);
+        findings->done++;
+    }
+    double took = seconds_now() - began;
+    if (!sound) {
+        tell(harness);
+        return false;
+    }
+    printf("pass %s: %" PRIu64 " schedules in %.1f s, %.0f a second, %" PRIu64 " steps each\n",
+           harness->name, findings->done, took, (double)findings->done / took,
+           findings->steps / (findings->done ? findings->done : 1));
+    return true;
+}
+
+static void list_harnesses(void)
+{
+    for (const struct explore_harness *const *at = __start_explore_harnesses;
+         at < __stop_explore_harnesses; at++)
+        printf("%-20s %s\n", (*at)->name, (*at)->invariant);
+}
+
+static bool is_asked_for(const char *name, char **names)
+{
+    if (!*names)
+        return true;
+    for (; *names; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+static char **parse_options(int count, char **words)
+{
+    static const struct option known[] = {{"list", no_argument, NULL, 'l'},
+                                          {"schedules", required_argument, NULL, 'n'},
+                                          {"seconds", required_argument, NULL, 's'},
+                                          {"seed", required_argument, NULL, 'S'},
+                                          {NULL, 0, NULL, 0}};
+    int letter;
+    while ((letter = getopt_long(count, words, "", known, NULL)) != -1) {
+        switch (letter) {
+        case 'l':
+            list_harnesses();
+            exit(0);
+        case 'n':
+            options.schedules = strtoull(optarg, NULL, 10);
+            break;
+        case 's':
+            options.seconds = strtod(optarg, NULL);
+            options.schedules = UINT64_MAX / 2;
+            break;
+        case 'S':
+            options.first_seed = strtoull(optarg, NULL, 10);
+            break;
+        default:
+            exit(2);
+        }
+    }
+    return words + optind;
+}
+
+int main(int count, char **words)
+{
+    /* Addresses are the same in each run, and so is what depends on them. */
+    int persona = personality(UINT32_MAX);
+    if (persona >= 0 && !(persona & ADDR_NO_RANDOMIZE) &&
+        personality((unsigned long)persona | ADDR_NO_RANDOMIZE) >= 0)
+        execv("/proc/self/exe", words);
+    char **names = parse_options(count, words);
+    findings = mmap(NULL, sizeof *findings, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                    0);
+    if (findings == MAP_FAILED)
+        err(2, "mmap");
+    unsigned passed = 0, failed = 0;
+    for (const struct explore_harness *const *at = __start_explore_harnesses;
+         at < __stop_explore_harnesses; at++)
+        if (is_asked_for((*at)->name, names)) {
+            bool sound = explore(*at);
+            passed += sound;
+            failed += !sound;
+        }
+    if (passed + failed == 0)
+        errx(2, "no harness has that name; --list shows all");
+    printf("%u passed, %u failed\n", passed, failed);
+    return failed > 0;
+}

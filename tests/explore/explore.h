@@ -1,0 +1,65 @@
+/*
+ * explore: runs the real code of the rooms under a scheduler that a seed decides. The rooms are
+ * compiled as for the thread sanitizer (gcc -fsanitize=thread), so that the compiler calls a
+ * function at each access to memory and each atomic operation, and are linked with the functions of
+ * this folder instead of the sanitizer's: each such place is a step, after which another thread may
+ * go on. Locks, condition variables, futexes, sleeps and clocks are the scheduler's as well (the
+ * linker's --wrap). One schedule is one execution of a harness; the same seed gives the same one.
+ *
+ * A harness is a function that starts threads, waits for them, and checks what must hold. Threads
+ * belong to processes, which are numbers: a process may be stopped (for ever, or for a while) or
+ * killed at a step of the scheduler's choice; what its threads had stored stays.
+ */
+#ifndef MQKV_TESTS_EXPLORE_H
+#define MQKV_TESTS_EXPLORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a harness asks of the scheduler. */
+struct explore_harness {
+    const char *name;
+    const char *invariant; /* one sentence: what it checks */
+    void (*run)(void);     /* the first thread, of process 0 */
+    bool in_a_process;     /* each schedule gets an operating-system process of its own, since the
+                              code keeps something beyond a schedule, or threads are left behind */
+};
+
+/* Defines a harness; tests/explore/explore.c finds all of them. */
+#define EXPLORE_HARNESS(identifier)                                                                \
+    extern const struct explore_harness identifier;                                                \
+    static const struct explore_harness *const identifier##_pointer                                \
+        __attribute__((used, section("explore_harnesses"))) = &identifier;                         \
+    const struct explore_harness identifier
+
+/* Starts a thread of `process` that calls run(argument). */
+void explore_thread(unsigned process, void (*run)(void *), void *argument);
+
+/* Waits until every thread that explore_thread started has returned, or will never go on. */
+void explore_wait_for_threads(void);
+
+/* The scheduler may kill the process, or stop it for ever, at a step of its choice, from now on. A
+ * harness that calls neither keeps all of its processes. */
+void explore_may_kill(unsigned process);
+void explore_may_stop(unsigned process);
+
+/* Whether the process was killed or stopped. */
+bool explore_is_gone(unsigned process);
+
+/* 0 .. bound - 1, by the seed. */
+uint32_t explore_random(uint32_t bound);
+
+/* The clock of the schedule, in nanoseconds; it moves with each step, and jumps when all threads
+ * sleep. */
+uint64_t explore_clock_ns(void);
+
+/* Ends the schedule as one that found something. */
+void explore_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+#define EXPLORE_CHECK(condition, ...)                                                              \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            explore_fail(__VA_ARGS__);                                                             \
+    } while (0)
+
+#endif

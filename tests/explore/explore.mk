@@ -1,0 +1,34 @@
+# Schedules from a seed: see tests/explore/explore.h. The rooms are compiled as for the thread sanitizer, and linked with
+# the functions of tests/explore instead of its library.
+#   tests/explore/explore_<noun>.c     a harness, or some
+#   every other tests/explore/*.c      the scheduler, which is no part of what it schedules
+
+EXPLORE_OUT := build/explore
+EXPLORE_CFLAGS := -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
+EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c)
+EXPLORE_RUNTIME := $(filter-out $(EXPLORE_HARNESSES),$(wildcard tests/explore/*.c))
+EXPLORE_ROOMS := $(COMMON_OBJ) $(WIRE_OBJ) $(filter-out %/kvcheck.o,$(KVSTORE_OBJ))
+EXPLORE_OBJ := $(patsubst $(OUT)/obj/%,$(EXPLORE_OUT)/obj/%,$(EXPLORE_ROOMS)) $(EXPLORE_HARNESSES:%.c=$(EXPLORE_OUT)/obj/%.o)
+EXPLORE_RUNTIME_OBJ := $(EXPLORE_RUNTIME:%.c=$(EXPLORE_OUT)/obj/%.o)
+# The C library's functions that the scheduler stands for: in the objects of the rooms, each is renamed to explored_<name>.
+EXPLORE_RENAMED = $(shell grep -oh '\bexplored_[a-z_]*' $(EXPLORE_RUNTIME) | sort -u | sed 's/explored_\(.*\)/--redefine-sym \1=explored_\1/')
+
+$(EXPLORE_RUNTIME_OBJ): $(EXPLORE_OUT)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CFLAGS) -g -O2 -fno-stack-protector -fno-pie -c -o $@ $<
+
+$(filter-out $(EXPLORE_RUNTIME_OBJ),$(EXPLORE_OBJ)): $(EXPLORE_OUT)/obj/%.o: %.c Makefile tests/explore/explore.mk
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CFLAGS) -g $(EXPLORE_CFLAGS) -DMQKV_ASSERT -fsanitize=thread -c -o $@ $<
+	@$(OBJCOPY) $(EXPLORE_RENAMED) $@
+
+$(EXPLORE_OUT)/explore: $(EXPLORE_OBJ) $(EXPLORE_RUNTIME_OBJ)
+	$(CC) -no-pie -pthread -o $@ $^ -lxxhash -lm
+
+-include $(shell find $(EXPLORE_OUT) -name '*.d' 2>/dev/null)
+
+# Each harness for EXPLORE_SECONDS; HARNESSES="a b": these.
+EXPLORE_SECONDS ?= 60
+.PHONY: explore
+explore: $(EXPLORE_OUT)/explore
+	@$< --seconds $(EXPLORE_SECONDS) $(HARNESSES)

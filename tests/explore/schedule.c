@@ -1,0 +1,613 @@
+#include "tests/explore/schedule.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/explore/explore.h"
+#include "tests/explore/fiber.h"
+
+#define STEP_NS UINT64_C(10)
+
+/* A thread that takes more steps in a row while others could go on is taken for one that waits by
+ * looking, and falls below them. */
+#define STEPS_IN_A_ROW UINT64_C(20000)
+
+/* A schedule that is longer does not come to an end. */
+#define STEPS_MAX UINT64_C(50000000)
+
+enum state { READY, WAITING, ENDED, KILLED };
+
+struct thread {
+    struct fiber *fiber;
+    enum state state;
+    unsigned process;
+    uint64_t steps;
+    int64_t priority;
+    bool (*is_ready)(const void *);
+    const void *what;
+    uint64_t until_ns;
+    bool timed_out;
+    void (*run)(void *);
+    void *argument;
+};
+
+static struct {
+    bool running;
+    const struct schedule_plan *plan;
+    struct schedule_result *result;
+    struct fiber *outside;
+    struct thread threads[FIBERS_MAX];
+    unsigned count;
+    unsigned current;
+    uint64_t random;  /* for decisions */
+    uint64_t drawn;   /* for the code: the same, whatever is decided */
+    uint64_t clock_ns;
+    uint64_t steps;
+    uint64_t next_event; /* of steps: when to decide */
+    uint64_t in_a_row_from;
+    uint64_t changes[16]; /* PCT: steps, rising */
+    unsigned change_count, next_change;
+    uint64_t fault_at;
+    unsigned mean;     /* RANDOM: steps between decisions */
+    int64_t lowest;    /* of all priorities that were given */
+    bool is_killable[SCHEDULE_MAX_PROCESSES], is_stoppable[SCHEDULE_MAX_PROCESSES];
+    bool is_gone[SCHEDULE_MAX_PROCESSES];
+} now;
+
+/* splitmix64 (Steele, Lea, Flood, OOPSLA 2014) */
+static uint64_t draw(uint64_t *state)
+{
+    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static uint64_t decide(void)
+{
+    return draw(&now.random);
+}
+
+uint64_t schedule_random(void)
+{
+    return draw(&now.drawn);
+}
+
+bool schedule_is_running(void)
+{
+    return now.running;
+}
+
+bool schedule_delays_stores(void)
+{
+    return now.running && now.plan->delays_stores;
+}
+
+unsigned schedule_thread(void)
+{
+    return now.current;
+}
+
+unsigned schedule_process(void)
+{
+    return now.threads[now.current].process;
+}
+
+pthread_t schedule_pthread(unsigned thread)
+{
+    return fiber_pthread(now.threads[thread].fiber);
+}
+
+unsigned schedule_thread_of(pthread_t pthread)
+{
+    for (unsigned i = 0; i < now.count; i++)
+        if (pthread_equal(fiber_pthread(now.threads[i].fiber), pthread))
+            return i;
+    return FIBERS_MAX;
+}
+
+bool schedule_has_ended(unsigned thread)
+{
+    return thread < now.count && now.threads[thread].state >= ENDED;
+}
+
+bool schedule_is_killed(unsigned thread)
+{
+    return thread < now.count && now.threads[thread].state == KILLED;
+}
+
+uint64_t schedule_clock_ns(void)
+{
+    return now.clock_ns;
+}
+
+static void leave(void)
+{
+    now.running = false;
+    fiber_switch(now.threads[now.current].fiber, now.outside);
+    abort();
+}
+
+void schedule_fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (!now.running) {
+        vfprintf(stderr, format, arguments);
+        fputc('\n', stderr);
+        abort();
+    }
+    vsnprintf(now.result->text, sizeof now.result->text, format, arguments);
+    va_end(arguments);
+    now.result->failed = true;
+    leave();
+    abort();
+}
+
+/* Deciding ------------------------------------------------------------------------------------- */
+
+static void note(enum decision_kind kind, unsigned next, bool waits, const void *place)
+{
+    struct schedule_result *result = now.result;
+    if (result->decision_count == SCHEDULE_MAX_DECISIONS) {
+        result->has_too_many = true;
+        return;
+    }
+    result->decisions[result->decision_count++] =
+        (struct decision){.thread = now.current,
+                          .kind = kind,
+                          .at = now.threads[now.current].steps,
+                          .next = next,
+                          .waits = waits,
+                          .place = place};
+}
+
+static bool can_go_on(struct thread *thread)
+{
+    if (thread->state == WAITING) {
+        if (thread->is_ready(thread->what)) {
+            thread->state = READY;
+            thread->timed_out = false;
+        } else if (thread->until_ns <= now.clock_ns) {
+            thread->state = READY;
+            thread->timed_out = true;
+        }
+    }
+    return thread->state == READY;
+}
+
+static uint64_t next_timeout_ns(void)
+{
+    uint64_t next_ns = UINT64_MAX;
+    for (unsigned i = 0; i < now.count; i++)
+        if (now.threads[i].state == WAITING && now.threads[i].until_ns < next_ns)
+            next_ns = now.threads[i].until_ns;
+    return next_ns;
+}
+
+static bool jump_the_clock(void)
+{
+    uint64_t next_ns = next_timeout_ns();
+    if (next_ns == UINT64_MAX)
+        return false;
+    if (now.clock_ns < next_ns)
+        now.clock_ns = next_ns;
+    return true;
+}
+
+/* The threads that can go on, of which there is one at least; or the schedule has found that there
+ * is none. */
+static unsigned find_ready(unsigned ready[FIBERS_MAX])
+{
+    unsigned count = 0;
+    for (;;) {
+        for (unsigned i = 0; i < now.count; i++)
+            if (can_go_on(&now.threads[i]))
+                ready[count++] = i;
+        if (count > 0)
+            return count;
+        if (!jump_the_clock()) {
+            char text[256];
+            size_t at = 0;
+            for (unsigned i = 0; i < now.count && at + 8 < sizeof text; i++)
+                if (now.threads[i].state == WAITING)
+                    at += (size_t)snprintf(text + at, sizeof text - at, " %u", i);
+            schedule_fail("all threads wait for ever:%s", text);
+        }
+    }
+}
+
+static unsigned highest(const unsigned *ready, unsigned count)
+{
+    unsigned best = ready[0];
+    for (unsigned i = 1; i < count; i++)
+        if (now.threads[ready[i]].priority > now.threads[best].priority)
+            best = ready[i];
+    return best;
+}
+
+/* STRATEGY_LIST: whether the decision is the current thread's at this step. */
+static bool is_due(const struct decision *decision)
+{
+    return decision->thread == now.current && decision->at == now.threads[now.current].steps;
+}
+
+static const struct decision *listed_hand_over(bool waits)
+{
+    for (size_t i = 0; i < now.plan->list_count; i++)
+        if (is_due(&now.plan->list[i]) && now.plan->list[i].kind == DECIDED_THREAD &&
+            now.plan->list[i].waits == waits)
+            return &now.plan->list[i];
+    return NULL;
+}
+
+static unsigned choose(const unsigned *ready, unsigned count, bool waits, bool must_leave)
+{
+    switch (now.plan->strategy) {
+    case STRATEGY_PCT:
+        return highest(ready, count);
+    case STRATEGY_RANDOM:
+        return ready[decide() % count];
+    case STRATEGY_LIST:
+        break;
+    }
+    const struct decision *decision = listed_hand_over(waits);
+    for (unsigned i = 0; decision && i < count; i++)
+        if (ready[i] == decision->next)
+            return decision->next;
+    if (!must_leave)
+        return now.current;
+    /* The one that waits in turn: it has run least. */
+    unsigned best = ready[0];
+    for (unsigned i = 1; i < count; i++)
+        if (now.threads[ready[i]].priority > now.threads[best].priority)
+            best = ready[i];
+    return best;
+}
+
+static void plan_next_event(void)
+{
+    uint64_t next = now.in_a_row_from + STEPS_IN_A_ROW;
+    switch (now.plan->strategy) {
+    case STRATEGY_PCT:
+        if (now.next_change < now.change_count && now.changes[now.next_change] < next)
+            next = now.changes[now.next_change];
+        break;
+    case STRATEGY_RANDOM: {
+        uint64_t steps = 1 + decide() % (2 * now.mean);
+        if (now.steps + steps < next)
+            next = now.steps + steps;
+        break;
+    }
+    case STRATEGY_LIST: {
+        /* The next step of this thread of which the list knows. */
+        uint64_t own = now.threads[now.current].steps;
+        for (size_t i = 0; i < now.plan->list_count; i++) {
+            const struct decision *decision = &now.plan->list[i];
+            if (decision->thread == now.current && decision->at > own &&
+                now.steps + (decision->at - own) < next)
+                next = now.steps + (decision->at - own);
+        }
+        break;
+    }
+    }
+    if (now.fault_at > now.steps && now.fault_at < next)
+        next = now.fault_at;
+    now.next_event = next > now.steps ? next : now.steps + 1;
+}
+
+static void go_on_with(unsigned next)
+{
+    unsigned before = now.current;
+    now.in_a_row_from = now.steps;
+    if (next != before) {
+        now.current = next;
+        plan_next_event();
+        fiber_switch(now.threads[before].fiber, now.threads[next].fiber);
+    } else {
+        plan_next_event();
+    }
+}
+
+/* The thread that runs stops running, or may. waits: it waits for something, or steps back; else
+ * this is an event. must_leave: it has to stop, if another can go on. */
+static void hand_over(bool waits, bool must_leave, const void *place)
+{
+    unsigned ready[FIBERS_MAX];
+    unsigned count = find_ready(ready);
+    unsigned next = choose(ready, count, waits, must_leave);
+    if (next != now.current || (must_leave && count > 1))
+        note(DECIDED_THREAD, next, waits, place);
+    go_on_with(next);
+}
+
+static void lower_the_current(void)
+{
+    now.threads[now.current].priority = --now.lowest;
+}
+
+/* Faults --------------------------------------------------------------------------------------- */
+
+static void lose(unsigned process, enum decision_kind kind, const void *place)
+{
+    note(kind, process, false, place);
+    now.is_gone[process] = true;
+    for (unsigned i = 0; i < now.count; i++)
+        if (now.threads[i].process == process && now.threads[i].state < ENDED) {
+            delayed_stores_flush(i);
+            now.threads[i].state = KILLED;
+        }
+}
+
+static void follow_the_list(const void *place)
+{
+    for (size_t i = 0; i < now.plan->list_count; i++) {
+        const struct decision *decision = &now.plan->list[i];
+        if (!is_due(decision) || decision->kind == DECIDED_THREAD)
+            continue;
+        if (decision->kind == DECIDED_CLOCK) {
+            if (jump_the_clock())
+                note(DECIDED_CLOCK, 0, false, place);
+        } else if (decision->kind == DECIDED_STORE) {
+            if (delayed_stores_flush_first(decision->next))
+                note(DECIDED_STORE, decision->next, false, place);
+        } else {
+            lose(decision->next, decision->kind, place);
+        }
+    }
+}
+
+static void show_some_stores(const void *place)
+{
+    for (unsigned i = 0; i < now.count; i++)
+        if (delayed_stores_are_there(i) && decide() % 4 == 0) {
+            delayed_stores_flush_first(i);
+            note(DECIDED_STORE, i, false, place);
+        }
+}
+
+static void maybe_lose_a_process(const void *place)
+{
+    if (now.steps < now.fault_at || now.fault_at == 0)
+        return;
+    now.fault_at = 0;
+    unsigned process = (unsigned)(decide() % SCHEDULE_MAX_PROCESSES);
+    for (unsigned i = 0; i < SCHEDULE_MAX_PROCESSES; i++) {
+        unsigned candidate = (process + i) % SCHEDULE_MAX_PROCESSES;
+        if (now.is_gone[candidate])
+            continue;
+        if (now.is_killable[candidate] || now.is_stoppable[candidate]) {
+            lose(candidate, now.is_killable[candidate] ? DECIDED_KILL : DECIDED_STOP, place);
+            return;
+        }
+    }
+}
+
+static void may_lose(bool *may, unsigned process)
+{
+    may[process] = true;
+    if (now.plan->strategy == STRATEGY_LIST)
+        return;
+    /* Half of the schedules have a fault. */
+    if (now.fault_at == 0 && decide() % 2 == 0) {
+        now.fault_at = now.steps + 1 + decide() % (now.plan->length + 1);
+        plan_next_event();
+    }
+}
+
+void explore_may_kill(unsigned process)
+{
+    may_lose(now.is_killable, process);
+}
+
+void explore_may_stop(unsigned process)
+{
+    may_lose(now.is_stoppable, process);
+}
+
+bool explore_is_gone(unsigned process)
+{
+    return now.is_gone[process];
+}
+
+/* Steps ---------------------------------------------------------------------------------------- */
+
+static void event(const void *place)
+{
+    if (now.steps > STEPS_MAX)
+        schedule_fail("the schedule does not come to an end");
+    if (now.plan->strategy == STRATEGY_LIST)
+        follow_the_list(place);
+    else
+        maybe_lose_a_process(place);
+    if (now.threads[now.current].state == KILLED) {
+        hand_over(false, true, place);
+        return;
+    }
+    bool in_vain = now.steps >= now.in_a_row_from + STEPS_IN_A_ROW;
+    if (now.plan->strategy == STRATEGY_PCT) {
+        if (in_vain)
+            lower_the_current();
+        while (now.next_change < now.change_count && now.changes[now.next_change] <= now.steps) {
+            now.next_change++;
+            lower_the_current();
+        }
+    }
+    if (now.plan->strategy == STRATEGY_RANDOM && decide() % 16 == 0 && jump_the_clock())
+        note(DECIDED_CLOCK, 0, false, place);
+    if (now.plan->delays_stores && now.plan->strategy != STRATEGY_LIST)
+        show_some_stores(place);
+    if (in_vain && now.plan->strategy == STRATEGY_LIST)
+        lower_the_current();
+    hand_over(false, in_vain, place);
+}
+
+void schedule_step(const void *place)
+{
+    if (!now.running)
+        return;
+    now.threads[now.current].steps++;
+    now.clock_ns += STEP_NS;
+    if (++now.steps >= now.next_event)
+        event(place);
+}
+
+void schedule_note_wake(void)
+{
+    if (now.running && now.plan->strategy == STRATEGY_PCT)
+        now.next_event = now.steps + 1;
+}
+
+void schedule_yield(const void *place)
+{
+    if (!now.running)
+        return;
+    now.threads[now.current].steps++;
+    now.steps++;
+    now.clock_ns += STEP_NS;
+    if (now.plan->delays_stores)
+        delayed_stores_flush(now.current);
+    lower_the_current();
+    if (now.steps > STEPS_MAX)
+        schedule_fail("the schedule does not come to an end");
+    hand_over(true, true, place);
+}
+
+bool schedule_wait(bool (*is_ready)(const void *what), const void *what, uint64_t until_ns,
+                   const void *place)
+{
+    if (!now.running)
+        return true;
+    struct thread *thread = &now.threads[now.current];
+    schedule_step(place);
+    if (now.plan->delays_stores)
+        delayed_stores_flush(now.current);
+    thread->is_ready = is_ready;
+    thread->what = what;
+    thread->until_ns = until_ns;
+    thread->state = WAITING;
+    hand_over(true, true, place);
+    return !thread->timed_out;
+}
+
+static void run_thread(void *argument)
+{
+    struct thread *thread = argument;
+    thread->run(thread->argument);
+    if (now.plan->delays_stores)
+        delayed_stores_flush(now.current);
+    thread->state = ENDED;
+    thread->steps++;
+    hand_over(true, true, NULL);
+    abort();
+}
+
+unsigned schedule_spawn(unsigned process, void (*run)(void *), void *argument)
+{
+    if (now.count == FIBERS_MAX)
+        schedule_fail("a schedule has at most %u threads", FIBERS_MAX);
+    unsigned number = now.count++;
+    struct thread *thread = &now.threads[number];
+    *thread = (struct thread){.state = READY, .process = process, .run = run, .argument = argument};
+    /* Above all change points, in a random order; the others' order is left as it is. */
+    thread->priority = (int64_t)(decide() % 1000000) + 1;
+    if (now.plan->strategy == STRATEGY_LIST)
+        thread->priority = -(int64_t)number;
+    thread->fiber = fiber_prepare(number, run_thread, thread);
+    schedule_note_wake();
+    return number;
+}
+
+void explore_thread(unsigned process, void (*run)(void *), void *argument)
+{
+    schedule_step(__builtin_return_address(0));
+    schedule_spawn(process, run, argument);
+    schedule_step(__builtin_return_address(0));
+}
+
+static bool are_all_others_gone(const void *self)
+{
+    for (unsigned i = 0; i < now.count; i++)
+        if (&now.threads[i] != self && now.threads[i].state < ENDED)
+            return false;
+    return true;
+}
+
+void explore_wait_for_threads(void)
+{
+    schedule_wait(are_all_others_gone, &now.threads[now.current], UINT64_MAX,
+                  __builtin_return_address(0));
+}
+
+uint32_t explore_random(uint32_t bound)
+{
+    return (uint32_t)(schedule_random() % bound);
+}
+
+uint64_t explore_clock_ns(void)
+{
+    return now.clock_ns;
+}
+
+void explore_fail(const char *format, ...)
+{
+    char text[SCHEDULE_TEXT_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    schedule_fail("%s", text);
+}
+
+/* A schedule ----------------------------------------------------------------------------------- */
+
+static void run_first(void *argument)
+{
+    void (*run)(void) = *(void (**)(void))argument;
+    run();
+    for (unsigned i = 1; i < now.count; i++)
+        if (now.threads[i].state < ENDED)
+            schedule_fail("thread %u was left running", i);
+    leave();
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+void schedule_run(const struct schedule_plan *plan, void (*run)(void),
+                  struct schedule_result *result)
+{
+    memset(&now, 0, sizeof now);
+    result->failed = false;
+    result->text[0] = '\0';
+    result->decision_count = 0;
+    result->has_too_many = false;
+    now.plan = plan;
+    now.result = result;
+    now.random = plan->seed;
+    now.drawn = ~plan->seed;
+    now.clock_ns = UINT64_C(1000000000000);
+    now.outside = fiber_of_process();
+    static const unsigned means[] = {1, 3, 10, 40, 200};
+    now.mean = means[decide() % (sizeof means / sizeof *means)];
+    if (plan->strategy == STRATEGY_PCT) {
+        now.change_count = plan->depth > 0 ? plan->depth - 1 : 0;
+        for (unsigned i = 0; i < now.change_count; i++)
+            now.changes[i] = 1 + decide() % (plan->length + 1);
+        qsort(now.changes, now.change_count, sizeof *now.changes, compare_steps);
+    }
+    delayed_stores_reset();
+    now.count = 1;
+    now.threads[0] = (struct thread){.state = READY, .priority = 500000};
+    now.threads[0].fiber = fiber_prepare(0, run_first, &run);
+    plan_next_event();
+    now.running = true;
+    fiber_switch(now.outside, now.threads[0].fiber);
+    now.running = false;
+    result->steps = now.steps;
+}

@@ -1,0 +1,105 @@
+/*
+ * schedule: which thread goes on at each step of one schedule, decided by a seed, or read from a
+ * list; and the clock, which moves with the steps. All threads are fibers of one thread, so nothing
+ * here needs a lock.
+ *
+ * Strategies: PCT (Burckhardt, Kothari, Musuvathi, Nagarakatte, "A randomized scheduler with
+ * probabilistic guarantees of finding bugs", ASPLOS 2010): threads have random priorities, the
+ * highest one goes on, and at depth - 1 random steps the one that runs falls below all others. And
+ * a random walk: after a number of steps that is drawn anew each time any thread may go on.
+ *
+ * A decision is a hand-over, a jump of the clock to the next time-out, a delayed store that is
+ * seen, or a fault (a process is killed or stopped). A schedule is given again by the list of its decisions, each of which is
+ * named by the thread that made it and that thread's own count of steps; so a list that lacks some
+ * of them still says where the others belong.
+ */
+#ifndef MQKV_TESTS_EXPLORE_SCHEDULE_H
+#define MQKV_TESTS_EXPLORE_SCHEDULE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SCHEDULE_TEXT_BYTES    512u
+#define SCHEDULE_MAX_DECISIONS 8192u
+#define SCHEDULE_MAX_PROCESSES 8u
+
+enum strategy { STRATEGY_PCT, STRATEGY_RANDOM, STRATEGY_LIST };
+
+enum decision_kind { DECIDED_THREAD, DECIDED_CLOCK, DECIDED_STORE, DECIDED_KILL, DECIDED_STOP };
+
+struct decision {
+    uint32_t thread; /* who ran */
+    uint32_t kind;
+    uint64_t at;        /* that thread's count of steps */
+    uint32_t next;      /* the thread that goes on, the one whose oldest delayed store is seen, or the
+                           process that is killed or stopped */
+    uint32_t waits;  /* the thread could not go on, or stepped back */
+    const void *place;  /* in the code */
+};
+
+struct schedule_plan {
+    uint64_t seed;
+    enum strategy strategy;
+    unsigned depth;        /* PCT */
+    uint64_t length;       /* PCT: how many steps the schedule is expected to have */
+    bool delays_stores;    /* atomic stores that are not sequentially consistent may be seen late */
+    const struct decision *list; /* STRATEGY_LIST */
+    size_t list_count;
+};
+
+struct schedule_result {
+    bool failed;
+    char text[SCHEDULE_TEXT_BYTES]; /* what was found */
+    uint64_t steps;
+    size_t decision_count;
+    bool has_too_many; /* decisions; the list is cut */
+    struct decision decisions[SCHEDULE_MAX_DECISIONS];
+};
+
+/* Runs `run` as the first thread of one schedule, until it returns, or something is found. */
+void schedule_run(const struct schedule_plan *plan, void (*run)(void),
+                  struct schedule_result *result);
+
+/* The rest is for what the code calls instead of the C library and the sanitizer. Without a
+ * schedule (before it, or in another thread of the operating system) steps are nothing. */
+
+bool schedule_is_running(void);
+
+/* One step, at that place of the code: another thread may go on. */
+void schedule_step(const void *place);
+
+/* Another thread may be able to go on now: with PCT, at the next step, if its priority is higher. */
+void schedule_note_wake(void);
+
+/* The thread steps back behind all others that can go on. */
+void schedule_yield(const void *place);
+
+/* Sleeps until is_ready(what) holds, or until the clock has that time (UINT64_MAX: never). False:
+ * the time came. */
+bool schedule_wait(bool (*is_ready)(const void *what), const void *what, uint64_t until_ns,
+                   const void *place);
+
+unsigned schedule_spawn(unsigned process, void (*run)(void *), void *argument);
+
+unsigned schedule_thread(void);  /* the number of the thread that runs */
+unsigned schedule_process(void); /* and of its process */
+pthread_t schedule_pthread(unsigned thread);
+unsigned schedule_thread_of(pthread_t thread);
+bool schedule_has_ended(unsigned thread); /* it returned, or will never go on */
+bool schedule_is_killed(unsigned thread); /* it will never go on */
+
+uint64_t schedule_clock_ns(void);
+uint64_t schedule_random(void); /* for the code, by the seed */
+
+void schedule_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Stores that are delayed (delayed_stores.c). */
+bool schedule_delays_stores(void);
+void delayed_stores_reset(void);
+void delayed_stores_flush(unsigned thread);
+bool delayed_stores_are_there(unsigned thread);
+bool delayed_stores_flush_first(unsigned thread); /* false: there is none */
+
+#endif
