@@ -38,6 +38,10 @@ void explore_thread(unsigned process, void (*run)(void *), void *argument);
 /* Waits until every thread that explore_thread started has returned, or will never go on. */
 void explore_wait_for_threads(void);
 
+/* From here on, until it is called again, steps are no places at which another thread goes on, nor
+ * are they counted: for what is set up and taken down. Who waits still lets others go on. */
+void explore_quietly(bool quiet);
+
 /* The scheduler may kill the process, or stop it for ever, at a step of its choice, from now on. A
  * harness that calls neither keeps all of its processes. */
 void explore_may_kill(unsigned process);

@@ -5,13 +5,13 @@
 
 EXPLORE_OUT := build/explore
 EXPLORE_CFLAGS := -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
-EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c)
+EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/history/history.c
 EXPLORE_RUNTIME := $(filter-out $(EXPLORE_HARNESSES),$(wildcard tests/explore/*.c))
-EXPLORE_ROOMS := $(COMMON_OBJ) $(WIRE_OBJ) $(filter-out %/kvcheck.o,$(KVSTORE_OBJ))
-EXPLORE_OBJ := $(patsubst $(OUT)/obj/%,$(EXPLORE_OUT)/obj/%,$(EXPLORE_ROOMS)) $(EXPLORE_HARNESSES:%.c=$(EXPLORE_OUT)/obj/%.o)
+EXPLORE_ROOMS := $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
+EXPLORE_OBJ := $(patsubst $(OUT)/obj/%,$(EXPLORE_OUT)/obj/%,$(sort $(EXPLORE_ROOMS))) $(EXPLORE_HARNESSES:%.c=$(EXPLORE_OUT)/obj/%.o)
 EXPLORE_RUNTIME_OBJ := $(EXPLORE_RUNTIME:%.c=$(EXPLORE_OUT)/obj/%.o)
 # The C library's functions that the scheduler stands for: in the objects of the rooms, each is renamed to explored_<name>.
-EXPLORE_RENAMED = $(shell grep -oh '\bexplored_[a-z_]*' $(EXPLORE_RUNTIME) | sort -u | sed 's/explored_\(.*\)/--redefine-sym \1=explored_\1/')
+EXPLORE_RENAMED = $(shell grep -oh '\bexplored_[a-zA-Z0-9_]*' $(EXPLORE_RUNTIME) | sort -u | sed 's/explored_\(.*\)/--redefine-sym \1=explored_\1/')
 
 $(EXPLORE_RUNTIME_OBJ): $(EXPLORE_OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
 
 #include "tests/explore/fiber.h"
 #include "tests/explore/schedule.h"
@@ -99,6 +101,22 @@ static void flush_own(void)
         delayed_stores_flush(schedule_thread());
 }
 
+/* A plain access, or the C library, meets what a store of the thread's own has changed. */
+static void flush_at(const void *address, size_t bytes)
+{
+    if (!schedule_delays_stores())
+        return;
+    const struct delayed_stores *buffer = &delayed[schedule_thread()];
+    for (unsigned i = 0; i < buffer->count; i++) {
+        const char *stored = (const char *)(uintptr_t)buffer->stores[i].address;
+        if (stored < (const char *)address + bytes &&
+            (const char *)address < stored + buffer->stores[i].bytes) {
+            delayed_stores_flush(schedule_thread());
+            return;
+        }
+    }
+}
+
 void __tsan_init(void)
 {
 }
@@ -115,8 +133,8 @@ void __tsan_func_exit(void)
 #define PLAIN(name)                                                                                \
     void __tsan_##name(void *address)                                                              \
     {                                                                                              \
-        (void)address;                                                                             \
         schedule_step(HERE);                                                                       \
+        flush_at(address, 16);                                                                     \
     }
 PLAIN(read1)
 PLAIN(read2)
@@ -147,14 +165,14 @@ PLAIN(volatile_write8)
 
 void __tsan_read_range(void *address, uintptr_t bytes)
 {
-    (void)address, (void)bytes;
     schedule_step(HERE);
+    flush_at(address, bytes);
 }
 
 void __tsan_write_range(void *address, uintptr_t bytes)
 {
-    (void)address, (void)bytes;
     schedule_step(HERE);
+    flush_at(address, bytes);
 }
 
 void __tsan_atomic_thread_fence(int order)
@@ -233,13 +251,11 @@ ATOMICS(64)
 
 #define PARTS 4u
 
-void *explored_memcpy(void *to, const void *from, size_t bytes);
-void *explored_memmove(void *to, const void *from, size_t bytes);
-void *explored_memset(void *to, int byte, size_t bytes);
-
 void *explored_memcpy(void *to, const void *from, size_t bytes)
 {
     schedule_step(HERE);
+    flush_at(from, bytes);
+    flush_at(to, bytes);
     if (bytes < 16)
         return memcpy(to, from, bytes);
     size_t part = (bytes / PARTS + 7) & ~(size_t)7;
@@ -254,6 +270,8 @@ void *explored_memcpy(void *to, const void *from, size_t bytes)
 void *explored_memmove(void *to, const void *from, size_t bytes)
 {
     schedule_step(HERE);
+    flush_at(from, bytes);
+    flush_at(to, bytes);
     memmove(to, from, bytes);
     schedule_step(HERE);
     return to;
@@ -262,6 +280,7 @@ void *explored_memmove(void *to, const void *from, size_t bytes)
 void *explored_memset(void *to, int byte, size_t bytes)
 {
     schedule_step(HERE);
+    flush_at(to, bytes);
     if (bytes < 16)
         return memset(to, byte, bytes);
     size_t half = bytes / 2;
@@ -269,4 +288,44 @@ void *explored_memset(void *to, int byte, size_t bytes)
     schedule_step(HERE);
     memset((char *)to + half, byte, bytes - half);
     return to;
+}
+
+int explored_memcmp(const void *a, const void *b, size_t bytes)
+{
+    schedule_step(HERE);
+    flush_at(a, bytes);
+    flush_at(b, bytes);
+    return memcmp(a, b, bytes);
+}
+
+XXH64_hash_t explored_XXH3_64bits(const void *from, size_t bytes)
+{
+    flush_at(from, bytes);
+    return XXH3_64bits(from, bytes);
+}
+
+XXH64_hash_t explored_XXH3_64bits_withSeed(const void *from, size_t bytes, XXH64_hash_t seed)
+{
+    flush_at(from, bytes);
+    return XXH3_64bits_withSeed(from, bytes, seed);
+}
+
+XXH_errorcode explored_XXH3_64bits_update(XXH3_state_t *state, const void *from, size_t bytes)
+{
+    flush_at(from, bytes);
+    return XXH3_64bits_update(state, from, bytes);
+}
+
+ssize_t explored_pwrite(int descriptor, const void *from, size_t bytes, off_t offset)
+{
+    schedule_step(HERE);
+    flush_own();
+    return pwrite(descriptor, from, bytes, offset);
+}
+
+ssize_t explored_pread(int descriptor, void *to, size_t bytes, off_t offset)
+{
+    schedule_step(HERE);
+    flush_own();
+    return pread(descriptor, to, bytes, offset);
 }

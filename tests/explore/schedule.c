@@ -29,12 +29,14 @@ struct thread {
     const void *what;
     uint64_t until_ns;
     bool timed_out;
+    bool is_awaited; /* by explore_wait_for_threads */
     void (*run)(void *);
     void *argument;
 };
 
 static struct {
     bool running;
+    bool is_quiet;
     const struct schedule_plan *plan;
     struct schedule_result *result;
     struct fiber *outside;
@@ -448,8 +450,10 @@ void schedule_step(const void *place)
 {
     if (!now.running)
         return;
-    now.threads[now.current].steps++;
     now.clock_ns += STEP_NS;
+    if (now.is_quiet)
+        return;
+    now.threads[now.current].steps++;
     if (++now.steps >= now.next_event)
         event(place);
 }
@@ -523,21 +527,26 @@ unsigned schedule_spawn(unsigned process, void (*run)(void *), void *argument)
 void explore_thread(unsigned process, void (*run)(void *), void *argument)
 {
     schedule_step(__builtin_return_address(0));
-    schedule_spawn(process, run, argument);
+    now.threads[schedule_spawn(process, run, argument)].is_awaited = true;
     schedule_step(__builtin_return_address(0));
 }
 
-static bool are_all_others_gone(const void *self)
+static bool are_awaited_gone(const void *self)
 {
     for (unsigned i = 0; i < now.count; i++)
-        if (&now.threads[i] != self && now.threads[i].state < ENDED)
+        if (&now.threads[i] != self && now.threads[i].is_awaited && now.threads[i].state < ENDED)
             return false;
     return true;
 }
 
+void explore_quietly(bool quiet)
+{
+    now.is_quiet = quiet;
+}
+
 void explore_wait_for_threads(void)
 {
-    schedule_wait(are_all_others_gone, &now.threads[now.current], UINT64_MAX,
+    schedule_wait(are_awaited_gone, &now.threads[now.current], UINT64_MAX,
                   __builtin_return_address(0));
 }
 
@@ -569,7 +578,7 @@ static void run_first(void *argument)
     run();
     for (unsigned i = 1; i < now.count; i++)
         if (now.threads[i].state < ENDED)
-            schedule_fail("thread %u was left running", i);
+            schedule_fail("thread %u of process %u was left running", i, now.threads[i].process);
     leave();
 }
 

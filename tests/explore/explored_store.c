@@ -1,0 +1,204 @@
+#include "tests/explore/explored_store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/explore/explore.h"
+#include "tests/history/history.h"
+
+#define VALUE_MAX 200u
+
+static char directory[64];
+
+static struct {
+    struct history_operation operations[EXPLORE_KEYS][HISTORY_MAX_OPERATIONS];
+    unsigned counts[EXPLORE_KEYS];
+    int64_t next_number;
+} history;
+
+/* Files --------------------------------------------------------------------------------------- */
+
+const char *explore_directory(void)
+{
+    snprintf(directory, sizeof directory, "/dev/shm/mqkv-explore-%ld", (long)getpid());
+    explore_directory_remove();
+    if (mkdir(directory, 0700) != 0)
+        explore_fail("cannot make %s", directory);
+    return directory;
+}
+
+void explore_directory_remove(void)
+{
+    DIR *open = opendir(directory);
+    if (!open)
+        return;
+    for (struct dirent *entry = readdir(open); entry; entry = readdir(open))
+        unlinkat(dirfd(open), entry->d_name, 0);
+    closedir(open);
+    rmdir(directory);
+}
+
+struct kvstore *explore_store_open(const struct kvstore_options *options)
+{
+    struct kv_error error = {.text = ""};
+    struct kvstore *store = NULL;
+    if (kvstore_open(directory, options, &store, &error) != KV_OK)
+        explore_fail("the store cannot be opened: %s", error.text);
+    return store;
+}
+
+void explore_store_close(struct kvstore *store)
+{
+    struct kv_error error = {.text = ""};
+    if (kvstore_close(store, &error) != KV_OK)
+        explore_fail("the store cannot be closed: %s", error.text);
+}
+
+/* Keys and values ------------------------------------------------------------------------------ */
+
+struct kv_slice explore_key(unsigned key)
+{
+    static const char *const names[EXPLORE_KEYS] = {"a", "b", "c"};
+    return kv_slice_from_string(names[key]);
+}
+
+/* The number, and after it that number of its last digit, by which a torn value is known. */
+static struct kv_slice value_of(int64_t number, char text[VALUE_MAX])
+{
+    int length = snprintf(text, VALUE_MAX, "%" PRId64, number);
+    size_t padding = (size_t)(number % 7) * 20;
+    memset(text + length, 'a' + (int)(number % 26), padding);
+    return kv_slice(text, (size_t)length + padding);
+}
+
+int64_t explore_value_number(struct kv_slice value)
+{
+    char text[VALUE_MAX], head[32] = "";
+    size_t size = value.size < sizeof head - 1 ? value.size : sizeof head - 1;
+    memcpy(head, value.data, size);
+    int64_t number = strtoll(head, NULL, 10);
+    struct kv_slice whole = value_of(number, text);
+    if (number <= 0 || whole.size != value.size || memcmp(whole.data, value.data, whole.size) != 0)
+        explore_fail("a value of %zu bytes that was never written: %.20s", value.size, head);
+    return number;
+}
+
+/* History -------------------------------------------------------------------------------------- */
+
+void explore_history_begin(void)
+{
+    memset(history.counts, 0, sizeof history.counts);
+    history.next_number = 1;
+}
+
+static struct history_operation *note(unsigned key, struct history_operation operation)
+{
+    if (history.counts[key] == HISTORY_MAX_OPERATIONS)
+        explore_fail("a history has too many operations");
+    struct history_operation *noted = &history.operations[key][history.counts[key]++];
+    *noted = operation;
+    return noted;
+}
+
+void explore_note_read(unsigned key, int64_t found, uint64_t began_ns)
+{
+    note(key, (struct history_operation){.kind = HISTORY_GET,
+                                         .succeeded = true,
+                                         .output = found,
+                                         .start_ns = began_ns,
+                                         .end_ns = explore_clock_ns()});
+}
+
+static void get(struct kvstore *store, unsigned key)
+{
+    char bytes[VALUE_MAX];
+    struct kvstore_entry entry;
+    uint64_t began_ns = explore_clock_ns();
+    enum kv_status status = kvstore_get(store, explore_key(key), bytes, sizeof bytes, &entry);
+    if (status != KV_OK && status != KV_NOT_FOUND)
+        explore_fail("a get gives status %d", status);
+    int64_t found = status == KV_OK ? explore_value_number(kv_slice(bytes, entry.value_bytes))
+                                    : HISTORY_ABSENT;
+    explore_note_read(key, found, began_ns);
+}
+
+static void put(struct kvstore *store, unsigned key, bool if_absent)
+{
+    char text[VALUE_MAX];
+    struct kvstore_put_options options = {.condition =
+                                              if_absent ? KVSTORE_IF_ABSENT : KVSTORE_ALWAYS};
+    int64_t number = history.next_number++;
+    struct history_operation *noted =
+        note(key, (struct history_operation){.kind = if_absent ? HISTORY_PUT_IF_ABSENT : HISTORY_PUT,
+                                             .input = number,
+                                             .start_ns = explore_clock_ns(),
+                                             .end_ns = HISTORY_PENDING});
+    enum kv_status status =
+        kvstore_put(store, explore_key(key), value_of(number, text), &options, NULL);
+    if (status != KV_OK && (status != KV_EXISTS || !if_absent))
+        explore_fail("a put gives status %d", status);
+    noted->succeeded = status == KV_OK;
+    noted->end_ns = explore_clock_ns();
+}
+
+static void delete(struct kvstore *store, unsigned key)
+{
+    struct history_operation *noted =
+        note(key, (struct history_operation){.kind = HISTORY_DELETE,
+                                             .start_ns = explore_clock_ns(),
+                                             .end_ns = HISTORY_PENDING});
+    enum kv_status status = kvstore_delete(store, explore_key(key), 0, NULL);
+    if (status != KV_OK && status != KV_NOT_FOUND)
+        explore_fail("a delete gives status %d", status);
+    noted->succeeded = status == KV_OK;
+    noted->end_ns = explore_clock_ns();
+}
+
+void explore_operation(struct kvstore *store)
+{
+    unsigned key = explore_random(EXPLORE_KEYS);
+    switch (explore_random(6)) {
+    case 0:
+    case 1:
+        put(store, key, false);
+        break;
+    case 2:
+        put(store, key, true);
+        break;
+    case 3:
+        delete(store, key);
+        break;
+    default:
+        get(store, key);
+    }
+}
+
+unsigned explore_put(struct kvstore *store)
+{
+    unsigned key = explore_random(EXPLORE_KEYS);
+    put(store, key, false);
+    return key;
+}
+
+void explore_history_judge(void)
+{
+    for (unsigned key = 0; key < EXPLORE_KEYS; key++)
+        if (history_check(history.operations[key], history.counts[key], HISTORY_ABSENT) ==
+            HISTORY_VIOLATION) {
+            for (unsigned i = 0; i < history.counts[key]; i++) {
+                const struct history_operation *o = &history.operations[key][i];
+                fprintf(stderr,
+                        "  key %u: kind %d in %" PRId64 " out %" PRId64 " %s from %" PRIu64
+                        " to %" PRIu64 "\n",
+                        key, o->kind, o->input, o->output, o->succeeded ? "done" : "not done",
+                        o->start_ns, o->end_ns);
+            }
+            explore_fail("no order of the operations on key %u explains their answers", key);
+        }
+}

@@ -1,0 +1,43 @@
+/*
+ * explored_store: what several harnesses need: a store in a directory of its own, in memory, and
+ * the history of what threads saw of its keys.
+ */
+#ifndef MQKV_TESTS_EXPLORED_STORE_H
+#define MQKV_TESTS_EXPLORED_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mqkv/kvstore.h"
+
+#define EXPLORE_KEYS 3u
+
+/* Makes the directory, empty. */
+const char *explore_directory(void);
+void explore_directory_remove(void);
+
+/* Opens a store there; what fails ends the schedule. */
+struct kvstore *explore_store_open(const struct kvstore_options *options);
+void explore_store_close(struct kvstore *store);
+
+/* One operation on a key of 0 .. EXPLORE_KEYS - 1, drawn by the seed, noted in its history. Values
+ * are numbers, padded so that some records are large. */
+void explore_operation(struct kvstore *store);
+
+/* The same for a read of another kind: what it found, or HISTORY_ABSENT. began_ns: explore_clock_ns
+ * before it. */
+void explore_note_read(unsigned key, int64_t found, uint64_t began_ns);
+
+/* A put whose value is drawn; its key is told. Gone writers' operations may have taken effect. */
+unsigned explore_put(struct kvstore *store);
+
+struct kv_slice explore_key(unsigned key);
+
+/* The number that a value is of, or ends the schedule: a value that was never written. */
+int64_t explore_value_number(struct kv_slice value);
+
+/* Forgets all histories; then whether each key's can be explained (ends the schedule if not). */
+void explore_history_begin(void);
+void explore_history_judge(void);
+
+#endif
