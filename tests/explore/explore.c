@@ -3,7 +3,7 @@
  * finds something: its seed, and the shortest schedule that still finds something, with the place
  * in the code of each of its decisions.
  *
- *   explore [--list] [--schedules N] [--seconds S] [--seed FIRST] [--steps] [HARNESS...]
+ *   explore [--list] [--schedules N] [--seconds S] [--seed FIRST] [--verbose] [HARNESS...]
  *
  * A seed tells everything about a schedule: --seed N --schedules 1 repeats one. The exit status is
  * 0 if nothing was found, 1 if something was, 2 if it was called wrongly.
@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "tests/explore/explore.h"
+#include "tests/explore/explored_store.h"
 #include "tests/explore/schedule.h"
 
 /* A schedule takes milliseconds; one that takes longer hangs without a step. */
@@ -38,7 +39,7 @@ static struct options {
     uint64_t schedules;
     double seconds;
     uint64_t first_seed;
-    bool shows_steps;
+    bool is_verbose; /* what the code logs is shown */
 } options = {.schedules = 1000};
 
 /* What a child tells its parent, in memory that both map. */
@@ -101,12 +102,15 @@ static bool in_child(void (*work)(const struct explore_harness *, const void *),
     if (child < 0)
         err(2, "fork");
     if (child == 0) {
+        if (!options.is_verbose && !freopen("/dev/null", "w", stderr))
+            err(2, "/dev/null");
         work(harness, argument);
         _exit(findings->result.failed ? 1 : 0);
     }
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             err(2, "waitpid");
+    explore_remove_directories(child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
     if (WIFSIGNALED(status) || WEXITSTATUS(status) != 1) {
@@ -122,14 +126,36 @@ static bool in_child(void (*work)(const struct explore_harness *, const void *),
 static void warm_up(const struct explore_harness *harness)
 {
     struct schedule_plan plain = plan_of(0, 1000);
-    if (!harness->in_a_process)
-        run_plan(harness, &plain);
+    run_plan(harness, &plain);
+}
+
+/* A schedule in a process of its own, after which nothing is left. False: it found something. */
+static bool run_forked(const struct explore_harness *harness, const struct schedule_plan *plan)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        run_plan(harness, plan);
+        _exit(0);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    explore_remove_directories(child);
+    if (status != 0) {
+        findings->result.failed = true;
+        snprintf(findings->result.text, sizeof findings->result.text, "the code ended by %s",
+                 WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "an exit of its own");
+    }
+    return !findings->result.failed;
 }
 
 static void run_one(const struct explore_harness *harness, const void *plan)
 {
     warm_up(harness);
-    run_plan(harness, plan);
+    if (harness->in_a_process)
+        run_forked(harness, plan);
+    else
+        run_plan(harness, plan);
 }
 
 static void run_many(const struct explore_harness *harness, const void *until)
@@ -141,7 +167,10 @@ static void run_many(const struct explore_harness *harness, const void *until)
          seed < last && (until_s == 0 || seconds_now() < until_s); seed++) {
         struct schedule_plan plan = plan_of(seed, findings->length);
         findings->seed = seed;
-        run_plan(harness, &plan);
+        if (harness->in_a_process)
+            run_forked(harness, &plan);
+        else
+            run_plan(harness, &plan);
         findings->done++;
         if (findings->result.failed)
             return;
@@ -261,16 +290,8 @@ static bool explore(const struct explore_harness *harness)
     bool sound = in_child(run_one, harness, &plain);
     findings->length = findings->result.steps;
     findings->steps = 0;
-    if (sound && !harness->in_a_process)
+    if (sound)
         sound = in_child(run_many, harness, &until);
-    uint64_t schedules = options.schedules;
-    while (sound && harness->in_a_process && findings->done < schedules &&
-           (until == 0 || seconds_now() < until)) {
-        findings->seed = options.first_seed + findings->done;
-        struct schedule_plan plan = plan_of(findings->seed, findings->length);
-        sound = in_child(run_one, harness, &plan);
-        findings->done++;
-    }
     double took = seconds_now() - began;
     if (!sound) {
         tell(harness);
@@ -305,6 +326,7 @@ static char **parse_options(int count, char **words)
                                           {"schedules", required_argument, NULL, 'n'},
                                           {"seconds", required_argument, NULL, 's'},
                                           {"seed", required_argument, NULL, 'S'},
+                                          {"verbose", no_argument, NULL, 'v'},
                                           {NULL, 0, NULL, 0}};
     int letter;
     while ((letter = getopt_long(count, words, "", known, NULL)) != -1) {
@@ -321,6 +343,9 @@ static char **parse_options(int count, char **words)
             break;
         case 'S':
             options.first_seed = strtoull(optarg, NULL, 10);
+            break;
+        case 'v':
+            options.is_verbose = true;
             break;
         default:
             exit(2);

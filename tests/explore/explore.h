@@ -38,6 +38,12 @@ void explore_thread(unsigned process, void (*run)(void *), void *argument);
 /* Waits until every thread that explore_thread started has returned, or will never go on. */
 void explore_wait_for_threads(void);
 
+/* The same for a thread that explore_wait_for_threads does not wait for, and wait for those too. */
+void explore_other_thread(unsigned process, void (*run)(void *), void *argument);
+void explore_wait_for_all(void);
+
+void explore_sleep_ms(uint32_t ms);
+
 /* From here on, until it is called again, steps are no places at which another thread goes on, nor
  * are they counted: for what is set up and taken down. Who waits still lets others go on. */
 void explore_quietly(bool quiet);
@@ -49,6 +55,10 @@ void explore_may_stop(unsigned process);
 
 /* Whether the process was killed or stopped. */
 bool explore_is_gone(unsigned process);
+
+/* The static variables of the rooms get their first values: what comes next is another process's.
+ * Nobody who lives may rely on them. */
+void explore_forget_statics(void);
 
 /* 0 .. bound - 1, by the seed. */
 uint32_t explore_random(uint32_t bound);

@@ -31,7 +31,7 @@ static void compact(void *unused)
 static void run_with(const struct kvstore_options *options)
 {
     explore_quietly(true);
-    explore_directory();
+    explore_directory(options);
     store = explore_store_open(options);
     explore_history_begin();
     for (unsigned i = 0; i < 3; i++)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,24 +25,73 @@ static struct {
 
 /* Files --------------------------------------------------------------------------------------- */
 
-const char *explore_directory(void)
+static void remove_directory(const char *path)
 {
-    snprintf(directory, sizeof directory, "/dev/shm/mqkv-explore-%ld", (long)getpid());
-    explore_directory_remove();
-    if (mkdir(directory, 0700) != 0)
-        explore_fail("cannot make %s", directory);
-    return directory;
-}
-
-void explore_directory_remove(void)
-{
-    DIR *open = opendir(directory);
+    DIR *open = opendir(path);
     if (!open)
         return;
     for (struct dirent *entry = readdir(open); entry; entry = readdir(open))
         unlinkat(dirfd(open), entry->d_name, 0);
     closedir(open);
-    rmdir(directory);
+    rmdir(path);
+}
+
+static void copy_directory(const char *from, const char *to)
+{
+    DIR *open = opendir(from);
+    for (struct dirent *entry = open ? readdir(open) : NULL; entry; entry = readdir(open)) {
+        char path[sizeof directory + sizeof entry->d_name];
+        struct stat facts;
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%s", to, entry->d_name);
+        int source = openat(dirfd(open), entry->d_name, O_RDONLY | O_CLOEXEC);
+        int target = creat(path, 0600);
+        bool done = source >= 0 && target >= 0 && fstat(source, &facts) == 0 &&
+                    sendfile(target, source, NULL, (size_t)facts.st_size) == facts.st_size;
+        close(source);
+        close(target);
+        if (!done)
+            explore_fail("cannot copy %s", path);
+    }
+    closedir(open);
+}
+
+/* Making a store takes longer than a schedule, so it is made once for each set of options. */
+const char *explore_directory(const struct kvstore_options *options)
+{
+    static char template[sizeof directory + 16];
+    static struct kvstore_options made_with;
+    snprintf(directory, sizeof directory, "/dev/shm/mqkv-explore-%ld", (long)getpid());
+    remove_directory(directory);
+    if (mkdir(directory, 0700) != 0)
+        explore_fail("cannot make %s", directory);
+    if (template[0] == '\0' || memcmp(&made_with, options, sizeof made_with) != 0) {
+        if (template[0] != '\0')
+            remove_directory(template);
+        snprintf(template, sizeof template, "%s.template", directory);
+        remove_directory(template);
+        explore_store_close(explore_store_open(options));
+        if (rename(directory, template) != 0 || mkdir(directory, 0700) != 0)
+            explore_fail("cannot rename %s", directory);
+        made_with = *options;
+    }
+    copy_directory(template, directory);
+    return directory;
+}
+
+void explore_remove_directories(pid_t process)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/dev/shm/mqkv-explore-%ld", (long)process);
+    remove_directory(path);
+    snprintf(path, sizeof path, "/dev/shm/mqkv-explore-%ld.template", (long)process);
+    remove_directory(path);
+}
+
+void explore_directory_remove(void)
+{
+    remove_directory(directory);
 }
 
 struct kvstore *explore_store_open(const struct kvstore_options *options)
@@ -115,7 +165,7 @@ void explore_note_read(unsigned key, int64_t found, uint64_t began_ns)
                                          .end_ns = explore_clock_ns()});
 }
 
-static void get(struct kvstore *store, unsigned key)
+void explore_get(struct kvstore *store, unsigned key)
 {
     char bytes[VALUE_MAX];
     struct kvstore_entry entry;
@@ -175,15 +225,8 @@ void explore_operation(struct kvstore *store)
         delete(store, key);
         break;
     default:
-        get(store, key);
+        explore_get(store, key);
     }
-}
-
-unsigned explore_put(struct kvstore *store)
-{
-    unsigned key = explore_random(EXPLORE_KEYS);
-    put(store, key, false);
-    return key;
 }
 
 void explore_history_judge(void)

@@ -7,14 +7,19 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "mqkv/kvstore.h"
 
 #define EXPLORE_KEYS 3u
 
-/* Makes the directory, empty. */
-const char *explore_directory(void);
+/* Makes the directory, with an empty store that was made with the options. Removed at the end of the
+ * schedule; what is left of it when the process ends, by explore. */
+const char *explore_directory(const struct kvstore_options *options);
 void explore_directory_remove(void);
+
+/* Removes what a process has left. */
+void explore_remove_directories(pid_t process);
 
 /* Opens a store there; what fails ends the schedule. */
 struct kvstore *explore_store_open(const struct kvstore_options *options);
@@ -24,12 +29,12 @@ void explore_store_close(struct kvstore *store);
  * are numbers, padded so that some records are large. */
 void explore_operation(struct kvstore *store);
 
+/* A get, noted in the history of its key. */
+void explore_get(struct kvstore *store, unsigned key);
+
 /* The same for a read of another kind: what it found, or HISTORY_ABSENT. began_ns: explore_clock_ns
  * before it. */
 void explore_note_read(unsigned key, int64_t found, uint64_t began_ns);
-
-/* A put whose value is drawn; its key is told. Gone writers' operations may have taken effect. */
-unsigned explore_put(struct kvstore *store);
 
 struct kv_slice explore_key(unsigned key);
 

@@ -15,6 +15,7 @@
 
 #define STACK_BYTES (UINT64_C(512) * 1024)
 
+
 /* The bit of AT_HWCAP2 that says that programs may set FS without the kernel. */
 #define MAY_SET_FS 2u
 
@@ -120,8 +121,9 @@ struct fiber *fiber_of_process(void)
 struct fiber *fiber_prepare(unsigned number, void (*run)(void *), void *argument)
 {
     struct fiber *fiber = &fibers[number];
-    if (!fiber->stack)
-        make(fiber);
+    /* All at once: after a fork the C library could give their memory to new threads. */
+    for (unsigned i = 0; i < FIBERS_MAX && !fibers[FIBERS_MAX - 1].stack; i++)
+        make(&fibers[i]);
     memcpy(fiber->variables, first_values, first_values_bytes);
     memset(fiber->variables + first_values_bytes, 0, variables_bytes - first_values_bytes);
     /* After six pops and the return the stack is aligned as a call leaves it. */

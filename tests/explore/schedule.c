@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/explore/descriptors.h"
 #include "tests/explore/explore.h"
 #include "tests/explore/fiber.h"
 
@@ -336,6 +337,8 @@ static void lose(unsigned process, enum decision_kind kind, const void *place)
 {
     note(kind, process, false, place);
     now.is_gone[process] = true;
+    if (kind == DECIDED_KILL)
+        descriptors_close(process);
     for (unsigned i = 0; i < now.count; i++)
         if (now.threads[i].process == process && now.threads[i].state < ENDED) {
             delayed_stores_flush(i);
@@ -531,6 +534,36 @@ void explore_thread(unsigned process, void (*run)(void *), void *argument)
     schedule_step(__builtin_return_address(0));
 }
 
+void explore_other_thread(unsigned process, void (*run)(void *), void *argument)
+{
+    schedule_spawn(process, run, argument);
+    schedule_step(__builtin_return_address(0));
+}
+
+static bool never(const void *what)
+{
+    (void)what;
+    return false;
+}
+
+void explore_sleep_ms(uint32_t ms)
+{
+    schedule_wait(never, NULL, now.clock_ns + ms * UINT64_C(1000000), __builtin_return_address(0));
+}
+
+static bool are_all_gone(const void *self)
+{
+    for (unsigned i = 0; i < now.count; i++)
+        if (&now.threads[i] != self && now.threads[i].state < ENDED)
+            return false;
+    return true;
+}
+
+void explore_wait_for_all(void)
+{
+    schedule_wait(are_all_gone, &now.threads[now.current], UINT64_MAX, __builtin_return_address(0));
+}
+
 static bool are_awaited_gone(const void *self)
 {
     for (unsigned i = 0; i < now.count; i++)
@@ -548,6 +581,24 @@ void explore_wait_for_threads(void)
 {
     schedule_wait(are_awaited_gone, &now.threads[now.current], UINT64_MAX,
                   __builtin_return_address(0));
+}
+
+/* The sections of the rooms' objects (explore.mk), and what they were at the beginning. */
+extern char __start_room_data[], __stop_room_data[], __start_room_bss[], __stop_room_bss[];
+static char *first_data;
+
+__attribute__((constructor)) static void keep_first_data(void)
+{
+    size_t bytes = (size_t)(__stop_room_data - __start_room_data);
+    first_data = malloc(bytes);
+    if (first_data)
+        memcpy(first_data, __start_room_data, bytes);
+}
+
+void explore_forget_statics(void)
+{
+    memcpy(__start_room_data, first_data, (size_t)(__stop_room_data - __start_room_data));
+    memset(__start_room_bss, 0, (size_t)(__stop_room_bss - __start_room_bss));
 }
 
 uint32_t explore_random(uint32_t bound)
@@ -611,6 +662,7 @@ void schedule_run(const struct schedule_plan *plan, void (*run)(void),
         qsort(now.changes, now.change_count, sizeof *now.changes, compare_steps);
     }
     delayed_stores_reset();
+    descriptors_reset();
     now.count = 1;
     now.threads[0] = (struct thread){.state = READY, .priority = 500000};
     now.threads[0].fiber = fiber_prepare(0, run_first, &run);

@@ -279,7 +279,8 @@ static int wait_for(pthread_cond_t *condition, pthread_mutex_t *mutex, uint64_t 
     own->first = &sleeper;
     explored_pthread_mutex_unlock(mutex);
     bool in_time = schedule_wait(is_woken, &sleeper, until_ns, place);
-    forget(own, &sleeper);
+    if (!in_time)
+        forget(own, &sleeper);
     lock_until(mutex, UINT64_MAX, place);
     return in_time ? 0 : ETIMEDOUT;
 }
@@ -295,7 +296,7 @@ int explored_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *
     return wait_for(condition, mutex, ns_of(until), HERE);
 }
 
-/* Wakes the one that has slept longest, or any by the seed. */
+/* Wakes any, by the seed. */
 int explored_pthread_cond_signal(pthread_cond_t *condition)
 {
     struct own_condition *own = (struct own_condition *)(void *)condition;
@@ -304,13 +305,14 @@ int explored_pthread_cond_signal(pthread_cond_t *condition)
         return 0;
     schedule_step(HERE);
     for (struct sleeper *sleeper = own->first; sleeper; sleeper = sleeper->next)
-        count += !sleeper->woken;
+        count++;
     if (count == 0)
         return 0;
-    unsigned chosen = (unsigned)(schedule_random() % count);
-    for (struct sleeper *sleeper = own->first; sleeper; sleeper = sleeper->next)
-        if (!sleeper->woken && chosen-- == 0)
-            sleeper->woken = true;
+    struct sleeper **chosen = &own->first;
+    for (uint64_t i = schedule_random() % count; i > 0; i--)
+        chosen = &(*chosen)->next;
+    (*chosen)->woken = true;
+    *chosen = (*chosen)->next;
     schedule_note_wake();
     schedule_step(HERE);
     return 0;
@@ -322,8 +324,8 @@ int explored_pthread_cond_broadcast(pthread_cond_t *condition)
     if (!schedule_is_running())
         return 0;
     schedule_step(HERE);
-    for (struct sleeper *sleeper = own->first; sleeper; sleeper = sleeper->next)
-        sleeper->woken = true;
+    for (; own->first; own->first = own->first->next)
+        own->first->woken = true;
     schedule_note_wake();
     schedule_step(HERE);
     return 0;

@@ -1,0 +1,73 @@
+#include "tests/explore/descriptors.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/explore/schedule.h"
+
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+#define HERE            __builtin_return_address(0)
+#define DESCRIPTORS_MAX 1024
+
+/* The number of the process + 1; 0: of nobody. */
+static uint8_t owners[DESCRIPTORS_MAX];
+
+void descriptors_reset(void)
+{
+    memset(owners, 0, sizeof owners);
+}
+
+void descriptors_close(unsigned process)
+{
+    for (int i = 0; i < DESCRIPTORS_MAX; i++)
+        if (owners[i] == process + 1) {
+            owners[i] = 0;
+            close(i);
+        }
+}
+
+static int owned(int descriptor)
+{
+    if (schedule_is_running() && descriptor >= 0 && descriptor < DESCRIPTORS_MAX)
+        owners[descriptor] = (uint8_t)(schedule_process() + 1);
+    return descriptor;
+}
+
+int explored_open(const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    schedule_step(HERE);
+    return owned(open(path, flags, mode));
+}
+
+int explored_openat(int directory, const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    schedule_step(HERE);
+    return owned(openat(directory, path, flags, mode));
+}
+
+int explored_shm_open(const char *name, int flags, mode_t mode)
+{
+    schedule_step(HERE);
+    return owned(shm_open(name, flags, mode));
+}
+
+int explored_close(int descriptor)
+{
+    schedule_step(HERE);
+    if (descriptor >= 0 && descriptor < DESCRIPTORS_MAX)
+        owners[descriptor] = 0;
+    return close(descriptor);
+}
