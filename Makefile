@@ -139,6 +139,7 @@ $(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
 -include $(shell find $(OUT)/obj $(OUT)/tests -name '*.d' 2>/dev/null)
 
 include bridges/python/python.mk
+EXPLORE_OUT := $(OUT)/explore
 include tests/tests.mk
 include tests/explore/explore.mk
 include experiments/experiments.mk

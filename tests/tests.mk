@@ -80,6 +80,7 @@ SCENARIOS = $(sort $(filter-out %/lib.sh,$(wildcard tests/scenario/*.sh tests/ho
 .PHONY: test check-asan check-tsan test-binaries test-run
 # The echo's load program stands for those of all peers: they link with what clientk calls.
 test-binaries: all $(TEST_PROGRAMS) $(UNIT_BINARIES) $(OUT)/peers/peer_echo $(OUT)/peers/echo_server \
+	$(if $(filter release,$(VARIANT)),$(EXPLORE_OUT)/explore) \
 	$(if $(filter-out tsan fuzz,$(VARIANT)),$(PYTHON_IF_THERE))
 
 test:

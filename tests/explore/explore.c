@@ -88,7 +88,8 @@ static void run_plan(const struct explore_harness *harness, const struct schedul
 {
     alarm(SCHEDULE_SECONDS);
     findings->plan = *plan;
-    schedule_run(plan, harness->run, &findings->result);
+    findings->plan.nobody_stands_still = harness->nobody_stands_still;
+    schedule_run(&findings->plan, harness->run, &findings->result);
     findings->steps += findings->result.steps;
 }
 
@@ -246,6 +247,8 @@ static void print_decisions(const struct decision *list, size_t count)
                    list[i].waits ? " (it waits)" : "");
         else if (list[i].kind == DECIDED_CLOCK)
             printf("the clock jumps at ");
+        else if (list[i].kind == DECIDED_STILL)
+            printf("it stands still at ");
         else if (list[i].kind == DECIDED_STORE)
             printf("a store of thread %" PRIu32 " is seen at ", list[i].next);
         else
@@ -322,12 +325,10 @@ static bool is_asked_for(const char *name, char **names)
 
 static char **parse_options(int count, char **words)
 {
-    static const struct option known[] = {{"list", no_argument, NULL, 'l'},
-                                          {"schedules", required_argument, NULL, 'n'},
-                                          {"seconds", required_argument, NULL, 's'},
-                                          {"seed", required_argument, NULL, 'S'},
-                                          {"verbose", no_argument, NULL, 'v'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"list", no_argument, NULL, 'l'},          {"schedules", required_argument, NULL, 'n'},
+        {"seconds", required_argument, NULL, 's'}, {"seed", required_argument, NULL, 'S'},
+        {"verbose", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
     int letter;
     while ((letter = getopt_long(count, words, "", known, NULL)) != -1) {
         switch (letter) {
@@ -362,8 +363,8 @@ int main(int count, char **words)
         personality((unsigned long)persona | ADDR_NO_RANDOMIZE) >= 0)
         execv("/proc/self/exe", words);
     char **names = parse_options(count, words);
-    findings = mmap(NULL, sizeof *findings, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                    0);
+    findings =
+        mmap(NULL, sizeof *findings, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (findings == MAP_FAILED)
         err(2, "mmap");
     unsigned passed = 0, failed = 0;

@@ -23,13 +23,15 @@ struct explore_harness {
     void (*run)(void);     /* the first thread, of process 0 */
     bool in_a_process;     /* each schedule gets an operating-system process of its own, since the
                               code keeps something beyond a schedule, or threads are left behind */
+    bool nobody_stands_still; /* no thread stops running for longer than others take: else some do,
+                                 up to a minute */
 };
 
 /* Defines a harness; tests/explore/explore.c finds all of them. */
-#define EXPLORE_HARNESS(identifier)                                                                \
-    extern const struct explore_harness identifier;                                                \
-    static const struct explore_harness *const identifier##_pointer                                \
-        __attribute__((used, section("explore_harnesses"))) = &identifier;                         \
+#define EXPLORE_HARNESS(identifier)                                        \
+    extern const struct explore_harness identifier;                        \
+    static const struct explore_harness *const identifier##_pointer        \
+        __attribute__((used, section("explore_harnesses"))) = &identifier; \
     const struct explore_harness identifier
 
 /* Starts a thread of `process` that calls run(argument). */
@@ -70,10 +72,10 @@ uint64_t explore_clock_ns(void);
 /* Ends the schedule as one that found something. */
 void explore_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-#define EXPLORE_CHECK(condition, ...)                                                              \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            explore_fail(__VA_ARGS__);                                                             \
+#define EXPLORE_CHECK(condition, ...)  \
+    do {                               \
+        if (!(condition))              \
+            explore_fail(__VA_ARGS__); \
     } while (0)
 
 #endif

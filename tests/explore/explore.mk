@@ -3,7 +3,6 @@
 #   tests/explore/explore_<noun>.c     a harness, or some
 #   every other tests/explore/*.c      the scheduler, which is no part of what it schedules
 
-EXPLORE_OUT := build/explore
 EXPLORE_CFLAGS := -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
 EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/history/history.c
 EXPLORE_RUNTIME := $(filter-out $(EXPLORE_HARNESSES),$(wildcard tests/explore/*.c))
@@ -32,3 +31,8 @@ EXPLORE_SECONDS ?= 60
 .PHONY: explore
 explore: $(EXPLORE_OUT)/explore
 	@$< --seconds $(EXPLORE_SECONDS) $(HARNESSES)
+
+# The faults of tests/explore/planted: whether the explorer finds each.
+.PHONY: explore-planted
+explore-planted: $(EXPLORE_OUT)/explore
+	@tests/explore/planted/find

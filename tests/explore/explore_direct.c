@@ -1,5 +1,6 @@
 /* Reads without the daemon: another process's mapping of the shared index and the logs, while the
  * daemon writes, compacts, is killed, and the next one takes over. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -18,15 +19,20 @@
 #define OPERATIONS_EACH 4u
 #define READS_EACH      5u
 
+/* A segment of the index holds fewer than KNOWN_KEYS + NEW_KEYS. */
+#define KNOWN_KEYS   400u
+#define NEW_KEYS     30u
+#define LOOKUPS_EACH 12u
+
 static struct kvstore *store;
 static struct direct direct;
 static struct client_settings settings;
 static int daemon_fd; /* readable once the daemon has ended */
 
-static const struct kvstore_options options = {.create = true,
-                                               .datafiles = 1,
-                                               .durability = KVSTORE_SYNC_NONE,
-                                               .direct = KVSTORE_DIRECT_OWNER};
+static struct kvstore_options options = {.create = true,
+                                         .datafiles = 1,
+                                         .durability = KVSTORE_SYNC_NONE,
+                                         .direct = KVSTORE_DIRECT_OWNER};
 
 static void work(void *unused)
 {
@@ -109,8 +115,10 @@ static void end(void)
     explore_history_judge();
 }
 
-static void run(void)
+static void run_with_cache(uint64_t cache_bytes)
 {
+    options.cache_bytes = cache_bytes;
+    options.locking = KVSTORE_FILE_RWLOCK;
     begin();
     for (unsigned i = 0; i < WRITERS; i++)
         explore_thread(DAEMON, work, NULL);
@@ -119,6 +127,16 @@ static void run(void)
         explore_thread(CLIENT, read_in_place, NULL);
     explore_wait_for_threads();
     end();
+}
+
+static void run(void)
+{
+    run_with_cache(0);
+}
+
+static void run_cached(void)
+{
+    run_with_cache(KVSTORE_MIN_CACHE_BYTES);
 }
 
 /* The daemon goes and comes, in the way of a restart; a reader may stand still all the time. */
@@ -135,6 +153,8 @@ static void restart(void *unused)
 
 static void run_restart(void)
 {
+    options.cache_bytes = 0;
+    options.locking = KVSTORE_FILE_RWLOCK;
     begin();
     explore_thread(DAEMON, restart, NULL);
     for (unsigned i = 0; i < READERS; i++)
@@ -143,10 +163,99 @@ static void run_restart(void)
     end();
 }
 
+/* Growth --------------------------------------------------------------------------------------- */
+
+static struct kv_slice numbered_key(unsigned number, char text[16])
+{
+    snprintf(text, 16, "key %u", number);
+    return kv_slice_from_string(text);
+}
+
+static void put_number(unsigned number)
+{
+    char text[16];
+    struct kv_slice key = numbered_key(number, text);
+    enum kv_status status =
+        kvstore_put(store, key, key, &(struct kvstore_put_options){.version = 0}, NULL);
+    EXPLORE_CHECK(status == KV_OK, "a put gives status %d", status);
+}
+
+static void add_keys(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < NEW_KEYS; i++)
+        put_number(KNOWN_KEYS + i);
+}
+
+/* What was there before is found, however items of the index move. */
+static void look_up_without_lock(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < LOOKUPS_EACH; i++) {
+        char text[16], found[16];
+        struct kvstore_entry entry;
+        struct kv_slice key = numbered_key(explore_random(KNOWN_KEYS), text);
+        enum kv_status status = kvstore_get(store, key, found, sizeof found, &entry);
+        EXPLORE_CHECK(status == KV_OK, "a key that is there: status %d", status);
+        EXPLORE_CHECK(kv_slice_equal(key, kv_slice(found, entry.value_bytes)), "another's value");
+    }
+}
+
+static void look_up_in_place(void *unused)
+{
+    struct direct_reader reader = {.era = 0};
+    struct clientk_value value = {.data = NULL};
+    (void)unused;
+    handles_lock();
+    direct_readers_join(&direct.readers, &reader);
+    handles_unlock();
+    for (unsigned i = 0; i < LOOKUPS_EACH; i++) {
+        char text[16];
+        struct kv_slice key = numbered_key(explore_random(KNOWN_KEYS), text);
+        enum kv_status status = KV_IO;
+        if (!direct_get(&direct, &reader, key, true, &value, &status))
+            continue;
+        EXPLORE_CHECK(status == KV_OK, "a key that is there: status %d in place", status);
+        EXPLORE_CHECK(kv_slice_equal(key, kv_slice(value.data, value.size)), "another's value");
+    }
+    handles_lock();
+    direct_readers_leave(&direct.readers, &reader);
+    handles_unlock();
+    clientk_value_free(&value);
+}
+
+static void run_growth(void)
+{
+    options.cache_bytes = 0;
+    options.locking = KVSTORE_OPTIMISTIC;
+    begin();
+    explore_quietly(true);
+    for (unsigned i = 0; i < KNOWN_KEYS; i++)
+        put_number(i);
+    explore_quietly(false);
+    explore_thread(DAEMON, add_keys, NULL);
+    explore_thread(DAEMON, look_up_without_lock, NULL);
+    explore_thread(CLIENT, look_up_in_place, NULL);
+    explore_wait_for_threads();
+    end();
+}
+
+EXPLORE_HARNESS(explore_growth) = {
+    .name = "growth",
+    .invariant = "keys are found while items of the index move and its segments split",
+    .run = run_growth,
+};
+
 EXPLORE_HARNESS(explore_direct) = {
     .name = "direct",
     .invariant = "reads in place are linearizable with writes, over growth and compaction",
     .run = run,
+};
+
+EXPLORE_HARNESS(explore_direct_cached) = {
+    .name = "direct-cache",
+    .invariant = "the same beside reads by message that a cache answers",
+    .run = run_cached,
 };
 
 EXPLORE_HARNESS(explore_direct_restart) = {

@@ -49,8 +49,8 @@ static void run_with(const struct kvstore_options *options)
 
 static void run_locked(void)
 {
-    run_with(&(struct kvstore_options){
-        .create = true, .datafiles = 1, .durability = KVSTORE_SYNC_NONE});
+    run_with(
+        &(struct kvstore_options){.create = true, .datafiles = 1, .durability = KVSTORE_SYNC_NONE});
 }
 
 static void run_optimistic(void)

@@ -13,6 +13,7 @@
 #define MESSAGES_EACH 4u
 #define SLOTS         2u
 #define MESSAGE_BYTES 96u
+#define FOR_EVER_MS   1000000000u
 
 /* The client takes two at most into flight, each writer answers one: so no put may be refused. */
 static struct {
@@ -37,7 +38,8 @@ static void write_messages(void *argument)
     for (unsigned number = 0; number < MESSAGES_EACH; number++) {
         /* A request comes. */
         unsigned waiting = atomic_load(&ring.credits);
-        while (waiting == 0 || !atomic_compare_exchange_strong(&ring.credits, &waiting, waiting - 1)) {
+        while (waiting == 0 ||
+               !atomic_compare_exchange_strong(&ring.credits, &waiting, waiting - 1)) {
             sched_yield();
             waiting = atomic_load(&ring.credits);
         }
@@ -54,7 +56,11 @@ static void take_messages(void *argument)
     for (unsigned count = 0; count < WRITERS * MESSAGES_EACH;) {
         ssize_t bytes = wire_ring_take(ring.client, message);
         if (bytes == 0) {
-            wire_ring_sleep(ring.client, 1000);
+            /* Nobody is stopped, so that a bell comes within the time of some messages. */
+            uint64_t began_ns = explore_clock_ns();
+            wire_ring_sleep(ring.client, FOR_EVER_MS);
+            EXPLORE_CHECK(explore_clock_ns() - began_ns < FOR_EVER_MS * UINT64_C(1000000),
+                          "the client sleeps although there is a message");
             continue;
         }
         EXPLORE_CHECK(bytes == MESSAGE_BYTES, "a message of %zd bytes", bytes);
@@ -93,6 +99,8 @@ static void run(void)
 
 EXPLORE_HARNESS(explore_reply_ring) = {
     .name = "reply-ring",
-    .invariant = "no put is refused while a slot is free, and each message arrives once, whole",
+    .invariant =
+        "no put is refused while a slot is free; each message arrives once, whole, and wakes",
     .run = run,
+    .nobody_stands_still = true, /* a writer that does has its puts refused after a second */
 };

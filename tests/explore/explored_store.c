@@ -173,8 +173,8 @@ void explore_get(struct kvstore *store, unsigned key)
     enum kv_status status = kvstore_get(store, explore_key(key), bytes, sizeof bytes, &entry);
     if (status != KV_OK && status != KV_NOT_FOUND)
         explore_fail("a get gives status %d", status);
-    int64_t found = status == KV_OK ? explore_value_number(kv_slice(bytes, entry.value_bytes))
-                                    : HISTORY_ABSENT;
+    int64_t found =
+        status == KV_OK ? explore_value_number(kv_slice(bytes, entry.value_bytes)) : HISTORY_ABSENT;
     explore_note_read(key, found, began_ns);
 }
 
@@ -184,11 +184,11 @@ static void put(struct kvstore *store, unsigned key, bool if_absent)
     struct kvstore_put_options options = {.condition =
                                               if_absent ? KVSTORE_IF_ABSENT : KVSTORE_ALWAYS};
     int64_t number = history.next_number++;
-    struct history_operation *noted =
-        note(key, (struct history_operation){.kind = if_absent ? HISTORY_PUT_IF_ABSENT : HISTORY_PUT,
-                                             .input = number,
-                                             .start_ns = explore_clock_ns(),
-                                             .end_ns = HISTORY_PENDING});
+    struct history_operation *noted = note(
+        key, (struct history_operation){.kind = if_absent ? HISTORY_PUT_IF_ABSENT : HISTORY_PUT,
+                                        .input = number,
+                                        .start_ns = explore_clock_ns(),
+                                        .end_ns = HISTORY_PENDING});
     enum kv_status status =
         kvstore_put(store, explore_key(key), value_of(number, text), &options, NULL);
     if (status != KV_OK && (status != KV_EXISTS || !if_absent))
@@ -197,7 +197,7 @@ static void put(struct kvstore *store, unsigned key, bool if_absent)
     noted->end_ns = explore_clock_ns();
 }
 
-static void delete(struct kvstore *store, unsigned key)
+static void delete (struct kvstore *store, unsigned key)
 {
     struct history_operation *noted =
         note(key, (struct history_operation){.kind = HISTORY_DELETE,
@@ -222,7 +222,7 @@ void explore_operation(struct kvstore *store)
         put(store, key, true);
         break;
     case 3:
-        delete(store, key);
+        delete (store, key);
         break;
     default:
         explore_get(store, key);

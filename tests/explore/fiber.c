@@ -15,7 +15,6 @@
 
 #define STACK_BYTES (UINT64_C(512) * 1024)
 
-
 /* The bit of AT_HWCAP2 that says that programs may set FS without the kernel. */
 #define MAY_SET_FS 2u
 

@@ -130,11 +130,11 @@ void __tsan_func_exit(void)
 {
 }
 
-#define PLAIN(name)                                                                                \
-    void __tsan_##name(void *address)                                                              \
-    {                                                                                              \
-        schedule_step(HERE);                                                                       \
-        flush_at(address, 16);                                                                     \
+#define PLAIN(name)                   \
+    void __tsan_##name(void *address) \
+    {                                 \
+        schedule_step(HERE);          \
+        flush_at(address, 16);        \
     }
 PLAIN(read1)
 PLAIN(read2)

@@ -11,9 +11,15 @@
 
 #define STEP_NS UINT64_C(10)
 
+/* How far the clock jumps while somebody can go on. */
+#define JUMP_MAX_NS UINT64_C(10000000000)
+
 /* A thread that takes more steps in a row while others could go on is taken for one that waits by
  * looking, and falls below them. */
 #define STEPS_IN_A_ROW UINT64_C(20000)
+
+/* Threads that wait by yielding do so until somebody's time has come. */
+#define YIELDS_PER_JUMP 256u
 
 /* A schedule that is longer does not come to an end. */
 #define STEPS_MAX UINT64_C(50000000)
@@ -29,6 +35,7 @@ struct thread {
     bool (*is_ready)(const void *);
     const void *what;
     uint64_t until_ns;
+    uint64_t still_until_ns; /* it stands still, whatever it could do */
     bool timed_out;
     bool is_awaited; /* by explore_wait_for_threads */
     void (*run)(void *);
@@ -44,17 +51,18 @@ static struct {
     struct thread threads[FIBERS_MAX];
     unsigned count;
     unsigned current;
-    uint64_t random;  /* for decisions */
-    uint64_t drawn;   /* for the code: the same, whatever is decided */
+    uint64_t random; /* for decisions */
+    uint64_t drawn;  /* for the code: the same, whatever is decided */
     uint64_t clock_ns;
     uint64_t steps;
+    uint64_t yields;
     uint64_t next_event; /* of steps: when to decide */
     uint64_t in_a_row_from;
     uint64_t changes[16]; /* PCT: steps, rising */
     unsigned change_count, next_change;
     uint64_t fault_at;
-    unsigned mean;     /* RANDOM: steps between decisions */
-    int64_t lowest;    /* of all priorities that were given */
+    unsigned mean;  /* RANDOM: steps between decisions */
+    int64_t lowest; /* of all priorities that were given */
     bool is_killable[SCHEDULE_MAX_PROCESSES], is_stoppable[SCHEDULE_MAX_PROCESSES];
     bool is_gone[SCHEDULE_MAX_PROCESSES];
 } now;
@@ -169,6 +177,8 @@ static void note(enum decision_kind kind, unsigned next, bool waits, const void 
 
 static bool can_go_on(struct thread *thread)
 {
+    if (thread->still_until_ns > now.clock_ns)
+        return false;
     if (thread->state == WAITING) {
         if (thread->is_ready(thread->what)) {
             thread->state = READY;
@@ -184,16 +194,23 @@ static bool can_go_on(struct thread *thread)
 static uint64_t next_timeout_ns(void)
 {
     uint64_t next_ns = UINT64_MAX;
-    for (unsigned i = 0; i < now.count; i++)
-        if (now.threads[i].state == WAITING && now.threads[i].until_ns < next_ns)
-            next_ns = now.threads[i].until_ns;
+    for (unsigned i = 0; i < now.count; i++) {
+        const struct thread *thread = &now.threads[i];
+        if (thread->state < ENDED && thread->still_until_ns > now.clock_ns) {
+            if (thread->still_until_ns < next_ns)
+                next_ns = thread->still_until_ns;
+        } else if (thread->state == WAITING && thread->until_ns < next_ns) {
+            next_ns = thread->until_ns;
+        }
+    }
     return next_ns;
 }
 
-static bool jump_the_clock(void)
+/* False: nobody sleeps with a limit that is no further away. */
+static bool jump_the_clock(uint64_t at_most_ns)
 {
     uint64_t next_ns = next_timeout_ns();
-    if (next_ns == UINT64_MAX)
+    if (next_ns == UINT64_MAX || (next_ns > now.clock_ns && next_ns - now.clock_ns > at_most_ns))
         return false;
     if (now.clock_ns < next_ns)
         now.clock_ns = next_ns;
@@ -211,7 +228,7 @@ static unsigned find_ready(unsigned ready[FIBERS_MAX])
                 ready[count++] = i;
         if (count > 0)
             return count;
-        if (!jump_the_clock()) {
+        if (!jump_the_clock(UINT64_MAX)) {
             char text[256];
             size_t at = 0;
             for (unsigned i = 0; i < now.count && at + 8 < sizeof text; i++)
@@ -331,6 +348,23 @@ static void lower_the_current(void)
     now.threads[now.current].priority = --now.lowest;
 }
 
+/* A thread that runs may stand still, as one does whose process is stopped for a while: what others
+ * wait for with a limit comes meanwhile. */
+static const uint64_t still_ns[] = {UINT64_C(1000000), UINT64_C(100000000), UINT64_C(3000000000),
+                                    UINT64_C(60000000000)};
+
+static void stand_still(unsigned how_long, const void *place)
+{
+    note(DECIDED_STILL, how_long, false, place);
+    now.threads[now.current].still_until_ns = now.clock_ns + still_ns[how_long];
+}
+
+static void maybe_stand_still(const void *place)
+{
+    if (now.current != 0 && !now.plan->nobody_stands_still && decide() % 3 == 0)
+        stand_still((unsigned)(decide() % (sizeof still_ns / sizeof *still_ns)), place);
+}
+
 /* Faults --------------------------------------------------------------------------------------- */
 
 static void lose(unsigned process, enum decision_kind kind, const void *place)
@@ -353,8 +387,10 @@ static void follow_the_list(const void *place)
         if (!is_due(decision) || decision->kind == DECIDED_THREAD)
             continue;
         if (decision->kind == DECIDED_CLOCK) {
-            if (jump_the_clock())
+            if (jump_the_clock(JUMP_MAX_NS))
                 note(DECIDED_CLOCK, 0, false, place);
+        } else if (decision->kind == DECIDED_STILL) {
+            stand_still(decision->next, place);
         } else if (decision->kind == DECIDED_STORE) {
             if (delayed_stores_flush_first(decision->next))
                 note(DECIDED_STORE, decision->next, false, place);
@@ -438,9 +474,10 @@ static void event(const void *place)
         while (now.next_change < now.change_count && now.changes[now.next_change] <= now.steps) {
             now.next_change++;
             lower_the_current();
+            maybe_stand_still(place);
         }
     }
-    if (now.plan->strategy == STRATEGY_RANDOM && decide() % 16 == 0 && jump_the_clock())
+    if (now.plan->strategy == STRATEGY_RANDOM && decide() % 16 == 0 && jump_the_clock(JUMP_MAX_NS))
         note(DECIDED_CLOCK, 0, false, place);
     if (now.plan->delays_stores && now.plan->strategy != STRATEGY_LIST)
         show_some_stores(place);
@@ -479,6 +516,8 @@ void schedule_yield(const void *place)
     lower_the_current();
     if (now.steps > STEPS_MAX)
         schedule_fail("the schedule does not come to an end");
+    if (++now.yields % YIELDS_PER_JUMP == 0)
+        (void)jump_the_clock(UINT64_MAX);
     hand_over(true, true, place);
 }
 
@@ -502,7 +541,9 @@ bool schedule_wait(bool (*is_ready)(const void *what), const void *what, uint64_
 static void run_thread(void *argument)
 {
     struct thread *thread = argument;
+    thread_values_begin();
     thread->run(thread->argument);
+    thread_values_end();
     if (now.plan->delays_stores)
         delayed_stores_flush(now.current);
     thread->state = ENDED;

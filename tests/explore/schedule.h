@@ -9,7 +9,7 @@
  * a random walk: after a number of steps that is drawn anew each time any thread may go on.
  *
  * A decision is a hand-over, a jump of the clock to the next time-out, a delayed store that is
- * seen, or a fault (a process is killed or stopped). A schedule is given again by the list of its decisions, each of which is
+ * seen, a thread that stands still for a while, or a fault (a process is killed or stopped). A schedule is given again by the list of its decisions, each of which is
  * named by the thread that made it and that thread's own count of steps; so a list that lacks some
  * of them still says where the others belong.
  */
@@ -27,24 +27,32 @@
 
 enum strategy { STRATEGY_PCT, STRATEGY_RANDOM, STRATEGY_LIST };
 
-enum decision_kind { DECIDED_THREAD, DECIDED_CLOCK, DECIDED_STORE, DECIDED_KILL, DECIDED_STOP };
+enum decision_kind {
+    DECIDED_THREAD,
+    DECIDED_CLOCK,
+    DECIDED_STORE,
+    DECIDED_STILL,
+    DECIDED_KILL,
+    DECIDED_STOP
+};
 
 struct decision {
     uint32_t thread; /* who ran */
     uint32_t kind;
-    uint64_t at;        /* that thread's count of steps */
-    uint32_t next;      /* the thread that goes on, the one whose oldest delayed store is seen, or the
-                           process that is killed or stopped */
-    uint32_t waits;  /* the thread could not go on, or stepped back */
-    const void *place;  /* in the code */
+    uint64_t at;    /* that thread's count of steps */
+    uint32_t next;  /* the thread that goes on, the one whose oldest delayed store is seen, or the
+                           process that is killed or stopped, or how long the thread stands still */
+    uint32_t waits; /* the thread could not go on, or stepped back */
+    const void *place; /* in the code */
 };
 
 struct schedule_plan {
     uint64_t seed;
     enum strategy strategy;
-    unsigned depth;        /* PCT */
-    uint64_t length;       /* PCT: how many steps the schedule is expected to have */
-    bool delays_stores;    /* atomic stores that are not sequentially consistent may be seen late */
+    unsigned depth;     /* PCT */
+    uint64_t length;    /* PCT: how many steps the schedule is expected to have */
+    bool delays_stores; /* atomic stores that are not sequentially consistent may be seen late */
+    bool nobody_stands_still;    /* explore.h */
     const struct decision *list; /* STRATEGY_LIST */
     size_t list_count;
 };
@@ -94,6 +102,10 @@ uint64_t schedule_clock_ns(void);
 uint64_t schedule_random(void); /* for the code, by the seed */
 
 void schedule_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* What pthread_setspecific has of the thread that runs (thread_calls.c). */
+void thread_values_begin(void);
+void thread_values_end(void);
 
 /* Stores that are delayed (delayed_stores.c). */
 bool schedule_delays_stores(void);

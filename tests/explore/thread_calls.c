@@ -44,7 +44,6 @@ struct own_mutex {
 };
 _Static_assert(sizeof(struct own_mutex) <= sizeof(pthread_mutex_t), "it lies there");
 
-
 static bool is_mutex_free(const void *what)
 {
     const struct own_mutex *mutex = what;
@@ -104,8 +103,7 @@ static int lock_until(pthread_mutex_t *mutex, uint64_t until_ns, const void *pla
 
 int explored_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
-    return schedule_is_running() ? lock_until(mutex, UINT64_MAX, HERE)
-                                 : pthread_mutex_lock(mutex);
+    return schedule_is_running() ? lock_until(mutex, UINT64_MAX, HERE) : pthread_mutex_lock(mutex);
 }
 
 int explored_pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *until)
@@ -291,7 +289,7 @@ int explored_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex
 }
 
 int explored_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
-                                  const struct timespec *until)
+                                    const struct timespec *until)
 {
     return wait_for(condition, mutex, ns_of(until), HERE);
 }
@@ -400,7 +398,8 @@ static struct mapping {
     off_t offset;
 } mappings[MAPPINGS_MAX];
 
-void *explored_mmap(void *hint, size_t bytes, int protection, int flags, int descriptor, off_t offset)
+void *explored_mmap(void *hint, size_t bytes, int protection, int flags, int descriptor,
+                    off_t offset)
 {
     struct stat facts;
     void *memory = mmap(hint, bytes, protection, flags, descriptor, offset);
@@ -565,7 +564,7 @@ int explored_nanosleep(const struct timespec *time, struct timespec *rest)
 }
 
 int explored_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
-                           struct timespec *rest)
+                             struct timespec *rest)
 {
     if (!schedule_is_running())
         return clock_nanosleep(clock, flags, time, rest);
@@ -615,8 +614,16 @@ static void run_start(void *argument)
 {
     struct start start = *(struct start *)argument;
     free(argument);
-    memset(key_values[schedule_thread()], 0, sizeof key_values[0]);
     start.run(start.argument);
+}
+
+void thread_values_begin(void)
+{
+    memset(key_values[schedule_thread()], 0, sizeof key_values[0]);
+}
+
+void thread_values_end(void)
+{
     for (unsigned i = 0; i < KEYS_MAX; i++) {
         void *value = key_values[schedule_thread()][i];
         key_values[schedule_thread()][i] = NULL;
@@ -625,8 +632,8 @@ static void run_start(void *argument)
     }
 }
 
-int explored_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                          void *argument)
+int explored_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                            void *(*run)(void *), void *argument)
 {
     if (!schedule_is_running())
         return pthread_create(thread, attributes, run, argument);
