@@ -75,9 +75,12 @@ PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
 QUEUE_FREE := $(filter %_common %_allocator %_kvstore %_history %_program %_kresp,$(UNIT_BINARIES))
 QUEUE_USERS := $(filter-out $(QUEUE_FREE),$(UNIT_BINARIES))
-SCENARIOS = $(sort $(filter-out %/lib.sh,$(wildcard tests/scenario/*.sh tests/hostile/*.sh)))
+# What takes long says so in a line of its own, and why: `make check` runs it, and not `make test`.
+ALL_SCENARIOS = $(sort $(filter-out %/lib.sh,$(wildcard tests/scenario/*.sh tests/hostile/*.sh)))
+LONG_SCENARIOS = $(shell grep -lE '^\# long: ' $(ALL_SCENARIOS))
+SCENARIOS = $(filter-out $(LONG_SCENARIOS),$(ALL_SCENARIOS))
 
-.PHONY: test check-asan check-tsan test-binaries test-run
+.PHONY: test check check-asan check-tsan test-binaries test-run check-run
 # The echo's load program stands for those of all peers: they link with what clientk calls.
 test-binaries: all $(TEST_PROGRAMS) $(UNIT_BINARIES) $(OUT)/peers/peer_echo $(OUT)/peers/echo_server \
 	$(if $(filter release,$(VARIANT)),$(EXPLORE_OUT)/explore) \
@@ -88,14 +91,24 @@ test:
 	@$(MAKE) --no-print-directory test-run
 
 # The sanitizers' code makes gcc guess more: there its warnings are no errors.
-test-run: TEST_CFLAGS = $(CFLAGS) $(if $(filter release,$(VARIANT)),-Werror)
-test-run:
-	@mkdir -p $(OUT)
-	@echo 'building into $(OUT)'
-	@$(MAKE) --no-print-directory -s $(PARALLEL) CFLAGS='$(TEST_CFLAGS)' test-binaries \
+TEST_CFLAGS = $(CFLAGS) $(if $(filter release,$(VARIANT)),-Werror)
+build_tests = mkdir -p $(OUT) && echo 'building into $(OUT)' && \
+	$(MAKE) --no-print-directory -s $(PARALLEL) CFLAGS='$(TEST_CFLAGS)' test-binaries \
 	  >$(OUT)/test-build.log 2>&1 || { cat $(OUT)/test-build.log; echo 'the build failed'; echo '0 passed, 1 failed'; exit 1; }
+
+test-run:
+	@$(build_tests)
 	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run \
 	  $(QUEUE_FREE) -- $(QUEUE_USERS) $(SCENARIOS)
+
+# The programs of the coverage build are those that tests/bench/on_the_way counts.
+check:
+	@tests/deps
+	@$(MAKE) --no-print-directory check-run
+
+check-run:
+	@$(build_tests)
+	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $(LONG_SCENARIOS)
 
 check-asan check-tsan: check-%:
 	@tests/deps
@@ -112,7 +125,7 @@ check-clang:
 coverage:
 	@tests/deps coverage
 	@$(MAKE) --no-print-directory -s $(PARALLEL) VARIANT=coverage OUT=$(OUT)/coverage test-binaries
-	@tests/coverage/measure $(OUT)/coverage $(UNIT_BINARIES:$(OUT)/%=$(OUT)/coverage/%) -- $(SCENARIOS)
+	@tests/coverage/measure $(OUT)/coverage $(UNIT_BINARIES:$(OUT)/%=$(OUT)/coverage/%) -- $(ALL_SCENARIOS)
 
 # For targets that first install what the build needs.
 .PHONY: test-programs
@@ -277,7 +290,8 @@ lint-man:
 	@echo 'lint: manual pages are right'
 
 #?
-#? make test          every test; the last line is "N passed, N failed" (make unit-kvstore: one room)
+#? make test          the tests; the last line is "N passed, N failed" (make unit-kvstore: one room)
+#? make check         the tests that take long (packages, floods, NATS, the programs of the experiments)
 #? make check-asan    the same tests with the address and undefined-behaviour sanitizers
 #? make check-tsan    the same tests with the thread sanitizer
 #? make check-clang   the same tests with programs built by clang

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # flood: who fills the request queues, with garbage or with requests, leaves others their share.
+# long: a flood for seconds, and quiet runs beside it
 . "$(dirname "$0")/lib.sh"
 # exclusive
 need_root

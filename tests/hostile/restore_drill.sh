@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # restore_drill: the backup of packaging/mqkv-backup and the commands of serverk(1), Backups, run
 # as they are written there, by root: the daemon's user owns what is restored, nobody else reads it.
+# long: a whole drill of backup and restore
 . "$(dirname "$0")/lib.sh"
 need_root
 page=$library_dir/../../docs/serverk.1

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # experiments_analysis: means, intervals, ratios, verdicts and plots come out of raw rows as by hand
+# long: draws plots
 . "$(dirname "$0")/lib.sh"
 
 scenario=$(cd "$(dirname "$0")" && pwd)

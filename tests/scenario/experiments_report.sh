@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # experiments_report: the page of all studies is well-formed, whole, alone, and escapes what it is
 # given
+# long: draws plots
 . "$(dirname "$0")/lib.sh"
 
 for program in gnuplot cmark-gfm; do

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # experiments_runner: a study's runs are complete, resumable, never mixed, and leave nothing behind
+# long: runs studies
 . "$(dirname "$0")/lib.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)

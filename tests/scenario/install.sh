@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # install: what `make install` puts in place is complete and can be built against; `make uninstall`
 # takes all of it away.
+# long: installs, and builds against what is installed
 . "$(dirname "$0")/lib.sh"
 
 if [ "${MQKV_VARIANT:-release}" != release ]; then

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # kill9: kill -9 of the daemon under load loses no acknowledged write, at any durability level, with
 # any locking and any order of requests
+# long: kills under load, for each setting
 . "$(dirname "$0")/lib.sh"
 
 rounds=${CRASH_ROUNDS:-4}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # library_abi: a header that changes what programs were built with is noticed, and the check says
 # what to do.
+# long: compiles the headers with each change
 . "$(dirname "$0")/lib.sh"
 
 abi=$library_dir/../lint/abi

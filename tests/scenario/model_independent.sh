@@ -2,6 +2,7 @@
 # model_independent: the store is what a model of it says, for random operations of the independent
 # client, through kill -9 and stops, in several settings. MQKV_MODEL_SECONDS (2) for each setting,
 # MQKV_MODEL_SEED.
+# long: seconds for each of many settings
 . "$(dirname "$0")/lib.sh"
 
 past_cache=

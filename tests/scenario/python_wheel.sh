@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # python_wheel: the wheel is complete, installs into an environment of its own, and works there.
+# long: builds a wheel and installs it
 . "$(dirname "$0")/lib.sh"
 
 if [ "${MQKV_VARIANT:-release}" != release ]; then

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # serverk_nats: serverk with the engine nats against a scripted server: what goes right, what a
 # server may do wrong, and who is refused (make check-nats has real servers)
+# long: waits for what a cluster takes its time for
 . "$(dirname "$0")/lib.sh"
 
 if "$server_program" --engine nats --nats nats://127.0.0.1:1 --bucket b --check 2>&1 |

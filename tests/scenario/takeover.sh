@@ -2,6 +2,7 @@
 # takeover: a program that writes to a store, killed at any instruction: the index that it leaves is
 # taken over, and is what the logs say (tests/crash/takeover_kills.c). make crash-test does it for
 # longer.
+# long: kills at many instructions
 . "$(dirname "$0")/lib.sh"
 
 mkdir "$MQKV_TEST_DIR/stores"

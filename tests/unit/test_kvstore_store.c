@@ -47,9 +47,11 @@ static void remove_all(void)
 
 static atomic_bool keeps, kept; /* from now on the lock is kept; it is */
 
+/* Also called by the store's own threads: what is kept is never told of as free by one that is late. */
 static void keep_lock(void)
 {
-    atomic_store(&kept, atomic_load(&keeps));
+    if (atomic_load(&keeps))
+        atomic_store(&kept, true);
     while (atomic_load(&keeps))
         clock_sleep_ms(1);
 }
