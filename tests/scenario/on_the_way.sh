@@ -9,8 +9,9 @@ if [ "${MQKV_VARIANT:-release}" != release ]; then
 fi
 source_dir=$(cd "$library_dir/../.." && pwd)
 coverage=$MQKV_BUILD/coverage
-check_status 0 'the programs are built' env MAKEFLAGS='' make -s -j2 --no-print-directory -C "$source_dir" \
-    VARIANT=coverage OUT="$coverage" "$coverage"/{serverk,clientk,tests/microbench}
+check_status 0 'the programs are built' env MAKEFLAGS='' make -s -j2 --no-print-directory \
+    -C "$source_dir" VARIANT=coverage OUT="$coverage" \
+    "$coverage"/{serverk,clientk,tests/microbench}
 
 # check_way MOST SIDE KIND
 check_way() {

@@ -12,10 +12,11 @@ make_test() {
     chmod +x "$inner/$1"
 }
 
-# run_tests NAME...: as make test does; a directory of its own is for tests/run to give. The times of these
-# tests are none of the build's.
+# run_tests NAME...: as make test does; a directory of its own is for tests/run to give. The times
+# of these tests are none of the build's.
 run_tests() {
-    (cd "$inner" && env -u MQKV_TEST_DIR -u MQKV_TEST_QUEUE MQKV_BUILD=. MQKV_TEST_TIMEOUT=20 "$runner" "$@")
+    (cd "$inner" &&
+        env -u MQKV_TEST_DIR -u MQKV_TEST_QUEUE MQKV_BUILD=. MQKV_TEST_TIMEOUT=20 "$runner" "$@")
 }
 
 unset MQKV_REPEAT_FAILED

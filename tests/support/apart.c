@@ -1,8 +1,8 @@
-/* apart UID COMMAND...: runs the command as root with message queues that are counted for it alone: in
- * a user namespace that the user UID made (the kernel counts queues for the user who made it, too,
- * whose limit is that of any user), and IPC and mount namespaces of its own. All users are mapped to
- * themselves, so that files are as outside. Where that cannot be had, exit status 125 and a line that
- * says why; else that of the command. */
+/* apart UID COMMAND...: runs the command as root with message queues that are counted for it alone:
+ * in a user namespace that the user UID made (the kernel counts queues for the user who made it,
+ * too, whose limit is that of any user), and IPC and mount namespaces of its own. All users are
+ * mapped to themselves, so that files are as outside. Where that cannot be had, exit status 125 and
+ * a line that says why; else that of the command. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

@@ -1,5 +1,6 @@
 /*
- * test_suite: a suite of unit tests registers itself where it stands, so that a new one is one file:
+ * test_suite: a suite of unit tests registers itself where it stands, so that a new one is one
+ * file:
  *
  *     TEST_SUITE(wire_wait)
  *     {
@@ -20,8 +21,8 @@ struct test_suite {
     void (*add_cases)(Suite *suite);
 };
 
-/* Defines the suite `suite_name`, which is that of its file, tests/unit/test_<suite_name>.c. The body
- * that follows adds its cases to `suite`. The linker gathers the pointers to all suites. */
+/* Defines the suite `suite_name`, which is that of its file, tests/unit/test_<suite_name>.c. The
+ * body that follows adds its cases to `suite`. The linker gathers the pointers to all suites. */
 #define TEST_SUITE(suite_name)                                                                   \
     static void suite_name##_add_cases(Suite *suite);                                            \
     static const struct test_suite suite_name##_suite = {#suite_name, suite_name##_add_cases};   \

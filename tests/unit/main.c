@@ -1,6 +1,7 @@
-/* The program of every room's unit tests (unit_<room>): runs the suites that it is linked with as one run,
- * whose summary tests/run reads. With the argument --suites it prints their names, one a line; CK_RUN_SUITE
- * runs one of them. Check's other environment variables apply: CK_RUN_CASE, CK_FORK=no under a debugger. */
+/* The program of every room's unit tests (unit_<room>): runs the suites that it is linked with as
+ * one run, whose summary tests/run reads. With the argument --suites it prints their names, one a
+ * line; CK_RUN_SUITE runs one of them. Check's other environment variables apply: CK_RUN_CASE,
+ * CK_FORK=no under a debugger. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,9 +37,9 @@ static int run_suites(void)
 
 int main(int argc, char **argv)
 {
-    /* Most of these tests are of messages; reads that need none have suites of their own, which do not
-     * look at the environment. With MQKV_DIRECT=map the others read so, too; those fail that count
-     * messages or freeze the server. */
+    /* Most of these tests are of messages; reads that need none have suites of their own, which do
+     * not look at the environment. With MQKV_DIRECT=map the others read so, too; those fail that
+     * count messages or freeze the server. */
     setenv("MQKV_DIRECT", "off", 0);
     if (argc == 2 && strcmp(argv[1], "--suites") == 0) {
         print_names();

@@ -47,7 +47,8 @@ static void remove_all(void)
 
 static atomic_bool keeps, kept; /* from now on the lock is kept; it is */
 
-/* Also called by the store's own threads: what is kept is never told of as free by one that is late. */
+/* Also called by the store's own threads: what is kept is never told of as free by one that is
+ * late. */
 static void keep_lock(void)
 {
     if (atomic_load(&keeps))
