@@ -11,6 +11,7 @@
 #include "common/assert/assert.h"
 #include "common/memory/copy.h"
 #include "common/memory/mapguard.h"
+#include "common/memory/read_range.h"
 #include "common/report/error.h"
 
 /* Memory is taken in steps of this size, so that few accesses have to take any. */
@@ -248,18 +249,7 @@ bool wire_segment_read(const struct wire_segment *segment, uint64_t offset, void
             copy_bytes(data, from, size);
         return from != NULL;
     }
-    uint8_t *at = data;
-    while (size > 0) {
-        ssize_t got = pread(segment->fd, at, size, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        at += got;
-        offset += (uint64_t)got;
-        size -= (uint64_t)got;
-    }
-    return true;
+    return read_range(segment->fd, data, size, offset);
 }
 
 bool wire_segment_write(const struct wire_segment *segment, uint64_t offset, const void *data,

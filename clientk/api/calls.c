@@ -1,4 +1,4 @@
-/* The calls of clientk.h that are one operation each, and execute. */
+/* The calls of clientk.h that are one operation each, and clientk_execute. */
 #include "clientk/api/calls.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 #include "clientk/base/handles.h"
 #include "clientk/base/last_error.h"
 #include "clientk/message/translate.h"
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 
 /* Executing --------------------------------------------------------------------------------- */
@@ -28,17 +29,17 @@ enum kv_status client_check(const struct clientk *client)
     return refuse_handle(client);
 }
 
-/* Executes the call through the combiner of the calling thread. True: the kernel's limits allow the
- * thread no session, nothing was sent, and the call is to begin anew: the thread shares the first
- * session now. */
-static bool run(struct clientk *client, struct call *call)
+/* Executes the call through the combiner of the calling thread. True: the call is to begin anew, with
+ * another session: the kernel's limits allow the thread none of its own, so that nothing was sent, and
+ * the thread shares the first session now. */
+static bool run_call(struct clientk *client, struct call *call)
 {
     struct attachment *attachment = thread_attachment(client);
     if (!attachment) {
         call_stop(call, KV_NO_MEMORY, KV_NO_MEMORY);
         return false;
     }
-    call->sleeper = attachment->number_in_group;
+    call->turn.sleeper = attachment->number_in_group;
     combiner_execute(attachment->combiner, call, &attachment->waiter);
     return call->status == KV_LIMIT && !call->sent && thread_share_first_combiner(attachment);
 }
@@ -55,47 +56,38 @@ enum kv_status client_execute_one(struct clientk *client, struct task *task,
     do {
         call_init(&call, client_deadline_ms(client), error);
         call_add(&call, task, result);
-    } while (run(client, &call));
+    } while (run_call(client, &call));
+    KV_ASSERT(call_finished(&call) && !call.queue.first);
     return result->status == KV_OK ? KV_OK : last_error_explain(error, result->status);
 }
 
 /* Tasks that a call has on its stack; more are allocated. */
 #define STACK_TASKS 16u
 
-/* The operations of a call that is being executed. */
-struct call_share {
-    const struct clientk_operation *operations;
-    size_t count;
-    struct clientk_result *results;
-    struct task *tasks; /* count of them, which point to the call */
+/* Executes operations of a batch as one call, with `tasks`, of which there are `count`, too. Returns
+ * KV_OK, or the error that stopped the call. */
+static enum kv_status execute_part(struct clientk *client,
+                                   const struct clientk_operation *operations, size_t count,
+                                   struct clientk_result *results, struct task *tasks)
+{
+    struct kv_error *error = last_error_of_thread();
     struct call call;
-};
-
-static void add_tasks(struct call_share *share)
-{
-    for (size_t i = 0; i < share->count; i++) {
-        struct task *task = &share->tasks[i];
-        enum kv_status status = translate_operation(&share->operations[i], &task->operation);
-        if (status == KV_OK)
-            call_add(&share->call, task, &share->results[i]);
-        else
-            result_clear(&share->results[i], status);
-    }
-}
-
-/* KV_OK, or the error that stopped it. */
-static enum kv_status execute_share(struct clientk *client, struct call_share *share,
-                                    struct kv_error *error)
-{
     error->status = KV_OK;
     do {
-        call_init(&share->call, client_deadline_ms(client), error);
-        add_tasks(share);
-    } while (!call_finished(&share->call) && run(client, &share->call));
-    return share->call.status;
+        call_init(&call, client_deadline_ms(client), error);
+        for (size_t i = 0; i < count; i++) {
+            enum kv_status status = translate_operation(&operations[i], &tasks[i].operation);
+            if (status == KV_OK)
+                call_add(&call, &tasks[i], &results[i]);
+            else
+                result_clear(&results[i], status);
+        }
+    } while (!call_finished(&call) && run_call(client, &call));
+    KV_ASSERT(call_finished(&call) && !call.queue.first);
+    return call.status;
 }
 
-/* Results of operations that were not begun because of an error before them. */
+/* Fills the results of operations that were not begun because of the error `status` before them. */
 static void stop_rest(struct clientk_result *results, size_t count, enum kv_status status)
 {
     if (status == KV_OUTCOME_UNKNOWN)
@@ -106,36 +98,33 @@ static void stop_rest(struct clientk_result *results, size_t count, enum kv_stat
         result_clear(&results[i], status);
 }
 
-/* Executes the operations in order, as many at a time as a message holds. KV_OK, or the error that
- * stopped it. */
-static enum kv_status execute_all(struct clientk *client,
-                                  const struct clientk_operation *operations, size_t count,
-                                  struct clientk_result *results)
+/* Executes the operations in order, as many at a time as a message holds. Returns KV_OK, or the error
+ * that stopped the batch. */
+static enum kv_status execute_batch(struct clientk *client,
+                                    const struct clientk_operation *operations, size_t count,
+                                    struct clientk_result *results)
 {
-    struct task on_stack[STACK_TASKS];
+    struct task on_stack[STACK_TASKS], *tasks = on_stack;
     size_t capacity = count < WIRE_MAX_OPERATIONS ? count : WIRE_MAX_OPERATIONS;
-    struct call_share share = {.tasks = on_stack};
     struct kv_error *error = last_error_of_thread();
     enum kv_status status = KV_OK;
     if (capacity > STACK_TASKS)
-        share.tasks = malloc(capacity * sizeof *share.tasks);
-    if (!share.tasks) {
+        tasks = malloc(capacity * sizeof *tasks);
+    if (!tasks) {
         stop_rest(results, count, KV_NO_MEMORY);
         return kv_error_set(error, KV_NO_MEMORY, "no memory for a batch");
     }
-    for (size_t begun = 0; begun < count && status == KV_OK; begun += share.count) {
-        share.operations = operations + begun;
-        share.results = results + begun;
-        share.count = count - begun < capacity ? count - begun : capacity;
-        status = execute_share(client, &share, error);
-        bool is_last = share.count == count - begun;
-        if (status == KV_OK && !is_last && client_settings_interrupted(&client->settings))
+    for (size_t begun = 0; begun < count && status == KV_OK;) {
+        size_t part = count - begun < capacity ? count - begun : capacity;
+        status = execute_part(client, operations + begun, part, results + begun, tasks);
+        begun += part;
+        if (status == KV_OK && begun < count && client_settings_interrupted(&client->settings))
             status = kv_error_set(error, KV_DEADLINE, "interrupted before the rest was sent");
         if (status != KV_OK)
-            stop_rest(share.results + share.count, count - begun - share.count, status);
+            stop_rest(results + begun, count - begun, status);
     }
-    if (share.tasks != on_stack)
-        free(share.tasks);
+    if (tasks != on_stack)
+        free(tasks);
     return last_error_explain(error, status);
 }
 
@@ -143,7 +132,8 @@ static enum kv_status execute_all(struct clientk *client,
 
 #define NOTHING kv_slice(NULL, 0)
 
-/* The other fields are for options. (Clearing them all took longer than encoding the operation.) */
+/* Sets the fields that every operation has. The others are for options. (Clearing them all took longer
+ * than encoding the operation.) */
 static void task_begin(struct task *task, enum wire_opcode opcode, struct kv_slice key,
                        struct kv_slice value)
 {
@@ -153,7 +143,7 @@ static void task_begin(struct task *task, enum wire_opcode opcode, struct kv_sli
     task->operation.value = value;
 }
 
-/* A result without memory for a value. */
+/* Clears a result that has no memory for a value. */
 static void result_begin(struct clientk_result *result)
 {
     result->value.data = NULL;
@@ -161,17 +151,17 @@ static void result_begin(struct clientk_result *result)
     result_clear(result, KV_OK);
 }
 
-static enum kv_status missing(const char *what)
+static enum kv_status refuse_null(const char *what)
 {
     return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the %s", what);
 }
 
-/* Executes the operation with *value as the result's value. */
+/* Executes the operation, whose result has the value *value. *found (may be NULL): as the result's. */
 static enum kv_status execute_into(struct clientk *client, struct task *task,
                                    struct clientk_value *value, bool *found)
 {
     if (!value)
-        return missing("value");
+        return refuse_null("value");
     struct clientk_result result;
     result.found = false;
     result.value = *value;
@@ -182,9 +172,10 @@ static enum kv_status execute_into(struct clientk *client, struct task *task,
     return status;
 }
 
-/* Reads without a message. False: that cannot be done. */
-static inline bool read_direct(struct clientk *client, struct kv_slice key, bool with_bytes,
-                               struct clientk_value *value, enum kv_status *status)
+/* Reads `key` without a message, its value only if with_bytes: *status is that of the read. False: the
+ * read has to go by message. */
+static inline bool get_without_message(struct clientk *client, struct kv_slice key, bool with_bytes,
+                                       struct clientk_value *value, enum kv_status *status)
 {
     if (client_check(client) != KV_OK || !direct_is_on(&client->direct) || !value)
         return false;
@@ -202,7 +193,7 @@ static inline bool read_direct(struct clientk *client, struct kv_slice key, bool
 enum kv_status clientk_get(struct clientk *client, struct kv_slice key, struct clientk_value *value)
 {
     enum kv_status status;
-    if (read_direct(client, key, true, value, &status))
+    if (get_without_message(client, key, true, value, &status))
         return status;
     struct task task;
     task_begin(&task, WIRE_OP_GET, key, NOTHING);
@@ -216,29 +207,22 @@ enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
     struct clientk_value unused = {.size = 0};
     if (!value)
         value = &unused;
-    if (read_direct(client, key, false, value, &status))
+    if (get_without_message(client, key, false, value, &status))
         return status;
     struct task task;
     task_begin(&task, WIRE_OP_EXISTS, key, NOTHING);
     return execute_into(client, &task, value, NULL);
 }
 
-/* Executes an operation whose result has no value; *result may be what else it tells. */
-static enum kv_status execute(struct clientk *client, struct task *task,
-                              struct clientk_result *result)
-{
-    result_begin(result);
-    return client_execute_one(client, task, result);
-}
-
-/* Executes a write whose result has no value. options NULL: the defaults. */
+/* Executes a write whose *result has no value. options: NULL: the defaults. *version (may be NULL): the
+ * entry's new version. */
 static enum kv_status execute_write(struct clientk *client, struct task *task,
                                     const struct clientk_write_options *options,
                                     struct clientk_result *result, uint64_t *version)
 {
     result_begin(result);
     enum kv_status status = options ? translate_write(options, &task->operation) : KV_OK;
-    status = status == KV_OK ? execute(client, task, result) : status;
+    status = status == KV_OK ? client_execute_one(client, task, result) : status;
     if (version)
         *version = result->value.version;
     return status;
@@ -272,7 +256,7 @@ enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t 
     struct clientk_result result;
     result_begin(&result);
     enum kv_status status = translate_add(options ? options : &defaults, delta, &task.operation);
-    status = status == KV_OK ? execute(client, &task, &result) : status;
+    status = status == KV_OK ? client_execute_one(client, &task, &result) : status;
     if (sum)
         *sum = result.number;
     if (version)
@@ -326,7 +310,7 @@ enum kv_status clientk_stats(struct clientk *client, const char *section,
                              struct clientk_value *json)
 {
     if (!json)
-        return missing("value");
+        return refuse_null("value");
     struct task task;
     task_begin(&task, WIRE_OP_STATS, kv_slice_from_string(section ? section : ""), NOTHING);
     struct clientk_result result = {.value = *json};
@@ -339,7 +323,7 @@ enum kv_status clientk_admin(struct clientk *client, const char *command, struct
                              struct clientk_value *answer)
 {
     if (!command)
-        return missing("command");
+        return refuse_null("command");
     struct task task;
     task_begin(&task, WIRE_OP_ADMIN, kv_slice_from_string(command), argument);
     struct clientk_value unused = {.size = 0};
@@ -354,7 +338,7 @@ enum kv_status clientk_admin(struct clientk *client, const char *command, struct
     return status;
 }
 
-/* An operation without key, value or result. */
+/* Executes an operation without key, value or result. */
 static enum kv_status execute_bare(struct clientk *client, enum wire_opcode opcode)
 {
     struct task task;
@@ -379,17 +363,6 @@ enum kv_status clientk_sync(struct clientk *client)
     return execute_bare(client, WIRE_OP_SYNC);
 }
 
-/* Executes what begins a batch of reads without a message: how many operations. */
-static size_t execute_direct(struct clientk *client, const struct clientk_operation *operations,
-                             size_t count, struct clientk_result *results)
-{
-    struct attachment *attachment =
-        direct_is_on(&client->direct) ? thread_attachment(client) : NULL;
-    if (!attachment)
-        return 0;
-    return direct_execute(&client->direct, &attachment->reader, operations, count, results);
-}
-
 enum kv_status clientk_execute(struct clientk *client, const struct clientk_operation *operations,
                                size_t count, struct clientk_result *results)
 {
@@ -397,7 +370,11 @@ enum kv_status clientk_execute(struct clientk *client, const struct clientk_oper
     if (status != KV_OK)
         return status;
     if (count > 0 && (!operations || !results))
-        return missing(operations ? "results" : "operations");
-    size_t done = execute_direct(client, operations, count, results);
-    return execute_all(client, operations + done, count - done, results + done);
+        return refuse_null(operations ? "results" : "operations");
+    struct attachment *attachment =
+        direct_is_on(&client->direct) ? thread_attachment(client) : NULL;
+    size_t done = 0; /* without a message */
+    if (attachment)
+        done = direct_execute(&client->direct, &attachment->reader, operations, count, results);
+    return execute_batch(client, operations + done, count - done, results + done);
 }

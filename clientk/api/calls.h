@@ -1,5 +1,7 @@
 /*
  * calls: what every call of a handle goes through.
+ *
+ * Threads: any.
  */
 #ifndef MQKV_CLIENTK_API_CALLS_H
 #define MQKV_CLIENTK_API_CALLS_H
@@ -12,16 +14,18 @@
 #include "common/time/clock.h"
 #include "mqkv/clientk.h"
 
-/* KV_OK; KV_USAGE and the sentence why, if client is NULL or the handle of a parent process. */
+/* Checks that `client` is a handle of this process. KV_OK; KV_USAGE: it is NULL, or a handle of the
+ * parent process, as the thread's last error says. */
 enum kv_status client_check(const struct clientk *client);
 
-/* When a call that begins now must be over, in milliseconds of CLOCK_MONOTONIC. */
+/* Returns when a call that begins now must be over, in milliseconds of CLOCK_MONOTONIC. */
 static inline uint64_t client_deadline_ms(const struct clientk *client)
 {
     return clock_monotonic_coarse_ms() + client->settings.timeout_ms;
 }
 
-/* Executes the operation of the task, of which nothing else is filled in: its result's status. */
+/* Executes the operation of *task, of which nothing else is filled in, and fills *result. Returns the
+ * status of *result, or KV_USAGE as client_check does. The thread's last error says why. */
 enum kv_status client_execute_one(struct clientk *client, struct task *task,
                                   struct clientk_result *result);
 

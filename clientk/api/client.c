@@ -29,7 +29,7 @@ static void free_client(struct clientk *client, bool say_goodbye)
     free(client);
 }
 
-/* A handle without a session. NULL: no memory. */
+/* Makes a handle without a session. NULL: no memory. */
 static struct clientk *new_client(const struct client_settings *settings)
 {
     struct clientk *client = calloc(1, sizeof *client);
@@ -57,7 +57,8 @@ static struct clientk *new_client(const struct client_settings *settings)
     return NULL;
 }
 
-static enum kv_status connect_first(struct clientk *client, struct kv_error *error)
+/* Connects the first combiner, and notes the uid of the server: the handle accepts no other later. */
+static enum kv_status client_connect_first(struct clientk *client, struct kv_error *error)
 {
     bool fail_fast = client->settings.fail_fast;
     client->settings.fail_fast = fail_fast || client->settings.fail_fast_open;
@@ -83,7 +84,7 @@ enum kv_status clientk_open(const struct clientk_options *options, struct client
         status = threads_setup(last_error);
     if (status == KV_OK) {
         opened = new_client(&settings);
-        status = opened ? connect_first(opened, last_error)
+        status = opened ? client_connect_first(opened, last_error)
                         : kv_error_set(last_error, KV_NO_MEMORY, "no memory for a handle");
     }
     if (status == KV_OK) {

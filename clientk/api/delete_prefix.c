@@ -10,10 +10,10 @@
 #include "clientk/base/client_settings.h"
 #include "clientk/base/last_error.h"
 
-/* Keys that are deleted together. */
+/* How many keys are deleted together. */
 #define PAGE_KEYS 256u
 
-/* The keys of a page, copied: the visitor's live until it returns. */
+/* The keys of a page, copied: a visitor may keep no slice. */
 struct doomed_keys {
     size_t count;
     size_t used_bytes, room_bytes;
@@ -22,7 +22,8 @@ struct doomed_keys {
     bool no_memory;
 };
 
-static bool collect(void *context, const struct clientk_entry *entry)
+/* A clientk_visit. */
+static bool collect_key(void *context, const struct clientk_entry *entry)
 {
     struct doomed_keys *keys = context;
     if (keys->count == PAGE_KEYS) /* the page is visited again */
@@ -42,9 +43,9 @@ static bool collect(void *context, const struct clientk_entry *entry)
     return true;
 }
 
-/* Somebody else may have deleted a key meanwhile, which is as good. */
-static enum kv_status delete_all(struct clientk *client, const struct doomed_keys *keys,
-                                 uint64_t *deleted)
+/* Deletes the keys. It is no failure if somebody else has deleted one meanwhile. */
+static enum kv_status delete_keys(struct clientk *client, const struct doomed_keys *keys,
+                                  uint64_t *deleted)
 {
     struct clientk_operation operations[PAGE_KEYS] = {0};
     struct clientk_result results[PAGE_KEYS] = {0};
@@ -65,34 +66,12 @@ static enum kv_status delete_all(struct clientk *client, const struct doomed_key
     return status;
 }
 
-/* Records that are damaged or cannot be read; start from {0}. */
-struct left_out {
-    uint64_t count;
-    struct kv_error last;
-};
-
-/* Behind the page that ended at such a record. */
-static void note_left_out(struct left_out *left_out)
-{
-    left_out->count++;
-    left_out->last = *last_error_of_thread();
-}
-
-static enum kv_status tell_left_out(const struct left_out *left_out)
-{
-    if (left_out->count == 0)
-        return KV_OK;
-    return kv_error_set(last_error_of_thread(), left_out->last.status,
-                        "records that are damaged or cannot be read were left out: %" PRIu64
-                        ", the last one in %.500s",
-                        left_out->count, left_out->last.text);
-}
-
 enum kv_status clientk_delete_prefix(struct clientk *client, struct kv_slice prefix,
                                      uint64_t *cursor, uint64_t *deleted)
 {
     struct doomed_keys keys = {0};
-    struct left_out left_out = {0};
+    struct kv_error last_left_out = {0}; /* of a record that is damaged or cannot be read */
+    uint64_t left_out = 0;
     uint64_t from_start = 0, unwanted = 0, before;
     enum kv_status status = KV_OK;
     if (!cursor)
@@ -103,18 +82,24 @@ enum kv_status clientk_delete_prefix(struct clientk *client, struct kv_slice pre
     do {
         keys.count = keys.used_bytes = 0;
         before = *cursor;
-        status = clientk_scan(client, prefix, true, cursor, PAGE_KEYS, collect, &keys);
+        status = clientk_scan(client, prefix, true, cursor, PAGE_KEYS, collect_key, &keys);
         if ((status == KV_CORRUPT || status == KV_IO) && *cursor != before) {
-            note_left_out(&left_out);
+            left_out++; /* the page ended at such a record */
+            last_left_out = *last_error_of_thread();
             status = KV_OK;
         }
         if (keys.no_memory)
             status = kv_error_set(last_error_of_thread(), KV_NO_MEMORY, "no memory for the keys");
         if (status == KV_OK && keys.count > 0)
-            status = delete_all(client, &keys, deleted);
+            status = delete_keys(client, &keys, deleted);
         if (status != KV_OK)
             *cursor = before;
     } while (status == KV_OK && *cursor != 0 && !client_settings_interrupted(&client->settings));
     free(keys.bytes);
-    return status == KV_OK ? tell_left_out(&left_out) : status;
+    if (status != KV_OK || left_out == 0)
+        return status;
+    return kv_error_set(last_error_of_thread(), last_left_out.status,
+                        "records that are damaged or cannot be read were left out: %" PRIu64
+                        ", the last one in %.500s",
+                        left_out, last_left_out.text);
 }

@@ -1,5 +1,5 @@
 /*
- * handle: the inside of a struct clientk: its settings, its combiners, its threads, its pipelines.
+ * handle: the inside of a struct clientk: its settings, combiners, threads and pipelines.
  */
 #ifndef MQKV_CLIENTK_API_HANDLE_H
 #define MQKV_CLIENTK_API_HANDLE_H
@@ -18,17 +18,17 @@ struct attachment;
 struct clientk {
     struct client_settings settings; /* constant, once it is connected */
     _Atomic unsigned priority;       /* of connections that are yet to be made */
-    unsigned fork_generation;        /* constant: of the process that opened it (base/handles.h) */
-    struct combiner *combiners;      /* combiner_count of them; each synchronises itself */
+    unsigned fork_generation;   /* constant: of the process that opened the handle (handles.h) */
+    struct combiner *combiners; /* combiner_count of them; each synchronises itself */
     unsigned combiner_count;
 
-    /* Threads and combiners (threads.c); all guarded by handles_lock but for the epoch, which
-     * threads read to see whether their combiner may have changed. */
+    /* Threads and combiners (threads.c). All guarded by handles_lock, except the epoch, which threads
+     * read to see whether their combiner may have changed. */
     _Atomic uint32_t layout_epoch;
-    bool shared; /* more threads than combine_above: all share the groups */
+    bool shared; /* more threads than combine_above: all share combine_groups combiners */
     unsigned thread_count;
     unsigned next_number;
-    struct attachment **slot_owners; /* of combiner i as a thread's own; NULL: nobody */
+    struct attachment **slot_owners; /* the thread that has combiner i for itself; NULL: none */
     struct attachment *attachments;
 
     struct pipeline_list pipelines;

@@ -1,5 +1,4 @@
-/* clientk_scan: a scan page by page. */
-#include "common/report/error.h"
+/* clientk_scan and clientk_scan_atomic: scans, page by page. */
 #include "mqkv/clientk.h"
 
 #include <inttypes.h>
@@ -10,10 +9,12 @@
 #include "clientk/base/last_error.h"
 #include "clientk/direct/direct_scan.h"
 #include "clientk/message/translate.h"
+#include "common/assert/assert.h"
 #include "common/memory/cursor.h"
+#include "common/report/error.h"
 #include "wire/operation.h"
 
-/* Entries asked for at once. */
+/* How many entries are asked for at once. */
 #define PAGE_ENTRIES 1000u
 
 struct scan_walk {
@@ -22,15 +23,10 @@ struct scan_walk {
     uint64_t limit; /* 0: none */
     uint64_t visited;
     bool stopped;      /* by the visitor */
-    uint64_t until_ms; /* the server is to have gone on by then; 0: no page has come yet */
+    uint64_t until_ms; /* by when the scan must have advanced; 0: no page has come yet */
 };
 
-static uint32_t page_limit(const struct scan_walk *walk)
-{
-    uint64_t left = walk->limit ? walk->limit - walk->visited : PAGE_ENTRIES;
-    return left < PAGE_ENTRIES ? (uint32_t)left : PAGE_ENTRIES;
-}
-
+/* A clientk_visit. */
 static bool visit_counted(void *context, const struct clientk_entry *entry)
 {
     struct scan_walk *walk = context;
@@ -67,7 +63,7 @@ enum kv_status clientk_read_page(const struct clientk_value *page, clientk_visit
  * `cursor`. */
 #define CURSOR_FILE_SHIFT 52
 
-/* Names the record. */
+/* Names the record at which the page was cut short. */
 static enum kv_status explain_cut(const struct clientk_result *result)
 {
     char file[32] = "the last data file";
@@ -96,21 +92,22 @@ static enum kv_status fetch_page(struct clientk *client, const struct clientk_op
     return client_execute_one(client, &page, result);
 }
 
-/* Nothing is left to be fetched. */
-static bool is_over(const struct clientk_operation *operation, const struct scan_walk *walk)
+/* Whether nothing is left to be fetched. */
+static bool scan_is_over(const struct clientk_operation *operation, const struct scan_walk *walk)
 {
     return operation->scan.cursor == 0 || (walk->limit > 0 && walk->visited >= walk->limit);
 }
 
-/* Before the next page. A server that has no time for the scan may have given one without entries
- * and its own cursor: KV_OK, unless it has done so for as long as a call may take. */
-static enum kv_status may_go_on(const struct clientk *client, struct scan_walk *walk,
-                                bool has_gone_on)
+/* Decides whether to fetch the next page. A server that has no time for the scan may give a page
+ * without entries and with the same cursor (then the scan has not advanced): KV_OK, unless it has done
+ * so for as long as a call may take. */
+static enum kv_status scan_may_continue(const struct clientk *client, struct scan_walk *walk,
+                                        bool has_advanced)
 {
     if (client_settings_interrupted(&client->settings))
         return kv_error_set(last_error_of_thread(), KV_TIMEOUT,
                             "interrupted before the end of the scan");
-    if (has_gone_on || walk->until_ms == 0)
+    if (has_advanced || walk->until_ms == 0)
         walk->until_ms = client_deadline_ms(client);
     else if (clock_monotonic_coarse_ms() >= walk->until_ms)
         return kv_error_set(last_error_of_thread(), KV_TIMEOUT,
@@ -118,7 +115,7 @@ static enum kv_status may_go_on(const struct clientk *client, struct scan_walk *
     return KV_OK;
 }
 
-/* Page by page from operation->cursor on, where that then is where to go on. */
+/* Visits pages from operation->scan.cursor on, which then is where to continue. */
 static enum kv_status scan_pages(struct clientk *client, struct clientk_operation *operation,
                                  struct scan_walk *walk)
 {
@@ -126,7 +123,9 @@ static enum kv_status scan_pages(struct clientk *client, struct clientk_operatio
     enum kv_status status;
     do {
         uint64_t cursor = operation->scan.cursor, visited = walk->visited;
-        operation->scan.limit = page_limit(walk);
+        uint64_t left = walk->limit ? walk->limit - visited : PAGE_ENTRIES;
+        KV_ASSERT(walk->limit == 0 || visited < walk->limit);
+        operation->scan.limit = left < PAGE_ENTRIES ? (uint32_t)left : PAGE_ENTRIES;
         status = fetch_page(client, operation, &result);
         bool cut_short = result_is_cut_short(&result);
         if (status == KV_OK || cut_short)
@@ -137,12 +136,12 @@ static enum kv_status scan_pages(struct clientk *client, struct clientk_operatio
         if (status != KV_OK || walk->stopped)
             break;
         operation->scan.cursor = (uint64_t)result.number;
-        bool has_gone_on = operation->scan.cursor != cursor || walk->visited != visited;
+        bool has_advanced = operation->scan.cursor != cursor || walk->visited != visited;
         if (cut_short)
             status = explain_cut(&result);
-        else if (!is_over(operation, walk))
-            status = may_go_on(client, walk, has_gone_on);
-    } while (status == KV_OK && !is_over(operation, walk));
+        else if (!scan_is_over(operation, walk))
+            status = scan_may_continue(client, walk, has_advanced);
+    } while (status == KV_OK && !scan_is_over(operation, walk));
     clientk_value_free(&result.value);
     return status;
 }

@@ -8,20 +8,21 @@
 
 #include "clientk/api/handle.h"
 #include "clientk/base/handles.h"
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 
 #define NO_SLOT (-1)
 
-/* A thread waits for the leader of its combiner, which waits for the server: another turn for all
- * waiting threads costs more than the one system call that wakes them all. */
-#define FOLLOWER_TURNS_MAX 1u
+/* A thread that waits for the leader of its combiner, which waits for the server, yields only once: if
+ * all waiting threads ran once more, that would cost more than the one system call that wakes them. */
+#define FOLLOWER_YIELDS_MAX 1u
 
 _Thread_local struct attachment *thread_attachments;
 
-/* Its value only makes the destructor run when a thread ends. */
+/* The value of this key only makes the destructor run when a thread ends. */
 static pthread_key_t thread_end_key;
 
-/* Layout: which combiners threads own, or share; all with the lock held ------------------------ */
+/* Layout: which combiners the threads own or share. All hold handles_lock ---------------------- */
 
 static void update_layout(struct clientk *client)
 {
@@ -36,7 +37,7 @@ static void update_layout(struct clientk *client)
     atomic_fetch_add(&client->layout_epoch, 1);
 }
 
-static void take_slot(struct clientk *client, struct attachment *attachment)
+static void take_combiner_slot(struct clientk *client, struct attachment *attachment)
 {
     for (unsigned i = 0; i < client->settings.combine_above; i++) {
         if (!client->slot_owners[i]) {
@@ -47,38 +48,41 @@ static void take_slot(struct clientk *client, struct attachment *attachment)
     }
 }
 
-static void leave_slot(struct clientk *client, struct attachment *attachment)
+static void leave_combiner_slot(struct clientk *client, struct attachment *attachment)
 {
     if (attachment->slot != NO_SLOT)
         client->slot_owners[attachment->slot] = NULL;
     attachment->slot = NO_SLOT;
 }
 
-/* Decides on the thread's combiner. */
+/* Decides which combiner the thread uses. */
 static void choose_combiner(struct clientk *client, struct attachment *attachment)
 {
     unsigned groups = client->settings.combine_groups;
     if (client->shared) {
-        /* A session that no thread shares would only use up the user's bytes of message queues. */
+        /* A session that no thread uses would only take bytes that the user may have in queues. */
         if (attachment->slot >= (int)groups)
             combiner_retire(&client->combiners[attachment->slot]);
-        leave_slot(client, attachment);
+        leave_combiner_slot(client, attachment);
         attachment->combiner = &client->combiners[attachment->number % groups];
     } else {
         if (attachment->slot == NO_SLOT)
-            take_slot(client, attachment);
+            take_combiner_slot(client, attachment);
         unsigned slot =
             attachment->slot == NO_SLOT ? attachment->number % groups : (unsigned)attachment->slot;
         attachment->combiner = &client->combiners[slot];
     }
     if (attachment->no_own)
         attachment->combiner = &client->combiners[0];
+    KV_ASSERT(attachment->combiner < client->combiners + client->combiner_count);
+    KV_ASSERT(attachment->slot == NO_SLOT || client->slot_owners[attachment->slot] == attachment);
 }
 
-static void detach(struct clientk *client, struct attachment *attachment)
+static void detach_thread(struct clientk *client, struct attachment *attachment)
 {
+    KV_ASSERT(client->thread_count > 0);
     direct_readers_leave(&client->direct.readers, &attachment->reader);
-    leave_slot(client, attachment);
+    leave_combiner_slot(client, attachment);
     *attachment->link_of_client = attachment->next_of_client;
     if (attachment->next_of_client)
         attachment->next_of_client->link_of_client = attachment->link_of_client;
@@ -88,6 +92,7 @@ static void detach(struct clientk *client, struct attachment *attachment)
 
 /* Threads and forks --------------------------------------------------------------------------- */
 
+/* The destructor of thread_end_key. */
 static void thread_ends(void *head)
 {
     (void)head;
@@ -97,7 +102,7 @@ static void thread_ends(void *head)
         struct clientk *client = atomic_load(&attachment->client);
         thread_attachments = attachment->next_of_thread;
         if (client)
-            detach(client, attachment);
+            detach_thread(client, attachment);
         free(attachment);
     }
     handles_unlock();
@@ -120,7 +125,7 @@ enum kv_status threads_setup(struct kv_error *error)
         "(PTHREAD_KEYS_MAX)");
 }
 
-/* Frees what closed handles left in the calling thread's list. */
+/* Frees the attachments that closed handles have left in the list of the calling thread. */
 static void free_orphans(void)
 {
     for (struct attachment **link = &thread_attachments; *link;) {
@@ -134,20 +139,20 @@ static void free_orphans(void)
     }
 }
 
-static struct attachment *attach(struct clientk *client)
+static struct attachment *attach_thread(struct clientk *client)
 {
     free_orphans();
     struct attachment *attachment = aligned_alloc(CACHE_LINE_BYTES, sizeof *attachment);
     if (attachment)
         memset(attachment, 0, sizeof *attachment);
-    /* A thread whose end is not seen would stay attached for ever. */
+    /* A thread whose end nobody sees would stay attached for ever. */
     if (!attachment || pthread_setspecific(thread_end_key, attachment) != 0) {
         free(attachment);
         return NULL;
     }
     atomic_init(&attachment->client, client);
     wire_waiter_init(&attachment->waiter, client->settings.spin);
-    wire_waiter_limit_yields(&attachment->waiter, FOLLOWER_TURNS_MAX);
+    wire_waiter_limit_yields(&attachment->waiter, FOLLOWER_YIELDS_MAX);
     attachment->slot = NO_SLOT;
 
     handles_lock();
@@ -170,24 +175,19 @@ static struct attachment *attach(struct clientk *client)
     return attachment;
 }
 
-/* The layout of the handle has changed. */
-static void follow_layout(struct clientk *client, struct attachment *attachment)
-{
-    handles_lock();
-    attachment->epoch = atomic_load(&client->layout_epoch);
-    choose_combiner(client, attachment);
-    handles_unlock();
-}
-
 struct attachment *thread_find_attachment(struct clientk *client)
 {
     struct attachment *attachment = thread_attachments;
     while (attachment && atomic_load_explicit(&attachment->client, memory_order_relaxed) != client)
         attachment = attachment->next_of_thread;
     if (!attachment)
-        return attach(client);
-    if (attachment->epoch != atomic_load_explicit(&client->layout_epoch, memory_order_relaxed))
-        follow_layout(client, attachment);
+        return attach_thread(client);
+    if (attachment->epoch != atomic_load_explicit(&client->layout_epoch, memory_order_relaxed)) {
+        handles_lock();
+        attachment->epoch = atomic_load(&client->layout_epoch);
+        choose_combiner(client, attachment);
+        handles_unlock();
+    }
     return attachment;
 }
 
@@ -197,7 +197,7 @@ bool thread_share_first_combiner(struct attachment *attachment)
     if (attachment->combiner == &client->combiners[0])
         return false;
     handles_lock();
-    leave_slot(client, attachment);
+    leave_combiner_slot(client, attachment);
     attachment->no_own = true;
     attachment->combiner = &client->combiners[0];
     handles_unlock();
@@ -218,7 +218,7 @@ void threads_detach_all(struct clientk *client)
     bool forked = client->fork_generation != handles_fork_generation();
     while (client->attachments) {
         struct attachment *attachment = client->attachments;
-        detach(client, attachment);
+        detach_thread(client, attachment);
         atomic_store(&attachment->client, NULL);
         /* The other threads of the parent are not there to do it. */
         if (forked && !is_of_this_thread(attachment))

@@ -15,23 +15,16 @@
 #define DEFAULT_COMBINE_GROUPS 3u
 #define MAX_SESSIONS           128u /* there are 256 queues in all, by default */
 
-static const char *environment(const char *name)
+/* Returns the value of the environment variable `name`; NULL: it is not set, or empty. */
+static const char *environment_value(const char *name)
 {
     const char *text = getenv(name);
     return text && *text ? text : NULL;
 }
 
-static const char *queue_name(const struct clientk_options *options)
-{
-    if (options->queue)
-        return options->queue;
-    const char *name = environment("MQKV_QUEUE");
-    return name ? name : CLIENTK_DEFAULT_QUEUE;
-}
-
-static enum kv_status read_session_counts(struct client_settings *settings,
-                                          const struct clientk_options *options,
-                                          struct kv_error *error)
+static enum kv_status settings_read_session_counts(struct client_settings *settings,
+                                                   const struct clientk_options *options,
+                                                   struct kv_error *error)
 {
     settings->combine_above =
         options->combine_above ? options->combine_above : DEFAULT_COMBINE_ABOVE;
@@ -62,7 +55,7 @@ enum kv_status client_settings_check_priority(unsigned priority, struct kv_error
                         WIRE_MAX_PRIORITY);
 }
 
-/* The uid of a user name; false: nobody has that name. */
+/* Finds the uid of the user `name`. False: no user has that name. */
 static bool uid_of_name(const char *name, uid_t *uid)
 {
     char buffer[4096];
@@ -73,10 +66,12 @@ static bool uid_of_name(const char *name, uid_t *uid)
     return true;
 }
 
-static enum kv_status read_server_uid(struct client_settings *settings,
-                                      const struct clientk_options *options, struct kv_error *error)
+static enum kv_status settings_read_server_uid(struct client_settings *settings,
+                                               const struct clientk_options *options,
+                                               struct kv_error *error)
 {
-    const char *text = options->server_uid ? options->server_uid : environment("MQKV_SERVER_UID");
+    const char *text =
+        options->server_uid ? options->server_uid : environment_value("MQKV_SERVER_UID");
     uint64_t number;
     if (!text)
         return KV_OK;
@@ -92,11 +87,12 @@ static enum kv_status read_server_uid(struct client_settings *settings,
     return KV_OK;
 }
 
-static enum kv_status read_replies(struct client_settings *settings,
-                                   const struct clientk_options *options, struct kv_error *error)
+static enum kv_status settings_read_replies(struct client_settings *settings,
+                                            const struct clientk_options *options,
+                                            struct kv_error *error)
 {
-    const char *text = options->replies ? options->replies : environment("MQKV_REPLIES");
-    for (int replies = 0; replies < WIRE_REPLIES_CHOICES; replies++) {
+    const char *text = options->replies ? options->replies : environment_value("MQKV_REPLIES");
+    for (int replies = 0; replies < WIRE_REPLIES_CHOICES; replies++) { /* no text: the first */
         if (text && strcmp(text, wire_replies_name(replies)) != 0)
             continue;
         settings->replies = (enum wire_replies)replies;
@@ -106,8 +102,9 @@ static enum kv_status read_replies(struct client_settings *settings,
                         text);
 }
 
-static enum kv_status read_direct(struct client_settings *settings,
-                                  const struct clientk_options *options, struct kv_error *error)
+static enum kv_status settings_read_direct(struct client_settings *settings,
+                                           const struct clientk_options *options,
+                                           struct kv_error *error)
 {
     static const char *const names[] = {[CLIENTK_DIRECT_AUTO] = "auto",
                                         [CLIENTK_DIRECT_OFF] = "off",
@@ -119,7 +116,7 @@ static enum kv_status read_direct(struct client_settings *settings,
     if ((unsigned)options->direct >= count)
         return kv_error_set(error, KV_USAGE, "direct %u: it must be one of enum clientk_direct",
                             (unsigned)options->direct);
-    const char *text = environment("MQKV_DIRECT");
+    const char *text = environment_value("MQKV_DIRECT");
     if (options->direct != CLIENTK_DIRECT_AUTO || !text)
         return KV_OK;
     for (unsigned i = 0; i < count; i++) {
@@ -148,7 +145,9 @@ enum kv_status client_settings_read(struct client_settings *settings,
 
     if (!RESERVED_IS_CLEAR(options->reserved))
         return kv_error_set(error, KV_UNSUPPORTED, RESERVED_ADVICE);
-    const char *queue = queue_name(options);
+    const char *queue = options->queue ? options->queue : environment_value("MQKV_QUEUE");
+    if (!queue)
+        queue = CLIENTK_DEFAULT_QUEUE;
     if (!wire_name_valid(queue))
         return kv_error_set(error, KV_USAGE,
                             "queue name \"%.80s\": it must be one '/' and then 1 to 64 of "
@@ -156,8 +155,8 @@ enum kv_status client_settings_read(struct client_settings *settings,
                             queue);
     snprintf(settings->queue, sizeof settings->queue, "%s", queue);
 
-    if (read_server_uid(settings, options, error) != KV_OK ||
-        read_direct(settings, options, error) != KV_OK)
+    if (settings_read_server_uid(settings, options, error) != KV_OK ||
+        settings_read_direct(settings, options, error) != KV_OK)
         return KV_USAGE;
     const char *spin = options->spin ? options->spin : "auto";
     if (!wire_spin_parse(spin, &settings->spin))
@@ -165,9 +164,9 @@ enum kv_status client_settings_read(struct client_settings *settings,
                             "spin \"%.40s\": it must be auto, off or 1 to 100000 (microseconds)",
                             spin);
     if (client_settings_check_priority(settings->priority, error) != KV_OK ||
-        read_replies(settings, options, error) != KV_OK)
+        settings_read_replies(settings, options, error) != KV_OK)
         return KV_USAGE;
-    const char *no_segment = environment("MQKV_NO_SEGMENT");
+    const char *no_segment = environment_value("MQKV_NO_SEGMENT");
     settings->no_segment = no_segment && strcmp(no_segment, "0") != 0;
-    return read_session_counts(settings, options, error);
+    return settings_read_session_counts(settings, options, error);
 }

@@ -15,10 +15,10 @@ void handles_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void after_fork_in_child(void)
+static void handles_after_fork_in_child(void)
 {
     atomic_fetch_add(&handles_forks, 1);
-    handles_unlock();
+    handles_unlock(); /* which the parent's thread took before the fork */
 }
 
 bool handles_setup(void)
@@ -26,7 +26,7 @@ bool handles_setup(void)
     static bool ready;
     handles_lock();
     if (!ready)
-        ready = pthread_atfork(handles_lock, handles_unlock, after_fork_in_child) == 0;
+        ready = pthread_atfork(handles_lock, handles_unlock, handles_after_fork_in_child) == 0;
     bool done = ready;
     handles_unlock();
     return done;

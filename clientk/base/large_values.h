@@ -1,8 +1,9 @@
 /*
- * large_values: how values travel that are too large for a message: through the session's value
- * segment (wire/value_segment.h). session/segment_growth creates it for the first such value, and a
- * larger one for a larger value. Where none can be had, `unavailable` stays true and large values
- * go in fragments.
+ * large_values: the value segment of a session (wire/value_segment.h), through which values travel that are
+ * too large for a message. session/segment_growth creates it for the first such value, and a larger one for a
+ * larger value. If no segment can be had, `unavailable` stays true, and large values go in fragments.
+ *
+ * Threads: as the connection.
  */
 #ifndef MQKV_CLIENTK_BASE_LARGE_VALUES_H
 #define MQKV_CLIENTK_BASE_LARGE_VALUES_H
@@ -14,8 +15,8 @@
 #include "mqkv/status.h"
 #include "wire/value_segment.h"
 
-/* Values above this go through the segment if there is one: copying a value twice through a
- * message then costs more than the segment does. */
+/* Larger values go through the segment if there is one: to copy them through a message, twice, would cost
+ * more than the segment does. */
 #define VALUE_INLINE_MAX_BYTES 4096u
 
 struct large_values {
@@ -23,14 +24,14 @@ struct large_values {
     uint64_t bytes;
     bool unavailable;
     uint32_t expected_value_bytes; /* about the size of the values read lately */
-    uint64_t wanted_bytes;         /* the share that a message would have used; 0: it had enough */
+    uint64_t wanted_bytes;         /* the region that a message would have used; 0: it had enough */
 };
 
-/* Copies the value to offset. False: /dev/shm has no memory left, and the segment is unavailable
- * from now on. */
+/* Copies `value` into the segment, to `offset`. False: /dev/shm has no memory left, and the segment is
+ * unavailable from now on. */
 bool large_values_put(struct large_values *values, uint64_t offset, struct kv_slice value);
 
-/* Takes note of the size of a value that was read. */
+/* Notes that a value of value_bytes bytes was read: the next one is expected to have about that size. */
 static inline void large_values_expect(struct large_values *values, uint64_t value_bytes)
 {
     uint64_t faded = values->expected_value_bytes - values->expected_value_bytes / 8u;
@@ -38,9 +39,10 @@ static inline void large_values_expect(struct large_values *values, uint64_t val
     values->expected_value_bytes = expected > UINT32_MAX ? UINT32_MAX : (uint32_t)expected;
 }
 
+/* Closes the segment, and forgets what is known of the session's values. */
 void large_values_close(struct large_values *values);
 
-/* Values in the segment begin at multiples of 8 bytes. */
+/* Returns `offset` rounded up to a multiple of 8: values in the segment begin there. */
 static inline uint64_t large_values_align(uint64_t offset)
 {
     return (offset + 7) & ~(uint64_t)7;

@@ -2,11 +2,12 @@
 
 #include <stdlib.h>
 
-#define MIN_SPARE_BYTES 64u /* of a value that grows */
+/* How much more than needed a value gets at least when it grows. */
+#define MIN_SPARE_BYTES 64u
 
 bool value_grow(struct clientk_value *value, size_t size)
 {
-    /* Some more than needed, so that a value that grows bit by bit is not moved each time. */
+    /* More than needed, so that a value that grows bit by bit is not moved each time. */
     size_t capacity = size + size / 8 + MIN_SPARE_BYTES;
     char *data = realloc(value->data, capacity);
     if (!data)

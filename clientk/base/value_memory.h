@@ -1,5 +1,7 @@
 /*
  * value_memory: the memory of a struct clientk_value, which is reused from call to call.
+ *
+ * Threads: one at a time for each value.
  */
 #ifndef MQKV_CLIENTK_BASE_VALUE_MEMORY_H
 #define MQKV_CLIENTK_BASE_VALUE_MEMORY_H
@@ -9,11 +11,11 @@
 
 #include "mqkv/clientk.h"
 
-/* As value_hold, of a value that is too small. */
+/* As value_reserve, for a value whose memory is too small. */
 bool value_grow(struct clientk_value *value, size_t size);
 
-/* Makes room for size bytes and the NUL after them. What is there stays. False: no memory. */
-static inline bool value_hold(struct clientk_value *value, size_t size)
+/* Makes room in *value for `size` bytes and the NUL after them, and keeps its bytes. False: no memory. */
+static inline bool value_reserve(struct clientk_value *value, size_t size)
 {
     return size < value->capacity || value_grow(value, size);
 }

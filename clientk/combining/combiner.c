@@ -2,9 +2,24 @@
 
 #include <sched.h>
 
-#include "clientk/combining/turn.h"
-#include "common/time/clock.h"
+#include "clientk/message/translate.h"
+#include "clientk/session/reply_path.h"
+#include "common/assert/assert.h"
 #include "common/report/error.h"
+#include "common/time/clock.h"
+
+/* What holds while a thread leads; for assertions. */
+static bool list_is_consistent(const struct combiner *combiner)
+{
+    unsigned count = 0;
+    const struct call *last = NULL;
+    for (const struct call *call = combiner->first; call; call = call->following) {
+        last = call;
+        count++;
+    }
+    return count == combiner->call_count && last == combiner->last &&
+           atomic_load(&combiner->led) == 1;
+}
 
 bool combiner_init(struct combiner *combiner, const struct client_settings *settings,
                    struct direct *direct)
@@ -22,13 +37,13 @@ void combiner_free(struct combiner *combiner, bool say_goodbye)
 
 /* Connecting -------------------------------------------------------------------------------- */
 
-static void disconnect(struct combiner *combiner, bool say_goodbye)
+static void combiner_disconnect(struct combiner *combiner, bool say_goodbye)
 {
     window_lose(&combiner->window, say_goodbye);
     atomic_store_explicit(&combiner->connected, false, memory_order_relaxed);
 }
 
-/* Notes for clientk_info, and for direct reads, what the new session is like. */
+/* Tells clientk_info and the direct reads of the new session. */
 static void publish_facts(struct combiner *combiner)
 {
     const struct connection *connection = &combiner->window.connection;
@@ -60,7 +75,7 @@ enum kv_status combiner_connect(struct combiner *combiner, uint64_t deadline_ms,
     if (combiner->window.connection.handshakes != handshakes)
         publish_facts(combiner);
     else if (status != KV_OK)
-        disconnect(combiner, false);
+        combiner_disconnect(combiner, false);
     return status;
 }
 
@@ -83,11 +98,41 @@ void combiner_add_info(struct combiner *combiner, struct clientk_info *info)
     pthread_mutex_unlock(&combiner->facts_lock);
 }
 
+/* A call ------------------------------------------------------------------------------------ */
+
+void call_complete_task(struct task_queue *queue, struct task *task, const struct outcome *outcome)
+{
+    struct call *call = (struct call *)queue;
+    struct clientk_result *result = task->target;
+    KV_ASSERT(call->unfinished > 0);
+    call->unfinished--;
+    if (outcome->result) {
+        translate_result(outcome->result, outcome->values,
+                         operation_gives_value(task->operation.opcode), result);
+        return;
+    }
+    result_clear(result, outcome->status);
+    if (call->status == KV_OK || outcome->status == KV_OUTCOME_UNKNOWN)
+        call->status = outcome->status;
+    if (outcome->sentence.size > 0 && call->status == outcome->status)
+        kv_error_set(call->error, outcome->status, "server refused: %.*s",
+                     (int)outcome->sentence.size, (const char *)outcome->sentence.data);
+}
+
+void call_stop(struct call *call, enum kv_status status, enum kv_status status_of_rest)
+{
+    if (call_finished(call))
+        return;
+    if (call->status == KV_OK)
+        call->status = status;
+    task_queue_stop(&call->queue, status_of_rest);
+}
+
 /* Leading ----------------------------------------------------------------------------------- */
 
-/* The word must not be read before the call is on the list of arrivals, as a relaxed load may be on
- * a CPU that reorders more than x86. Otherwise a leader that found an empty list and left could
- * still be seen as leading, and no thread would lead. */
+/* Takes the lead if no thread has it. The word must not be read before the call is on the list of
+ * arrivals, as a relaxed load may be on a CPU that reorders more than x86: a leader that found the
+ * list empty and stepped down could still be seen as leading, and no thread would lead. */
 static bool try_lead(struct combiner *combiner)
 {
     uint32_t nobody = 0;
@@ -95,7 +140,7 @@ static bool try_lead(struct combiner *combiner)
            atomic_compare_exchange_strong(&combiner->led, &nobody, 1);
 }
 
-static void enqueue(struct combiner *combiner, struct call *call)
+static void append_call(struct combiner *combiner, struct call *call)
 {
     call->following = NULL;
     if (combiner->last)
@@ -106,7 +151,7 @@ static void enqueue(struct combiner *combiner, struct call *call)
     combiner->call_count++;
 }
 
-/* Moves the arrivals to the leader's list, in the order in which they came. */
+/* Moves the arrivals to the list, in the order in which they came. */
 static void collect_arrivals(struct combiner *combiner)
 {
     if (!atomic_load_explicit(&combiner->arrivals, memory_order_relaxed))
@@ -121,7 +166,7 @@ static void collect_arrivals(struct combiner *combiner)
     }
     while (in_order) {
         struct call *following = in_order->following;
-        enqueue(combiner, in_order);
+        append_call(combiner, in_order);
         in_order = following;
     }
 }
@@ -137,11 +182,12 @@ static void dismiss_finished(struct combiner *combiner, const struct call *own,
     while (call) {
         struct call *following = call->following;
         if (!call_finished(call))
-            enqueue(combiner, call);
+            append_call(combiner, call);
         else if (call != own)
-            turn_give(call, TURN_FINISHED, to_wake);
+            turn_give(&call->turn, TURN_FINISHED, to_wake);
         call = following;
     }
+    KV_ASSERT(list_is_consistent(combiner));
 }
 
 static uint64_t earliest_deadline_ms(const struct combiner *combiner)
@@ -154,7 +200,7 @@ static uint64_t earliest_deadline_ms(const struct combiner *combiner)
 }
 
 /* Stops the calls whose deadline has passed. */
-static void expire(struct combiner *combiner)
+static void expire_calls(struct combiner *combiner)
 {
     for (struct call *call = combiner->first; call; call = call->following) {
         if (call_finished(call) ||
@@ -165,9 +211,10 @@ static void expire(struct combiner *combiner)
     }
 }
 
-/* Stops all calls, of which nothing is in flight. */
+/* Stops all calls. Nothing may be in flight. */
 static void stop_all(struct combiner *combiner, enum kv_status status, const struct kv_error *error)
 {
+    KV_ASSERT(combiner->window.in_flight == 0);
     for (struct call *call = combiner->first; call; call = call->following) {
         if (call_finished(call))
             continue;
@@ -176,12 +223,13 @@ static void stop_all(struct combiner *combiner, enum kv_status status, const str
     }
 }
 
-/* There is no connection: the calls whose deadline has passed, or all, are stopped. */
-static void no_connection(struct combiner *combiner, enum kv_status status,
-                          const struct kv_error *error)
+/* Deals with the `status` of an attempt to connect: stops the calls whose deadline has passed, or, if
+ * the reason will not pass, all. */
+static void connecting_failed(struct combiner *combiner, enum kv_status status,
+                              const struct kv_error *error)
 {
-    bool may_come = status == KV_NO_SERVER && !combiner->settings->fail_fast;
-    if (!may_come && status != KV_TIMEOUT) {
+    bool may_pass = status == KV_NO_SERVER && !combiner->settings->fail_fast;
+    if (!may_pass && status != KV_TIMEOUT) {
         stop_all(combiner, status, error);
         return;
     }
@@ -193,16 +241,17 @@ static void no_connection(struct combiner *combiner, enum kv_status status,
     }
 }
 
-/* Deals with the error that stopped the message in flight, or the one that was to be packed. */
+/* Deals with the `status` that stopped the message in flight, or the one that was to be packed. */
 static void message_failed(struct combiner *combiner, enum kv_status status)
 {
     if (status == KV_TIMEOUT) {
-        expire(combiner);
+        expire_calls(combiner);
         return;
     }
-    disconnect(combiner, true); /* unless the window did that already */
+    combiner_disconnect(combiner, true); /* unless the window did that already */
     if (status == KV_NO_SERVER || status == KV_NO_SESSION) {
-        expire(combiner); /* a server that welcomes and then goes would be met for ever */
+        expire_calls(
+            combiner); /* else a server that welcomes and then ends would be met for ever */
         return;
     }
     struct kv_error error;
@@ -211,15 +260,21 @@ static void message_failed(struct combiner *combiner, enum kv_status status)
     stop_all(combiner, status, &error);
 }
 
-/* Calls that were stopped in part do not go on. */
-static void settle(struct combiner *combiner)
+/* Stops the due tasks of calls that were stopped in part. */
+static void stop_rest_of_stopped_calls(struct combiner *combiner)
 {
-    for (struct call *call = combiner->first; call; call = call->following)
-        if (call->status != KV_OK)
-            call_settle(call);
+    for (struct call *call = combiner->first; call; call = call->following) {
+        enum kv_status status = call->status;
+        if (status == KV_OUTCOME_UNKNOWN)
+            status = KV_NO_SERVER;
+        else if (status == KV_TIMEOUT)
+            status = KV_DEADLINE;
+        if (status != KV_OK)
+            task_queue_stop(&call->queue, status);
+    }
 }
 
-/* Fills the message from the calls, in their order, in one pass. */
+/* Fills the message with tasks of the calls, in their order. */
 static enum fill_verdict fill_from_calls(struct combiner *combiner,
                                          struct inflight_message *message)
 {
@@ -231,7 +286,7 @@ static enum fill_verdict fill_from_calls(struct combiner *combiner,
         if (message->request.count > packed_before) {
             call->sent = true;
             combiner->packed_calls++;
-            /* The latest one: until then a call waits for a part of the message. */
+            /* The latest deadline: until then some call waits for a part of the message. */
             if (call->deadline_ms > message->deadline_ms)
                 message->deadline_ms = call->deadline_ms;
         }
@@ -241,9 +296,10 @@ static enum fill_verdict fill_from_calls(struct combiner *combiner,
     return FILL_ALL;
 }
 
-/* Packs a message. It is empty if no call needs one. */
-static enum kv_status pack(struct combiner *combiner, struct inflight_message *message,
-                           uint64_t deadline_ms)
+/* Packs a message, which stays empty if no call needs one; lets the segment grow, until deadline_ms,
+ * if that is necessary. */
+static enum kv_status pack_calls(struct combiner *combiner, struct inflight_message *message,
+                                 uint64_t deadline_ms)
 {
     struct window *window = &combiner->window;
     for (;;) {
@@ -261,21 +317,9 @@ static enum kv_status pack(struct combiner *combiner, struct inflight_message *m
     }
 }
 
-/* Puts the first call behind the others: it had its share of a message, and a long call must not
- * have the next ones to itself. */
-static void rotate(struct combiner *combiner)
-{
-    struct call *first = combiner->first;
-    if (!first->following)
-        return;
-    combiner->first = first->following;
-    combiner->call_count--;
-    enqueue(combiner, first);
-}
-
-/* Lingers: gives the threads that were just served a moment to come back. `--spin off` forbids
- * polling, and where yields go to other programs polling does harm. */
-static void wait_for_calls(struct combiner *combiner)
+/* Gives the threads that were just served a moment to come back (linger.h). `--spin off` forbids
+ * polling, and if yields go to other programs, polling does harm. */
+static void linger_for_calls(struct combiner *combiner)
 {
     uint64_t linger_ns = linger_time_ns(&combiner->linger, combiner->call_count);
     if (linger_ns == 0 || combiner->settings->spin.mode == WIRE_SPIN_OFF ||
@@ -288,9 +332,9 @@ static void wait_for_calls(struct combiner *combiner)
     } while (combiner->call_count < combiner->linger.expected && clock_monotonic_ns() < until_ns);
 }
 
-/* Sends the message and waits for its answer, or, message NULL, for that of the one in flight. */
-static enum kv_status see_through(struct combiner *combiner, struct inflight_message *message,
-                                  uint64_t deadline_ms)
+/* Sends the message and waits for its answer, or, if it is NULL, for that of the one in flight. */
+static enum kv_status send_and_receive(struct combiner *combiner, struct inflight_message *message,
+                                       uint64_t deadline_ms)
 {
     struct window *window = &combiner->window;
     bool timed = linger_matters(&combiner->linger, combiner->call_count);
@@ -299,7 +343,7 @@ static enum kv_status see_through(struct combiner *combiner, struct inflight_mes
     while (status == KV_OK && window->in_flight > 0)
         status = window_receive(window, deadline_ms);
     if (status != KV_OK)
-        return status; /* not the status of calls that arrive now */
+        return status; /* of no concern to calls that arrive now */
     collect_arrivals(combiner);
     linger_note(&combiner->linger,
                 combiner->packed_full ? combiner->packed_calls : combiner->call_count,
@@ -307,8 +351,9 @@ static enum kv_status see_through(struct combiner *combiner, struct inflight_mes
     return KV_OK;
 }
 
-/* Packs a message, if none is in flight, and sees it through, until the earliest deadline. */
-static void advance(struct combiner *combiner)
+/* Packs a message, if none is in flight, sends it and waits for the answer, until the earliest
+ * deadline of a call. */
+static void execute_one_message(struct combiner *combiner)
 {
     uint64_t deadline_ms = earliest_deadline_ms(combiner);
     struct inflight_message *message = window_idle_message(&combiner->window);
@@ -316,28 +361,34 @@ static void advance(struct combiner *combiner)
         struct kv_error error;
         enum kv_status status = combiner_connect(combiner, deadline_ms, &error);
         if (status != KV_OK) {
-            no_connection(combiner, status, &error);
+            connecting_failed(combiner, status, &error);
             return;
         }
     }
-    enum kv_status status = message ? pack(combiner, message, deadline_ms) : KV_OK;
+    enum kv_status status = message ? pack_calls(combiner, message, deadline_ms) : KV_OK;
     if (status == KV_OK && (!message || message->request.count > 0))
-        status = see_through(combiner, message, deadline_ms);
-    if (status == KV_OK)
-        rotate(combiner);
-    else
+        status = send_and_receive(combiner, message, deadline_ms);
+    if (status != KV_OK) {
         message_failed(combiner, status);
-    settle(combiner);
+    } else if (combiner->first->following) {
+        /* The first call had its part of a message: it goes behind the others, so that a long call
+         * does not have the next messages to itself. */
+        struct call *first = combiner->first;
+        combiner->first = first->following;
+        combiner->call_count--;
+        append_call(combiner, first);
+    }
+    stop_rest_of_stopped_calls(combiner);
 }
 
-/* Passes the lead to the next call on the list, or to the next to arrive, and wakes the threads of
- * to_wake. */
+/* Passes the lead to the first call on the list, or to the next one to arrive, and wakes the threads on
+ * *to_wake. */
 static void pass_lead_and_wake(struct combiner *combiner, struct wake_list *to_wake)
 {
     do {
         collect_arrivals(combiner);
         if (combiner->first) {
-            turn_give(combiner->first, TURN_TO_LEAD, to_wake);
+            turn_give(&combiner->first->turn, TURN_TO_LEAD, to_wake);
             break;
         }
         atomic_store(&combiner->led, 0);
@@ -352,31 +403,21 @@ __attribute__((noinline)) static void pass_lead(struct combiner *combiner)
     pass_lead_and_wake(combiner, &nobody);
 }
 
-/* Packs the message of a leader that is alone, sends it and receives the answer, without anything
- * that only several calls need. The call is not on the list. It stays unfinished if the leader is
- * not alone, or behind its first message if one is not enough. Returns the error that stopped the
- * message. */
+/* Executes the first message of a leader that is alone, without anything that only several calls need.
+ * Its call is not on the list, and stays unfinished if the leader is not alone, or if one message was
+ * not enough. Returns the error that stopped the message. */
 static enum kv_status lead_alone(struct combiner *combiner, struct call *own)
 {
-    struct window *window = &combiner->window;
-    struct inflight_message *message = &window->messages[0];
-    if (combiner->first || window->in_flight > 0 || combiner->linger.expected > 1 ||
-        !connection_usable(&window->connection) || !window_begin(window, message))
+    if (combiner->first || combiner->window.in_flight > 0 || combiner->linger.expected > 1)
         return KV_OK;
-    enum fill_verdict verdict = window_fill(window, message, &own->queue, 0);
-    if ((verdict != FILL_ALL && verdict != FILL_FULL) || message->request.count == 0)
-        return KV_OK;
-    own->sent = true;
+    enum kv_status status =
+        window_execute(&combiner->window, &own->queue, own->deadline_ms, &own->sent);
     combiner->packed_calls = 1;
-    combiner->packed_full = verdict == FILL_FULL;
-    message->deadline_ms = own->deadline_ms;
-    enum kv_status status = window_send(window, message, own->deadline_ms);
-    while (status == KV_OK && window->in_flight > 0)
-        status = window_receive(window, own->deadline_ms);
+    combiner->packed_full = own->queue.first != NULL;
     return status;
 }
 
-/* The leader has nothing on its list. */
+/* Gives up the lead of a leader that has nothing on its list. */
 static void step_down(struct combiner *combiner)
 {
     if (!atomic_load_explicit(&combiner->arrivals, memory_order_relaxed)) {
@@ -388,32 +429,32 @@ static void step_down(struct combiner *combiner)
     pass_lead(combiner);
 }
 
-/* Leads until its own call, which is on the list unless it is finished. */
-static void lead(struct combiner *combiner, struct call *own)
+/* Leads until the leader's own call, which is on the list, is finished. */
+static void lead_others(struct combiner *combiner, struct call *own)
 {
     struct wake_list to_wake = {.any = false};
     while (!call_finished(own)) {
         turn_wake(combiner->wakes, &to_wake);
         collect_arrivals(combiner);
         if (combiner->window.in_flight == 0)
-            wait_for_calls(combiner);
-        advance(combiner);
+            linger_for_calls(combiner);
+        execute_one_message(combiner);
         dismiss_finished(combiner, own, &to_wake);
     }
     pass_lead_and_wake(combiner, &to_wake);
 }
 
-/* Goes on where lead_alone ended with that status. */
+/* Continues after lead_alone, which returned `status`. */
 __attribute__((noinline)) static void lead_on(struct combiner *combiner, struct call *own,
                                               enum kv_status status)
 {
     if (!call_finished(own)) {
         if (status == KV_OK && own->sent)
-            collect_arrivals(combiner); /* they go first: the call has had its share (rotate) */
-        enqueue(combiner, own);
+            collect_arrivals(combiner); /* they go first: this call had its part of a message */
+        append_call(combiner, own);
         if (status != KV_OK)
             message_failed(combiner, status);
-        settle(combiner);
+        stop_rest_of_stopped_calls(combiner);
         if (call_finished(own)) {
             struct wake_list nobody = {.any = false};
             dismiss_finished(combiner, own, &nobody);
@@ -421,33 +462,28 @@ __attribute__((noinline)) static void lead_on(struct combiner *combiner, struct 
     } else if (status != KV_OK) {
         message_failed(combiner, status);
     }
-    lead(combiner, own);
+    lead_others(combiner, own);
 }
 
 /* Following --------------------------------------------------------------------------------- */
 
-static void arrive(struct combiner *combiner, struct call *call)
+/* Waits until another thread has executed the call, or leads. */
+__attribute__((noinline)) static void follow_leader(struct combiner *combiner, struct call *call,
+                                                    struct wire_waiter *waiter)
 {
     struct call *top = atomic_load_explicit(&combiner->arrivals, memory_order_relaxed);
     do
         call->following = top;
     while (!atomic_compare_exchange_weak(&combiner->arrivals, &top, call));
-}
-
-/* Waits for others to execute the call, or for the lead. */
-__attribute__((noinline)) static void follow(struct combiner *combiner, struct call *call,
-                                             struct wire_waiter *waiter)
-{
-    arrive(combiner, call);
-    if (try_lead(combiner) || turn_await(call, combiner->wakes, waiter) == TURN_TO_LEAD)
-        lead(combiner, call);
+    if (try_lead(combiner) || turn_await(&call->turn, combiner->wakes, waiter) == TURN_TO_LEAD)
+        lead_others(combiner, call);
 }
 
 void combiner_execute(struct combiner *combiner, struct call *call, struct wire_waiter *waiter)
 {
-    atomic_init(&call->turn, TURN_WAITING);
+    atomic_init(&call->turn.state, TURN_WAITING);
     if (!try_lead(combiner)) {
-        follow(combiner, call, waiter);
+        follow_leader(combiner, call, waiter);
         return;
     }
     enum kv_status status = lead_alone(combiner, call);
@@ -462,6 +498,6 @@ void combiner_retire(struct combiner *combiner)
     if (!try_lead(combiner))
         return;
     if (combiner->window.connection.open && !combiner->first)
-        disconnect(combiner, true);
+        combiner_disconnect(combiner, true);
     pass_lead(combiner);
 }

@@ -5,26 +5,31 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "clientk/combining/call.h"
+#include "common/assert/assert.h"
 
-static unsigned word_of(unsigned sleeper)
+_Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t), "a futex is a plain word");
+
+static unsigned wake_word(unsigned sleeper)
 {
     return sleeper / 32 % TURN_WAKE_WORDS;
 }
 
-static uint32_t bit_of(unsigned sleeper)
+static uint32_t wake_bit(unsigned sleeper)
 {
     return UINT32_C(1) << sleeper % 32;
 }
 
 /* Giving ------------------------------------------------------------------------------------ */
 
-void turn_give(struct call *call, enum call_turn turn, struct wake_list *to_wake)
+void turn_give(struct turn *turn, enum turn_state state, struct wake_list *to_wake)
 {
-    unsigned sleeper = call->sleeper;
-    if (atomic_exchange(&call->turn, turn) != TURN_SLEEPING)
+    unsigned sleeper = turn->sleeper;
+    uint32_t before = atomic_exchange(&turn->state, state);
+    KV_ASSERT(state == TURN_FINISHED || state == TURN_TO_LEAD);
+    KV_ASSERT(before == TURN_WAITING || before == TURN_SLEEPING);
+    if (before != TURN_SLEEPING)
         return;
-    to_wake->bits[word_of(sleeper)] |= bit_of(sleeper);
+    to_wake->bits[wake_word(sleeper)] |= wake_bit(sleeper);
     to_wake->any = true;
 }
 
@@ -45,32 +50,28 @@ void turn_wake(_Atomic uint32_t wakes[TURN_WAKE_WORDS], struct wake_list *list)
 
 /* Waiting ----------------------------------------------------------------------------------- */
 
-/* A wire_attempt: 1 once the leader has changed the turn. */
+/* A wire_attempt: 1 once the leader has given the turn. */
 static ssize_t look_at_turn(void *context)
 {
-    struct call *call = context;
-    return atomic_load_explicit(&call->turn, memory_order_acquire) != TURN_WAITING;
+    struct turn *turn = context;
+    return atomic_load_explicit(&turn->state, memory_order_acquire) != TURN_WAITING;
 }
 
-/* Sleeps until the leader has changed the turn. The word is read before the turn: a leader that
- * changes the turn later changes the word too, and the kernel sees that. */
-static void sleep_for_turn(struct call *call, _Atomic uint32_t *word)
+enum turn_state turn_await(struct turn *turn, _Atomic uint32_t wakes[TURN_WAKE_WORDS],
+                           struct wire_waiter *waiter)
 {
-    uint32_t seen = atomic_load(word);
-    uint32_t turn = TURN_WAITING;
-    if (!atomic_compare_exchange_strong(&call->turn, &turn, TURN_SLEEPING))
-        return;
-    while (atomic_load(&call->turn) == TURN_SLEEPING) {
-        syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, NULL, NULL,
-                bit_of(call->sleeper));
-        seen = atomic_load(word);
+    if (wire_wait(waiter, look_at_turn, turn) == 0) {
+        /* The word is read before the state: a leader that gives the turn later changes the word,
+         * too, and the kernel sees that. */
+        _Atomic uint32_t *word = &wakes[wake_word(turn->sleeper)];
+        uint32_t seen = atomic_load(word);
+        uint32_t state = TURN_WAITING;
+        bool sleeps = atomic_compare_exchange_strong(&turn->state, &state, TURN_SLEEPING);
+        while (sleeps && atomic_load(&turn->state) == TURN_SLEEPING) {
+            syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, NULL, NULL,
+                    wake_bit(turn->sleeper));
+            seen = atomic_load(word);
+        }
     }
-}
-
-enum call_turn turn_await(struct call *call, _Atomic uint32_t wakes[TURN_WAKE_WORDS],
-                          struct wire_waiter *waiter)
-{
-    if (wire_wait(waiter, look_at_turn, call) == 0)
-        sleep_for_turn(call, &wakes[word_of(call->sleeper)]);
-    return (enum call_turn)atomic_load(&call->turn);
+    return (enum turn_state)atomic_load(&turn->state);
 }

@@ -1,10 +1,11 @@
 /*
- * turn: how a thread whose call another one leads waits for its turn, and how the leader gives it.
+ * turn: how a thread whose call another thread works on waits for its turn, and how the leader of the
+ * combiner (combiner.h) gives the turn.
  *
- * The thread polls the call's word for a while, then sleeps on a word of the combiner, which counts
- * wake-ups. 32 threads sleep on one word, each with a bit of its own (futex(2),
- * FUTEX_WAIT_BITSET), so that one system call wakes all whose calls are finished. More than
- * 32 * TURN_WAKE_WORDS threads share bits, and are sometimes woken in vain.
+ * The thread polls the state of its turn for a while, then sleeps on a word of the combiner, which
+ * counts wake-ups. 32 threads sleep on one word, each with a bit of its own (futex(2),
+ * FUTEX_WAIT_BITSET), so that one system call wakes all whose calls are finished. If there are more
+ * than 32 * TURN_WAKE_WORDS threads, some share a bit, and are now and then woken in vain.
  */
 #ifndef MQKV_CLIENTK_COMBINING_TURN_H
 #define MQKV_CLIENTK_COMBINING_TURN_H
@@ -17,33 +18,36 @@
 
 #define TURN_WAKE_WORDS 4u
 
-struct call;
-
-/* The state of a call that its own thread does not lead. */
-enum call_turn {
-    TURN_WAITING,  /* its thread polls this word */
+enum turn_state {
+    TURN_WAITING,  /* its thread polls the state */
     TURN_SLEEPING, /* its thread sleeps on a word of the combiner */
-    TURN_FINISHED,
-    TURN_TO_LEAD /* its thread is the leader now */
+    TURN_FINISHED, /* its call is finished */
+    TURN_TO_LEAD   /* its thread is the leader now */
+};
+
+/* The turn of one call. Starts with TURN_WAITING. */
+struct turn {
+    _Atomic uint32_t state; /* enum turn_state */
+    unsigned sleeper;       /* number of the thread in the combiner: says where it sleeps */
 };
 
 /* Threads to wake: their bits in each word. They are woken together, so that none of them takes the
- * CPU from the leader before the last is awake. Starts as {0}. */
+ * CPU from the leader before the last one is awake. Start from {0}. */
 struct wake_list {
     uint32_t bits[TURN_WAKE_WORDS];
     bool any;
 };
 
-/* By the leader. Returns the call to its thread, which is put on the list if it must be woken. The
- * call must not be touched afterwards. */
-void turn_give(struct call *call, enum call_turn turn, struct wake_list *to_wake);
+/* Leader: sets the turn to `state`, TURN_FINISHED or TURN_TO_LEAD, and puts its thread on *to_wake if
+ * that sleeps. The call belongs to its thread then: the leader must not touch it any more. */
+void turn_give(struct turn *turn, enum turn_state state, struct wake_list *to_wake);
 
-/* Wakes the threads on the list, and empties it. */
+/* Leader: wakes the threads on *list, which sleep on `wakes`, and empties the list. */
 void turn_wake(_Atomic uint32_t wakes[TURN_WAKE_WORDS], struct wake_list *list);
 
-/* By the call's thread. Waits until the leader has finished the call, or made its thread the
- * leader. */
-enum call_turn turn_await(struct call *call, _Atomic uint32_t wakes[TURN_WAKE_WORDS],
-                          struct wire_waiter *waiter);
+/* The thread of the call: waits, by polling as `waiter` says and then asleep on `wakes`, until the
+ * leader has given the turn. Returns TURN_FINISHED or TURN_TO_LEAD. */
+enum turn_state turn_await(struct turn *turn, _Atomic uint32_t wakes[TURN_WAKE_WORDS],
+                           struct wire_waiter *waiter);
 
 #endif

@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include "clientk/direct/direct_read.h"
+#include "common/assert/assert.h"
 #include "common/memory/reserved.h"
 #include "wire/operation.h"
 
-/* So many keys of a batch are looked for together: their cache lines come while others are looked
+/* How many keys of a batch are looked for together: the cache lines of some come while others are looked
  * at. */
 #define KEYS_TOGETHER 16u
 
@@ -48,15 +49,8 @@ static void replace_store(struct direct *direct, struct direct_store *store)
         direct_readers_retire(&direct->readers, &old->retired);
 }
 
-static enum direct_reason judge_welcome(const struct wire_welcome *welcome)
-{
-    if (welcome->direct == WIRE_DIRECT_OTHERS)
-        return DIRECT_OFFERED_TO_OTHERS;
-    return welcome->direct == WIRE_DIRECT_OFFERED ? DIRECT_IN_USE : DIRECT_NOT_OFFERED;
-}
-
-/* Whether the offer is the one that is in use, or was made before. Holds: direct->lock. */
-static bool is_known(const struct direct *direct, const struct wire_welcome *welcome)
+/* Whether the offer of *welcome is in use, or was made before. Holds: direct->lock. */
+static bool offer_is_known(const struct direct *direct, const struct wire_welcome *welcome)
 {
     const struct direct_offer *offer = &direct->offer;
     bool taken_up = atomic_load(&direct->store) || atomic_load(&direct->has_offer);
@@ -71,8 +65,10 @@ void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, u
     if (direct->mode == CLIENTK_DIRECT_OFF)
         return;
     pthread_mutex_lock(&direct->lock);
-    enum direct_reason reason = judge_welcome(welcome);
-    if (reason != DIRECT_IN_USE || !is_known(direct, welcome)) {
+    enum direct_reason reason = welcome->direct == WIRE_DIRECT_OFFERED  ? DIRECT_IN_USE
+                                : welcome->direct == WIRE_DIRECT_OTHERS ? DIRECT_OFFERED_TO_OTHERS
+                                                                        : DIRECT_NOT_OFFERED;
+    if (reason != DIRECT_IN_USE || !offer_is_known(direct, welcome)) {
         replace_store(direct, NULL);
         drop_offer(direct);
         direct->reason = reason;
@@ -93,16 +89,17 @@ void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, u
     pthread_mutex_unlock(&direct->lock);
 }
 
-/* An object that was removed is made anew by a server that sees it. */
-static bool may_come(enum direct_reason reason)
+/* Whether the reason may pass: a server that sees that its object was removed makes a new one. */
+static bool object_may_come(enum direct_reason reason)
 {
     return reason == DIRECT_NO_OBJECT || reason == DIRECT_OBJECT_FOREIGN ||
            reason == DIRECT_DAMAGED || reason == DIRECT_SERVER_ENDED;
 }
 
-/* Holds: direct->lock. */
+/* Tries to open the store that is offered. Holds: direct->lock. */
 static void look_at_offer(struct direct *direct)
 {
+    KV_ASSERT(direct->offer.server.fd >= 0 && direct->mode != CLIENTK_DIRECT_OFF);
     struct direct_store *store =
         direct_store_open(&direct->offer, direct->mode != CLIENTK_DIRECT_PREAD, direct->stale_ms,
                           &direct->readers, &direct->reason);
@@ -110,14 +107,14 @@ static void look_at_offer(struct direct *direct)
         direct->offer.server.fd = -1;
         atomic_store(&direct->has_offer, false);
         replace_store(direct, store);
-    } else if (may_come(direct->reason)) {
+    } else if (object_may_come(direct->reason)) {
         atomic_store(&direct->look_ms, clock_monotonic_coarse_ms() + DIRECT_LOOK_PAUSE_MS);
     } else {
         drop_offer(direct);
     }
 }
 
-/* Looks at what is offered, now and then for as long as it is not there. */
+/* Looks at the offer, now and then for as long as its object is not there. */
 __attribute__((noinline)) static void take_up_offer(struct direct *direct)
 {
     if (clock_monotonic_coarse_ms() < atomic_load_explicit(&direct->look_ms, memory_order_relaxed))
@@ -128,7 +125,7 @@ __attribute__((noinline)) static void take_up_offer(struct direct *direct)
     pthread_mutex_unlock(&direct->lock);
 }
 
-/* Where the object was put out of use by a server that still runs, there will be another one. */
+/* Renews the offer if a server that still runs has put the object out of use: there will be another one. */
 __attribute__((noinline)) static void offer_again(struct direct *direct)
 {
     pthread_mutex_lock(&direct->lock);
@@ -143,9 +140,9 @@ __attribute__((noinline)) static void offer_again(struct direct *direct)
 
 /* Reading -------------------------------------------------------------------------------------- */
 
-/* Of a store whose daemon has ended. */
-__attribute__((noinline)) static bool reads_on(struct direct_store *store,
-                                               const struct shared_store *header)
+/* As direct_store_is_usable, for a store whose daemon has ended. */
+__attribute__((noinline)) static bool store_is_usable_still(struct direct_store *store,
+                                                            const struct shared_store *header)
 {
     return direct_store_is_usable(store, header);
 }
@@ -162,7 +159,7 @@ struct direct_store *direct_begin(struct direct *direct, struct direct_reader *r
             (const struct shared_store *)direct_store_view(store)->base;
         bool in_use = direct_store_in_use(header);
         reader->saw_end = direct_store_has_ended(store);
-        if (in_use && (!reader->saw_end || reads_on(store, header)))
+        if (in_use && (!reader->saw_end || store_is_usable_still(store, header)))
             return store;
         is_out_of_use = !in_use && !reader->saw_end;
     }
@@ -172,12 +169,12 @@ struct direct_store *direct_begin(struct direct *direct, struct direct_reader *r
     return NULL;
 }
 
-static bool is_valid(struct kv_slice key)
+static bool key_is_valid(struct kv_slice key)
 {
     return key.size > 0 && key.size <= WIRE_MAX_KEY_BYTES;
 }
 
-/* False: by message. *counts: it need not be tried again. */
+/* Reads the key as direct_get does. False: by message. *counts: the read need not be repeated. */
 static inline bool read_key(struct direct *direct, struct direct_reader *reader,
                             struct kv_slice key, bool with_bytes, struct clientk_value *value,
                             enum kv_status *status, bool *counts)
@@ -192,10 +189,9 @@ static inline bool read_key(struct direct *direct, struct direct_reader *reader,
     return read && *counts;
 }
 
-__attribute__((noinline)) static bool read_again(struct direct *direct,
-                                                 struct direct_reader *reader, struct kv_slice key,
-                                                 bool with_bytes, struct clientk_value *value,
-                                                 enum kv_status *status)
+__attribute__((noinline)) static bool
+read_key_again(struct direct *direct, struct direct_reader *reader, struct kv_slice key,
+               bool with_bytes, struct clientk_value *value, enum kv_status *status)
 {
     bool counts;
     bool read = read_key(direct, reader, key, with_bytes, value, status, &counts);
@@ -207,37 +203,20 @@ bool direct_get(struct direct *direct, struct direct_reader *reader, struct kv_s
                 bool with_bytes, struct clientk_value *value, enum kv_status *status)
 {
     bool counts;
-    if (!is_valid(key))
+    if (!key_is_valid(key))
         return false;
     bool read = read_key(direct, reader, key, with_bytes, value, status, &counts);
-    return counts ? read : read_again(direct, reader, key, with_bytes, value, status);
+    return counts ? read : read_key_again(direct, reader, key, with_bytes, value, status);
 }
 
-/* Whether the operation can be executed here. */
-static bool is_read(const struct clientk_operation *operation)
+/* Whether the operation can be executed without a message. */
+static bool operation_is_direct_read(const struct clientk_operation *operation)
 {
     return (operation->opcode == CLIENTK_GET || operation->opcode == CLIENTK_EXISTS) &&
-           RESERVED_IS_CLEAR(operation->reserved) && is_valid(operation->key);
+           RESERVED_IS_CLEAR(operation->reserved) && key_is_valid(operation->key);
 }
 
-static bool all_read(const struct clientk_operation *operations, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!is_read(&operations[i]))
-            return false;
-    return true;
-}
-
-static bool execute_one(struct direct_store *store, const struct clientk_operation *operation,
-                        struct direct_place place, struct clientk_result *result)
-{
-    bool with_bytes = operation->opcode == CLIENTK_GET;
-    result->found = false;
-    result->number = 0;
-    return direct_read(store, operation->key, place, with_bytes, &result->value, &result->status);
-}
-
-/* At most KEYS_TOGETHER operations. Returns how many were executed. */
+/* Executes at most KEYS_TOGETHER operations. Returns how many, from the first on, were executed. */
 static size_t execute_together(struct direct_store *store,
                                const struct clientk_operation *operations, size_t count,
                                struct clientk_result *results)
@@ -250,10 +229,15 @@ static size_t execute_together(struct direct_store *store,
     }
     for (size_t i = 0; i < count; i++)
         direct_prefetch_record(store, view, places[i]);
-    size_t done = 0;
-    while (done < count && execute_one(store, &operations[done], places[done], &results[done]))
-        done++;
-    return done;
+    for (size_t i = 0; i < count; i++) {
+        bool with_bytes = operations[i].opcode == CLIENTK_GET;
+        results[i].found = false;
+        results[i].number = 0;
+        if (!direct_read(store, operations[i].key, places[i], with_bytes, &results[i].value,
+                         &results[i].status))
+            return i;
+    }
+    return count;
 }
 
 size_t direct_execute(struct direct *direct, struct direct_reader *reader,
@@ -261,8 +245,9 @@ size_t direct_execute(struct direct *direct, struct direct_reader *reader,
                       struct clientk_result *results)
 {
     size_t done = 0;
-    if (!all_read(operations, count))
-        return 0;
+    for (size_t i = 0; i < count; i++)
+        if (!operation_is_direct_read(&operations[i]))
+            return 0;
     for (unsigned attempt = 0; done < count && attempt < DIRECT_ATTEMPTS;) {
         struct direct_store *store = direct_begin(direct, reader);
         if (!store)
@@ -283,8 +268,8 @@ size_t direct_execute(struct direct *direct, struct direct_reader *reader,
 
 /* Facts ---------------------------------------------------------------------------------------- */
 
-/* Holds: direct->lock. Why reads go as they go at this moment. */
-static enum direct_reason reason_now(const struct direct *direct)
+/* Why reads go as they go at this moment. Holds: direct->lock. */
+static enum direct_reason find_reason(const struct direct *direct)
 {
     struct direct_store *store = atomic_load(&direct->store);
     if (!store || atomic_load(&direct->has_offer))
@@ -299,7 +284,7 @@ void direct_add_info(struct direct *direct, struct clientk_info *info)
     if (atomic_load(&direct->has_offer))
         take_up_offer(direct);
     pthread_mutex_lock(&direct->lock);
-    enum direct_reason reason = reason_now(direct);
+    enum direct_reason reason = find_reason(direct);
     const struct direct_store *store = atomic_load(&direct->store);
     info->direct = CLIENTK_DIRECT_OFF;
     if (reason == DIRECT_IN_USE)

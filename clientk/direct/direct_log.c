@@ -9,14 +9,14 @@
 
 #include "kvstore/format/file_name.h"
 
-/* An offset in the index has 32 bits, in units of 8 bytes. */
+/* The size of the largest log: an offset in the index has 32 bits, in units of 8 bytes. */
 #define LOG_MAX_BYTES (UINT64_C(1) << 35)
 
-/* What a mapping has at least, as address space. */
+/* The address space that a mapping takes at least. */
 #define FIRST_MAP_BYTES (UINT64_C(1) << 20)
 
-/* A descriptor of the file that is wanted; -1: it is not there now. */
-static int open_file(int dir_fd, const struct direct_log_facts *facts, uint64_t *file_bytes)
+/* Opens the file that *facts describe. -1 with errno; ENOENT: it is not there now. */
+static int open_log_file(int dir_fd, const struct direct_log_facts *facts, uint64_t *file_bytes)
 {
     struct stat is;
     struct file_name name = file_name(facts->file, FILE_LOG);
@@ -33,17 +33,12 @@ static int open_file(int dir_fd, const struct direct_log_facts *facts, uint64_t 
     return -1;
 }
 
-static uint64_t bytes_to_map(uint64_t file_bytes)
+/* Maps the file, with room for it to grow. False with errno. */
+static bool map_log_file(struct direct_log *log, int fd, uint64_t file_bytes)
 {
-    uint64_t bytes = FIRST_MAP_BYTES;
-    while (bytes < file_bytes + file_bytes / 2 && bytes < LOG_MAX_BYTES)
-        bytes *= 2;
-    return bytes;
-}
-
-static bool map_file(struct direct_log *log, int fd, uint64_t file_bytes)
-{
-    log->map_bytes = bytes_to_map(file_bytes);
+    log->map_bytes = FIRST_MAP_BYTES;
+    while (log->map_bytes < file_bytes + file_bytes / 2 && log->map_bytes < LOG_MAX_BYTES)
+        log->map_bytes *= 2;
     void *at = mmap(NULL, log->map_bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (at == MAP_FAILED)
         return false;
@@ -52,13 +47,13 @@ static bool map_file(struct direct_log *log, int fd, uint64_t file_bytes)
     return true;
 }
 
-static uint64_t usable_of(const struct direct_log *log, uint64_t file_bytes)
+static uint64_t log_usable_bytes(const struct direct_log *log, uint64_t file_bytes)
 {
     uint64_t limit = log->map ? log->map_bytes : LOG_MAX_BYTES;
     return file_bytes < limit ? file_bytes : limit;
 }
 
-static void release(struct direct_retired *retired)
+static void release_log(struct direct_retired *retired)
 {
     direct_log_close((struct direct_log *)retired);
 }
@@ -69,12 +64,12 @@ struct direct_log *direct_log_open(int dir_fd, const struct direct_log_facts *fa
     struct direct_log *log = calloc(1, sizeof *log);
     if (!log)
         return NULL;
-    log->retired.release = release;
+    log->retired.release = release_log;
     log->file = facts->file;
     log->generation = facts->generation;
     log->salt = facts->salt;
-    log->fd = open_file(dir_fd, facts, &file_bytes);
-    if (log->fd < 0 || (map && !map_file(log, log->fd, file_bytes))) {
+    log->fd = open_log_file(dir_fd, facts, &file_bytes);
+    if (log->fd < 0 || (map && !map_log_file(log, log->fd, file_bytes))) {
         int failure = errno;
         direct_log_close(log);
         errno = failure;
@@ -84,13 +79,13 @@ struct direct_log *direct_log_open(int dir_fd, const struct direct_log_facts *fa
         close(log->fd);
         log->fd = -1;
     }
-    atomic_init(&log->usable_bytes, usable_of(log, file_bytes));
+    atomic_init(&log->usable_bytes, log_usable_bytes(log, file_bytes));
     return log;
 }
 
-/* How large the file is now; false: it is gone. */
-static bool find_size(const struct direct_log *log, int dir_fd,
-                      const struct direct_log_facts *facts, uint64_t *file_bytes)
+/* Finds out how large the file is now. False: it is gone. */
+static bool find_log_bytes(const struct direct_log *log, int dir_fd,
+                           const struct direct_log_facts *facts, uint64_t *file_bytes)
 {
     struct stat is;
     if (log->fd >= 0) {
@@ -98,7 +93,7 @@ static bool find_size(const struct direct_log *log, int dir_fd,
         *file_bytes = known ? (uint64_t)is.st_size : 0;
         return known;
     }
-    int fd = open_file(dir_fd, facts, file_bytes);
+    int fd = open_log_file(dir_fd, facts, file_bytes);
     if (fd >= 0)
         close(fd);
     return fd >= 0;
@@ -107,9 +102,9 @@ static bool find_size(const struct direct_log *log, int dir_fd,
 bool direct_log_extend(struct direct_log *log, int dir_fd, const struct direct_log_facts *facts)
 {
     uint64_t file_bytes;
-    if (!find_size(log, dir_fd, facts, &file_bytes))
+    if (!find_log_bytes(log, dir_fd, facts, &file_bytes))
         return false;
-    uint64_t usable = usable_of(log, file_bytes);
+    uint64_t usable = log_usable_bytes(log, file_bytes);
     atomic_store_explicit(&log->usable_bytes, usable, memory_order_release);
     return usable == file_bytes;
 }

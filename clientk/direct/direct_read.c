@@ -2,7 +2,6 @@
 #define XXH_INLINE_ALL
 #include "clientk/direct/direct_read.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +9,20 @@
 #include <unistd.h>
 
 #include "clientk/base/value_memory.h"
+#include "common/assert/assert.h"
 #include "common/memory/copy.h"
+#include "common/memory/read_range.h"
 #include "common/time/pause.h"
 #include "kvstore/format/file_name.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/format/sizes.h"
 
-/* Moving an item takes some ten nanoseconds, splitting a segment a microsecond or two: a look that
- * was disturbed so often has met a writer that was preempted, or one writer after the other. */
+/* How often a look is repeated. Moving an item takes some ten nanoseconds, splitting a segment a
+ * microsecond or two: a look that was disturbed this often has met a writer that was preempted, or one
+ * writer after the other. */
 #define MAX_TRIES 64u
 
-/* What is read at first of a record where nothing is mapped. */
+/* How much is read at first of a record in a file that is not mapped. */
 #define FIRST_READ_BYTES 4096u
 
 struct direct_place direct_place_of(const struct direct_store *store, struct kv_slice key)
@@ -33,17 +35,12 @@ struct direct_place direct_place_of(const struct direct_store *store, struct kv_
 
 /* Looks ---------------------------------------------------------------------------------------- */
 
-static inline const struct shared_file *file_at(const struct direct_store *store,
-                                                const struct direct_view *view, uint32_t number)
+/* Fills in *look for the data file, except `moves`. */
+static inline void look_at_file(const struct direct_store *store, const struct direct_view *view,
+                                uint32_t file, struct direct_look *look)
 {
-    return (const struct shared_file *)(view->base + store->files_offset) + number;
-}
-
-/* `moves` is left as it is. */
-static inline void look_at(const struct direct_store *store, const struct direct_view *view,
-                           uint32_t file, struct direct_look *look)
-{
-    look->file = file_at(store, view, file);
+    KV_ASSERT(file < store->datafiles);
+    look->file = (const struct shared_file *)(view->base + store->files_offset) + file;
     look->generation = __atomic_load_n(&look->file->generation, __ATOMIC_ACQUIRE);
     look->state = &look->file->states[look->generation % 2];
     look->number = file;
@@ -53,14 +50,14 @@ static inline void look_at(const struct direct_store *store, const struct direct
 bool direct_look_begin(const struct direct_store *store, const struct direct_view *view,
                        uint32_t file, struct direct_look *look)
 {
-    look_at(store, view, file, look);
+    look_at_file(store, view, file, look);
     look->moves = __atomic_load_n(&look->state->moves, __ATOMIC_ACQUIRE);
     return look->moves % 2 == 0;
 }
 
-/* The bytes of a record are no atomic words: reading them stays before what follows. (The thread
- * sanitizer knows no fences, and sees another mapping than the one that is written to.) */
-static inline void finish_reads(void)
+/* Keeps reads of the bytes of a record, which are no atomic words, before the loads that follow. (The
+ * thread sanitizer knows no fences, and sees another mapping than the one that is written to.) */
+static inline void order_reads_before(void)
 {
 #ifndef __SANITIZE_THREAD__
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -69,19 +66,20 @@ static inline void finish_reads(void)
 
 bool direct_look_is_current(const struct direct_look *look)
 {
-    finish_reads();
+    order_reads_before();
     return __atomic_load_n(&look->file->generation, __ATOMIC_ACQUIRE) == look->generation;
 }
 
 bool direct_look_holds(const struct direct_look *look)
 {
-    finish_reads();
+    order_reads_before();
     return __atomic_load_n(&look->state->moves, __ATOMIC_ACQUIRE) == look->moves &&
            direct_look_is_current(look);
 }
 
-/* When the daemon has ended: one that came since, and did not find the object to put it out of use,
- * may have freed the log, which loses its name before. */
+/* Whether the log has its name still, once the daemon has ended: a daemon that came since, and did not
+ * find the object to put it out of use, may have freed the log, but would have removed its name
+ * before. */
 __attribute__((noinline)) static bool log_has_name(const struct direct_store *store,
                                                    const struct direct_look *look)
 {
@@ -129,7 +127,7 @@ void direct_prefetch_index(const struct direct_store *store, const struct direct
                            struct direct_place place)
 {
     struct direct_look look;
-    look_at(store, view, place.file, &look);
+    look_at_file(store, view, place.file, &look);
     const struct index_segment *segment = direct_look_segment(&look, view, place.hash);
     if (segment)
         __builtin_prefetch(&segment->slots[place.hash & SEGMENT_HOME_MASK]);
@@ -141,7 +139,7 @@ void direct_prefetch_record(const struct direct_store *store, const struct direc
     struct direct_look look;
     struct segment_probe probe;
     uint64_t offset;
-    look_at(store, view, place.file, &look);
+    look_at_file(store, view, place.file, &look);
     const struct index_segment *segment = direct_look_segment(&look, view, place.hash);
     const struct direct_log *log = direct_store_known_log(store, place.file, look.generation);
     if (!segment || !log || !log->map)
@@ -155,38 +153,23 @@ void direct_prefetch_record(const struct direct_store *store, const struct direc
 
 /* Records -------------------------------------------------------------------------------------- */
 
-static bool read_all(int fd, uint8_t *at, uint64_t size, uint64_t offset)
-{
-    while (size > 0) {
-        ssize_t got = pread(fd, at, size, (off_t)offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        at += got;
-        offset += (uint64_t)got;
-        size -= (uint64_t)got;
-    }
-    return true;
-}
-
-/* Reads so many bytes of the record, of which `known` are in the room already. */
-static bool load(const struct direct_log *log, uint64_t offset, uint64_t known, uint64_t size,
-                 struct clientk_value *room)
+/* Reads `size` bytes of the record into the room, which has the first `known` of them already. */
+static bool load_record_bytes(const struct direct_log *log, uint64_t offset, uint64_t known,
+                              uint64_t size, struct clientk_value *room)
 {
     return size <= known ||
-           (value_hold(room, size) &&
-            read_all(log->fd, (uint8_t *)room->data + known, size - known, offset + known));
+           (value_reserve(room, size) &&
+            read_range(log->fd, (uint8_t *)room->data + known, size - known, offset + known));
 }
 
-/* With calls: as much of the record as is wanted, into the room. */
+/* Reads the record with calls into the room: all of it if `whole`, else without its value. */
 __attribute__((noinline)) static enum record_verdict read_record(const struct direct_log *log,
                                                                  uint64_t available, bool whole,
                                                                  struct clientk_value *room,
                                                                  struct direct_found *found)
 {
     uint64_t known = at_most(available, FIRST_READ_BYTES);
-    if (known < RECORD_HEADER_BYTES || !load(log, found->offset, 0, known, room))
+    if (known < RECORD_HEADER_BYTES || !load_record_bytes(log, found->offset, 0, known, room))
         return RECORD_UNREADABLE;
     enum record_verdict verdict =
         record_parse(room->data, available, &found->record, &found->size_bytes);
@@ -194,13 +177,13 @@ __attribute__((noinline)) static enum record_verdict read_record(const struct di
         return verdict;
     uint64_t head =
         (uint64_t)((const uint8_t *)found->record.value.data - (const uint8_t *)room->data);
-    if (!load(log, found->offset, known, whole ? found->size_bytes : head, room))
+    if (!load_record_bytes(log, found->offset, known, whole ? found->size_bytes : head, room))
         return RECORD_UNREADABLE;
-    found->at = room->data; /* it may have moved */
+    found->at = room->data; /* the room may have moved */
     return record_parse(found->at, available, &found->record, &found->size_bytes);
 }
 
-/* What can be had without a look at the file system. */
+/* Parses the record if the log, as it was opened, has it. */
 static inline enum record_verdict parse_known(struct direct_log *log, uint64_t tail, bool whole,
                                               struct clientk_value *room,
                                               struct direct_found *found)
@@ -216,7 +199,7 @@ static inline enum record_verdict parse_known(struct direct_log *log, uint64_t t
     return record_parse(found->at, end - found->offset, &found->record, &found->size_bytes);
 }
 
-/* The log was not opened yet, or has grown. */
+/* Opens the log, which was not opened yet or has grown. NULL: it cannot be had. */
 __attribute__((noinline)) static struct direct_log *
 look_for_log(struct direct_store *store, const struct direct_look *look, uint64_t tail)
 {
@@ -249,7 +232,7 @@ enum record_verdict direct_look_record(struct direct_store *store, const struct 
     return log ? parse_known(log, tail, whole, room, found) : RECORD_UNREADABLE;
 }
 
-static bool is_each_read_verified(const struct direct_store *store)
+static bool each_read_is_verified(const struct direct_store *store)
 {
     const struct shared_store *header = (const struct shared_store *)direct_store_view(store)->base;
     return __atomic_load_n(&header->verify_every_read, __ATOMIC_RELAXED) != 0;
@@ -259,7 +242,7 @@ bool direct_found_is_sound(const struct direct_store *store, const struct direct
 {
     struct direct_log *log = found->log;
     bool remembered =
-        log->map && found->size_bytes >= VERIFIED_MIN_BYTES && !is_each_read_verified(store);
+        log->map && found->size_bytes >= VERIFIED_MIN_BYTES && !each_read_is_verified(store);
     const struct verified_bitmap *verified = remembered ? direct_log_verified(log) : NULL;
     if (verified && verified_bitmap_has(verified, found->offset, found->size_bytes))
         return true;
@@ -274,8 +257,8 @@ bool direct_found_is_sound(const struct direct_store *store, const struct direct
 
 enum finding { FINDING_FOUND, FINDING_ABSENT, FINDING_AGAIN, FINDING_MORE, FINDING_ASK };
 
-/* What it is if nothing was moved. */
-static inline enum finding settled(const struct direct_look *look, enum finding finding)
+/* The finding if nothing was moved meanwhile. */
+static inline enum finding finding_if_unmoved(const struct direct_look *look, enum finding finding)
 {
     return direct_look_holds(look) ? finding : FINDING_AGAIN;
 }
@@ -297,7 +280,7 @@ static inline bool is_whole(const struct key_read *reading)
     return reading->with_bytes || reading->found.log->map;
 }
 
-static inline enum finding find(struct key_read *reading)
+static inline enum finding find_key(struct key_read *reading)
 {
     struct direct_look *look = &reading->look;
     struct direct_found *found = &reading->found;
@@ -308,29 +291,22 @@ static inline enum finding find(struct key_read *reading)
     const struct index_segment *segment =
         direct_look_segment(look, reading->view, reading->place.hash);
     if (!segment)
-        return settled(look, look->needs_more ? FINDING_MORE : FINDING_ASK);
+        return finding_if_unmoved(look, look->needs_more ? FINDING_MORE : FINDING_ASK);
     segment_probe_start(&probe, segment, reading->place.hash);
     while (segment_probe_next(&probe, &offset)) {
         if (direct_look_record(reading->store, look, offset, reading->with_bytes, reading->room,
                                found) != RECORD_VALID)
-            return settled(look, FINDING_ASK);
+            return finding_if_unmoved(look, FINDING_ASK);
         if (kv_slice_equal(found->record.key, reading->key))
-            return settled(look, FINDING_FOUND);
+            return finding_if_unmoved(look, FINDING_FOUND);
         /* Another key of the same 32 bits is rare; mostly it is the key itself, damaged. */
         if (!is_whole(reading) || !direct_found_is_sound(reading->store, found))
-            return settled(look, FINDING_ASK);
+            return finding_if_unmoved(look, FINDING_ASK);
     }
-    return settled(look, FINDING_ABSENT);
+    return finding_if_unmoved(look, FINDING_ABSENT);
 }
 
-static void describe(const struct record *record, struct clientk_value *value)
-{
-    value->version = record->version;
-    value->expiry_ms = record->expiry_ms;
-    value->size = record->value.size;
-}
-
-static void clear(struct clientk_value *value)
+static void clear_value(struct clientk_value *value)
 {
     value->version = 0;
     value->expiry_ms = 0;
@@ -338,12 +314,12 @@ static void clear(struct clientk_value *value)
 }
 
 /* Copies the value to where it is wanted; false: no memory. */
-static bool copy_value(const struct key_read *reading, struct clientk_value *value)
+static bool copy_record_value(const struct key_read *reading, struct clientk_value *value)
 {
     const struct record *record = &reading->found.record;
     size_t size = record->value.size;
     if (reading->found.log->map) {
-        if (!value_hold(value, size))
+        if (!value_reserve(value, size))
             return false;
         copy_bytes(value->data, record->value.data, size);
     } else { /* the value's memory is the room, which is larger */
@@ -354,8 +330,8 @@ static bool copy_value(const struct key_read *reading, struct clientk_value *val
 }
 
 /* Of a record that was found. */
-static enum finding give(const struct key_read *reading, struct clientk_value *value,
-                         enum kv_status *status)
+static enum finding give_record(const struct key_read *reading, struct clientk_value *value,
+                                enum kv_status *status)
 {
     const struct direct_found *found = &reading->found;
     bool live = record_is_live(&found->record);
@@ -364,28 +340,31 @@ static enum finding give(const struct key_read *reading, struct clientk_value *v
     if (wants_bytes && (!is_whole(reading) || !direct_found_is_sound(reading->store, found)))
         return direct_look_is_current(&reading->look) ? FINDING_ASK : FINDING_AGAIN;
     struct record record = found->record;
-    if (live && wants_bytes && !copy_value(reading, value))
+    if (live && wants_bytes && !copy_record_value(reading, value))
         *status = KV_NO_MEMORY;
     if (!direct_look_counts(reading->store, &reading->look))
         return direct_look_is_current(&reading->look) ? FINDING_ASK : FINDING_AGAIN;
     if (mapguard_is_broken(found->log->guard)) /* the copy may have zeros in it */
         return FINDING_ASK;
-    if (*status == KV_OK)
-        describe(&record, value);
-    else
-        clear(value);
+    if (*status == KV_OK) {
+        value->version = record.version;
+        value->expiry_ms = record.expiry_ms;
+        value->size = record.value.size;
+    } else {
+        clear_value(value);
+    }
     return FINDING_FOUND;
 }
 
-static enum finding read_once(struct key_read *reading, struct clientk_value *value,
-                              enum kv_status *status)
+static enum finding read_key_once(struct key_read *reading, struct clientk_value *value,
+                                  enum kv_status *status)
 {
     reading->view = direct_store_view(reading->store);
-    enum finding finding = find(reading);
+    enum finding finding = find_key(reading);
     if (finding == FINDING_FOUND)
-        finding = give(reading, value, status);
+        finding = give_record(reading, value, status);
     if (finding == FINDING_ABSENT) {
-        clear(value);
+        clear_value(value);
         *status = KV_NOT_FOUND;
     }
     return mapguard_is_broken(reading->view->guard) ? FINDING_ASK : finding;
@@ -395,7 +374,8 @@ bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_
                  bool with_bytes, struct clientk_value *value, enum kv_status *status)
 {
     struct clientk_value unused = {0};
-    struct key_read reading; /* the rest is for find: clearing all of it takes as long as a look */
+    /* find_key fills in the rest: clearing all of it would take as long as a look. */
+    struct key_read reading;
     reading.store = store;
     reading.key = key;
     reading.place = place;
@@ -405,7 +385,7 @@ bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_
     for (unsigned tries = 0; tries < MAX_TRIES && finding == FINDING_AGAIN; tries++) {
         if (tries > 0)
             pause_cpu();
-        finding = read_once(&reading, value, status);
+        finding = read_key_once(&reading, value, status);
         if (finding == FINDING_MORE && direct_store_grow(store))
             finding = FINDING_AGAIN;
     }

@@ -6,14 +6,16 @@
  *    found then was so at one moment since the call began.
  * 2. Verify the record, and copy its value. A record never changes.
  * 3. If the generation was replaced meanwhile, the bytes may be zeros of a hole: begin again.
- * 4. If the object was put out of use meanwhile, or its daemon has ended, they may be zeros, too,
- *    and count for nothing, however long the reader stood still in the copy (direct_end).
+ * 4. If the object was put out of use meanwhile, or its daemon has ended, the bytes may be zeros, too,
+ *    and do not count, however long the reader stood still in the copy (direct_end).
  *
- * All small records are verified, each time; large ones (kvstore/format/verified_bitmap.h) the
- * first time that this process reads them from a mapping. As `serverk --verify first` does.
+ * As with `serverk --verify first`, small records are verified each time, and large ones
+ * (kvstore/format/verified_bitmap.h) the first time that this process reads them from a mapping.
  *
- * Whatever a reader cannot explain, it asks the daemon for, which will say in its log what is
- * wrong. Retries are bounded.
+ * What a reader cannot explain it asks the daemon for, which will write to its log what is wrong. A
+ * read is repeated a limited number of times.
+ *
+ * Threads: any, between direct_begin and direct_end.
  */
 #ifndef MQKV_CLIENTK_DIRECT_DIRECT_READ_H
 #define MQKV_CLIENTK_DIRECT_DIRECT_READ_H
@@ -26,28 +28,27 @@
 #include "kvstore/shared/segment.h"
 #include "mqkv/clientk.h"
 
-/* Where a key belongs. */
+/* Where a key belongs: the data file, and the hash in its index. */
 struct direct_place {
     uint32_t file;
-    uint32_t hash; /* of the index */
+    uint32_t hash;
 };
 
 struct direct_place direct_place_of(const struct direct_store *store, struct kv_slice key);
 
-/* Asks for the cache lines that the lookup of the key will touch first, without waiting for them:
- * those of the index; those of the record, once the index is there. */
+/* Ask for the cache lines that a lookup at `place` will touch first, without waiting for them: those of
+ * the index, and, once these are there, those of the record. */
 void direct_prefetch_index(const struct direct_store *store, const struct direct_view *view,
                            struct direct_place place);
 void direct_prefetch_record(const struct direct_store *store, const struct direct_view *view,
                             struct direct_place place);
 
-/* Reads the entry of a key (1 to 65,535 bytes) into *value; without its bytes if !with_bytes. True:
- * *status is that of the read, as the daemon's would be. False: it is to be asked for by message.
- * Between direct_reader_begin and direct_reader_end. */
+/* Reads the entry of `key`, which belongs to `place`, into *value; without its bytes if !with_bytes.
+ * True: *status is that of the read, as the daemon's would be. False: the read has to go by message. */
 bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_place place,
                  bool with_bytes, struct clientk_value *value, enum kv_status *status);
 
-/* A record that a slot leads to. */
+/* The record to which a slot leads. */
 struct direct_found {
     struct direct_log *log;
     const uint8_t *at;
@@ -66,37 +67,38 @@ struct direct_look {
     bool needs_more; /* something lies beyond what of the object is usable */
 };
 
-/* Begins a look; false: items are being moved just now. */
+/* Begins a look at the data file `file`. False: items are being moved at this moment. */
 bool direct_look_begin(const struct direct_store *store, const struct direct_view *view,
                        uint32_t file, struct direct_look *look);
 
-/* Nothing was moved since, and the generation is the same. */
+/* Returns true if nothing was moved since the look began, and the generation is the same. */
 bool direct_look_holds(const struct direct_look *look);
 
-/* The generation is the same. */
+/* Returns true if the generation is the same as when the look began. */
 bool direct_look_is_current(const struct direct_look *look);
 
-/* It is, and, if the daemon was known to have ended, its log is still in its place: what of a
- * record was read since counts, if direct_end says so, too. To be asked after the last byte was
- * read. */
+/* Returns true if the generation is the same and, if the daemon is known to have ended, the log is still
+ * in its place. Then the bytes of records that were read since the look began count, if direct_end says
+ * so, too. To be called after the last byte was read. */
 bool direct_look_counts(const struct direct_store *store, const struct direct_look *look);
 
-/* The top bits of a hash that the directory tells apart. */
+/* Returns how many of the top bits of a hash the directory tells apart. */
 uint32_t direct_look_depth(const struct direct_look *look);
 
-/* The segment that holds the hash; NULL: where it should be, nothing usable is. */
+/* Returns the segment for `hash`; NULL: there is nothing usable in its place, and look->needs_more says
+ * whether more of the object is needed. */
 const struct index_segment *direct_look_segment(struct direct_look *look,
                                                 const struct direct_view *view, uint32_t hash);
 
-/* The record at the offset, parsed: its slices lie in the mapping, or in *room, which grows as
- * needed; without a mapping, and unless `whole`, the bytes of the value do not. RECORD_UNREADABLE:
- * it cannot be had. */
+/* Parses the record at `offset` into *found. Its slices lie in the mapping; or, without a mapping, in
+ * *room, which grows as needed, and then the bytes of the value are missing unless `whole`.
+ * RECORD_UNREADABLE: the record cannot be had. */
 enum record_verdict direct_look_record(struct direct_store *store, const struct direct_look *look,
                                        uint64_t offset, bool whole, struct clientk_value *room,
                                        struct direct_found *found);
 
-/* Whether the checksum of the record, which is whole, holds, as far as it has to be taken: a large
- * one that was verified is not verified again, unless the daemon says so (--verify every). */
+/* Returns true if the checksum of the record, which is whole, holds. A large record that was verified
+ * once is not verified again, unless the daemon says so (--verify every). */
 bool direct_found_is_sound(const struct direct_store *store, const struct direct_found *found);
 
 #endif

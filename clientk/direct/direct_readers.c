@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "clientk/base/handles.h"
+#include "common/assert/assert.h"
 
 void direct_readers_init(struct direct_readers *readers)
 {
@@ -27,7 +28,7 @@ void direct_readers_leave(struct direct_readers *readers, struct direct_reader *
     readers->asks_of_gone += atomic_load(&reader->asks);
 }
 
-/* The earliest era in which somebody still reads; the present one if nobody does. Holds:
+/* Returns the earliest era in which a thread still reads; the present one if none does. Holds:
  * handles_lock. */
 static uint64_t earliest_era(const struct direct_readers *readers)
 {
@@ -40,8 +41,8 @@ static uint64_t earliest_era(const struct direct_readers *readers)
     return earliest;
 }
 
-/* Takes what was retired before that era off the list. Holds: handles_lock. */
-static struct direct_retired *take_before(struct direct_readers *readers, uint64_t era)
+/* Takes off the list what was retired before `era`. Holds: handles_lock. */
+static struct direct_retired *take_retired_before(struct direct_readers *readers, uint64_t era)
 {
     struct direct_retired *taken = NULL;
     for (struct direct_retired **link = &readers->retired; *link;) {
@@ -62,6 +63,7 @@ static void release_list(struct direct_retired *list)
     while (list) {
         struct direct_retired *each = list;
         list = each->next;
+        KV_ASSERT(each->era > 0);
         each->release(each);
     }
 }
@@ -72,7 +74,7 @@ void direct_readers_retire(struct direct_readers *readers, struct direct_retired
     retired->era = atomic_fetch_add(&readers->era, 1);
     retired->next = readers->retired;
     readers->retired = retired;
-    struct direct_retired *unused = take_before(readers, earliest_era(readers));
+    struct direct_retired *unused = take_retired_before(readers, earliest_era(readers));
     handles_unlock();
     release_list(unused);
 }

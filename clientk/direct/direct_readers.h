@@ -1,11 +1,11 @@
 /*
- * direct_readers: which threads are reading the mappings of a handle just now, and mappings that
- * wait until nobody reads them any more.
+ * direct_readers: which threads are reading the mappings of a handle at this moment, and mappings that wait
+ * until no thread reads them any more.
  *
- * Each thread has a struct direct_reader, and writes the number of the era there while it reads.
- * Who takes a mapping out of use first takes away the pointer to it, then ends the era: a reader of
- * a later era cannot have found it (epoch-based reclamation: K. Fraser, "Practical lock-freedom",
- * 2004). Readers neither wait nor take a lock.
+ * Each thread has a struct direct_reader, where it writes the number of the era while it reads. A thread that
+ * takes a mapping out of use first removes the pointer to the mapping, then ends the era: a reader of a later
+ * era cannot have found it (epoch-based reclamation: K. Fraser, "Practical lock-freedom", 2004). Readers
+ * neither wait nor take a lock.
  *
  * Threads: a reader belongs to its thread; the rest is guarded as said at each function.
  */
@@ -20,17 +20,17 @@
 
 /* One thread of one handle. Start from {0}. */
 struct direct_reader {
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t era; /* 0: it is not reading */
-    _Atomic uint64_t reads; /* written by its thread only, as is the next */
-    _Atomic uint64_t asks;  /* reads that had to be asked for by message */
-    bool saw_end;           /* when it began to read, the daemon was known to have ended */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t era; /* 0: the thread is not reading */
+    _Atomic uint64_t reads; /* reads without a message; only the thread writes this and asks */
+    _Atomic uint64_t asks;  /* reads that had to go by message */
+    bool saw_end;           /* the daemon was known to have ended when the thread began to read */
     struct direct_reader *next, **link; /* guarded by handles_lock */
 };
 
-/* Of what may be out of use while others read it: its first member. */
+/* The first member of what may be retired while threads read it. */
 struct direct_retired {
     struct direct_retired *next;
-    uint64_t era; /* in which it went out of use */
+    uint64_t era; /* in which it was retired */
     void (*release)(struct direct_retired *retired);
 };
 
@@ -43,13 +43,14 @@ struct direct_readers {
     uint64_t reads_of_gone, asks_of_gone;
 };
 
+/* Begins without readers, in era 1. */
 void direct_readers_init(struct direct_readers *readers);
 
-/* A thread comes, or goes. Hold handles_lock. */
+/* Add and remove the reader of a thread. The caller holds handles_lock. */
 void direct_readers_join(struct direct_readers *readers, struct direct_reader *reader);
 void direct_readers_leave(struct direct_readers *readers, struct direct_reader *reader);
 
-/* Around each read: what was found in between stays until the end. */
+/* Surround each read: a mapping that was found in between stays until the end. */
 static inline void direct_reader_begin(const struct direct_readers *readers,
                                        struct direct_reader *reader)
 {
@@ -62,21 +63,21 @@ static inline void direct_reader_end(struct direct_reader *reader)
     atomic_store_explicit(&reader->era, 0, memory_order_release);
 }
 
-/* By the thread of the reader alone. */
+/* Adds `more` to a counter of a reader, whose thread alone calls this. */
 static inline void direct_reader_count(_Atomic uint64_t *counter, uint64_t more)
 {
     uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, before + more, memory_order_relaxed);
 }
 
-/* Nothing points to it any more: it is released, here or by a later call, when nobody can be
- * reading it. Who calls may be reading it too. Takes handles_lock. */
+/* Retires `retired`, to which no pointer leads any more: this call or a later one releases it when no thread
+ * can be reading it. The caller may be reading it, too. Takes handles_lock. */
 void direct_readers_retire(struct direct_readers *readers, struct direct_retired *retired);
 
-/* Releases everything; no thread may be reading. */
+/* Releases everything that was retired. No thread may be reading. */
 void direct_readers_release_all(struct direct_readers *readers);
 
-/* All threads together, those that are gone too. Takes handles_lock. */
+/* Sums up the counters of all threads, also of those that have ended. Takes handles_lock. */
 void direct_readers_sum(struct direct_readers *readers, uint64_t *reads, uint64_t *asks);
 
 #endif

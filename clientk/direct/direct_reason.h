@@ -1,5 +1,5 @@
 /*
- * direct_reason: why reads go without messages, or by message.
+ * direct_reason: why reads go without messages, or why not.
  */
 #ifndef MQKV_CLIENTK_DIRECT_DIRECT_REASON_H
 #define MQKV_CLIENTK_DIRECT_DIRECT_REASON_H
@@ -24,7 +24,7 @@ enum direct_reason {
     DIRECT_REASON_COUNT
 };
 
-/* A sentence about it, for a person; it stays. */
+/* Returns a sentence about `reason`, for a person; it lives as long as the program. */
 const char *direct_reason_sentence(enum direct_reason reason);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "clientk/base/value_memory.h"
 #include "clientk/direct/direct_read.h"
+#include "common/assert/assert.h"
 #include "common/memory/cursor.h"
 #include "common/memory/machine_sizes.h"
 #include "common/memory/reserved.h"
@@ -13,17 +14,17 @@
 #define DEFAULT_LIMIT 1000u
 #define MAX_LIMIT     4096u
 
-/* A page that has so many bytes takes no further entry. */
+/* A page that has this many bytes takes no further entry. */
 #define FULL_PAGE_BYTES (UINT64_C(1) << 20)
 
-/* So many entries may be looked at for each that is asked for, if the prefix does not match. One
- * look is worth PAGE_BYTES of a record. */
+/* How many entries a page looks at for each that it may have, if the prefix does not match. A large
+ * record counts as one look for each PAGE_BYTES. */
 #define LOOKS_PER_ENTRY 64u
 
-/* Of one page, because items were moved or a generation was replaced. */
+/* How often a page repeats a look because items were moved or a generation was replaced. */
 #define MAX_TRIES 256u
 
-/* So many records ahead are asked for. */
+/* How many records ahead the page asks for cache lines. */
 #define RECORDS_AHEAD 8u
 
 struct page_scan {
@@ -31,7 +32,7 @@ struct page_scan {
     const struct direct_view *view;
     struct kv_slice prefix;
     bool keys_only;
-    uint64_t position; /* everything before was looked at */
+    uint64_t position; /* everything before it was looked at */
     uint64_t entries_left;
     uint64_t looks_left;
     struct clientk_value *page;
@@ -40,15 +41,15 @@ struct page_scan {
 };
 
 enum page_step {
-    STEP_DONE,  /* go on */
-    STEP_AGAIN, /* what was read since the last mark does not count */
-    STEP_MORE,  /* likewise; more of the object is needed */
-    STEP_ASK,   /* likewise; the rest is the daemon's to read */
-    STEP_END,   /* the page ends here: what comes next is the daemon's to explain */
+    STEP_DONE,  /* continue */
+    STEP_AGAIN, /* what the step has read does not count */
+    STEP_MORE,  /* as STEP_AGAIN; more of the object is needed */
+    STEP_ASK,   /* as STEP_AGAIN; the rest has to go by message */
+    STEP_END,   /* the page ends here: what comes next is for the daemon to explain */
     STEP_NO_MEMORY
 };
 
-static bool is_full(const struct page_scan *scan)
+static bool page_is_full(const struct page_scan *scan)
 {
     return scan->entries_left == 0 || scan->looks_left == 0 || scan->page_bytes >= FULL_PAGE_BYTES;
 }
@@ -60,7 +61,7 @@ static bool add_entry(struct page_scan *scan, const struct record *record)
                                     .version = record->version,
                                     .expiry_ms = record->expiry_ms};
     size_t size = wire_scan_entry_size(&entry);
-    if (!value_hold(scan->page, scan->page_bytes + size))
+    if (!value_reserve(scan->page, scan->page_bytes + size))
         return false;
     struct write_cursor cursor = write_cursor((uint8_t *)scan->page->data + scan->page_bytes, size);
     wire_put_scan_entry(&cursor, &entry);
@@ -84,20 +85,20 @@ static enum page_step visit_record(struct page_scan *scan, const struct direct_l
         return STEP_NO_MEMORY;
     if (!mapguard_is_broken(found.log->guard))
         return STEP_DONE;
-    scan->page_bytes = bytes_before; /* it may have zeros in it */
+    scan->page_bytes = bytes_before; /* the entry may have zeros in it */
     scan->entries_left++;
     return STEP_END;
 }
 
 /* An item of the index whose record is to be visited. */
 struct page_stop {
-    uint64_t position; /* its own, or one before it with no other in between */
-    uint64_t next;     /* where to go on after it */
+    uint64_t position; /* of the item, or one before it with no other item in between */
+    uint64_t next;     /* where to continue behind the item */
     uint64_t offset;
 };
 
-/* By insertion: there are hardly ever more than two. */
-static void sort_stops(struct page_stop *stops, size_t count)
+/* Sorts the stops by position, by insertion: there are hardly ever more than two. */
+static void sort_page_stops(struct page_stop *stops, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         struct page_stop stop = stops[i];
@@ -108,10 +109,10 @@ static void sort_stops(struct page_stop *stops, size_t count)
     }
 }
 
-/* The stops of `count` items of one hash, in their order, from scan->position on. */
-static enum page_step order_equal(struct page_scan *scan, const struct direct_look *look,
-                                  const slot *items, size_t count, struct page_stop *stops,
-                                  size_t *found_stops)
+/* Finds the stops of `count` items of one hash from scan->position on, in their order. */
+static enum page_step order_equal_items(struct page_scan *scan, const struct direct_look *look,
+                                        const slot *items, size_t count, struct page_stop *stops,
+                                        size_t *found_stops)
 {
     uint64_t start = scan_position(look->number, slot_hash(items[0]), 0);
     *found_stops = 0;
@@ -125,13 +126,13 @@ static enum page_step order_equal(struct page_scan *scan, const struct direct_lo
             stops[(*found_stops)++] =
                 (struct page_stop){position, position + 1, index_slot_offset(items[i])};
     }
-    sort_stops(stops, *found_stops);
+    sort_page_stops(stops, *found_stops);
     return STEP_DONE;
 }
 
 /* Visits `count` items of one hash; the tie is worked out only where it decides. */
-static enum page_step visit_equal(struct page_scan *scan, const struct direct_look *look,
-                                  const slot *items, size_t count)
+static enum page_step visit_equal_items(struct page_scan *scan, const struct direct_look *look,
+                                        const slot *items, size_t count)
 {
     struct page_stop stops[INDEX_SEGMENT_SLOTS];
     uint64_t start = scan_position(look->number, slot_hash(items[0]), 0);
@@ -141,22 +142,22 @@ static enum page_step visit_equal(struct page_scan *scan, const struct direct_lo
     if (count == 1 && scan->position <= start)
         stops[0] = (struct page_stop){start, next, index_slot_offset(items[0])};
     else
-        step = order_equal(scan, look, items, count, stops, &stop_count);
+        step = order_equal_items(scan, look, items, count, stops, &stop_count);
     for (size_t i = 0; i < stop_count && step == STEP_DONE; i++) {
         bool shares_position = i > 0 && stops[i].position == stops[i - 1].position;
-        if (is_full(scan) && !shares_position)
+        if (page_is_full(scan) && !shares_position)
             return STEP_DONE;
         scan->position = stops[i].position;
         step = visit_record(scan, look, stops[i].offset);
         if (step == STEP_DONE)
             scan->position = stops[i].next;
     }
-    if (step == STEP_DONE && !is_full(scan))
+    if (step == STEP_DONE && !page_is_full(scan))
         scan->position = next;
     return step;
 }
 
-static void prefetch(const struct page_scan *scan, const struct direct_look *look, slot item)
+static void prefetch_record(const struct page_scan *scan, const struct direct_look *look, slot item)
 {
     const struct direct_log *log =
         direct_store_known_log(scan->store, look->number, look->generation);
@@ -166,8 +167,9 @@ static void prefetch(const struct page_scan *scan, const struct direct_look *loo
 
 /* The items of the segment at scan->position, as they are at one moment. No segment is deeper than
  * the directory: otherwise one segment of a damaged object would be visited billions of times. */
-static enum page_step collect(const struct page_scan *scan, struct direct_look *look,
-                              slot items[INDEX_SEGMENT_SLOTS], size_t *count, uint64_t *next_hash)
+static enum page_step collect_items(const struct page_scan *scan, struct direct_look *look,
+                                    slot items[INDEX_SEGMENT_SLOTS], size_t *count,
+                                    uint64_t *next_hash)
 {
     uint32_t hash = scan_position_hash(scan->position);
     if (!direct_look_begin(scan->store, scan->view, scan_position_file(scan->position), look))
@@ -188,7 +190,7 @@ static enum page_step collect(const struct page_scan *scan, struct direct_look *
     return STEP_DONE;
 }
 
-/* Goes on from scan->position within one segment. */
+/* Visits the items of one segment from scan->position on. */
 static enum page_step visit_segment(struct page_scan *scan)
 {
     slot items[INDEX_SEGMENT_SLOTS];
@@ -196,18 +198,18 @@ static enum page_step visit_segment(struct page_scan *scan)
     size_t count = 0, begin = 0;
     uint64_t next_hash = 0;
     uint64_t file = scan_position_file(scan->position);
-    enum page_step step = collect(scan, &look, items, &count, &next_hash);
-    scan->looks_left--; /* of empty segments there may be many */
-    while (begin < count && step == STEP_DONE && !is_full(scan)) {
+    enum page_step step = collect_items(scan, &look, items, &count, &next_hash);
+    scan->looks_left--; /* there may be many empty segments */
+    while (begin < count && step == STEP_DONE && !page_is_full(scan)) {
         size_t end = begin + 1;
         while (end < count && slot_hash(items[end]) == slot_hash(items[begin]))
             end++;
         if (begin + RECORDS_AHEAD < count)
-            prefetch(scan, &look, items[begin + RECORDS_AHEAD]);
-        step = visit_equal(scan, &look, items + begin, end - begin);
+            prefetch_record(scan, &look, items[begin + RECORDS_AHEAD]);
+        step = visit_equal_items(scan, &look, items + begin, end - begin);
         begin = end;
     }
-    if (step == STEP_DONE && !is_full(scan))
+    if (step == STEP_DONE && !page_is_full(scan))
         scan->position = scan_position(file, 0, 0) + (next_hash << SCAN_TIE_BITS);
     bool read_any = step == STEP_DONE || step == STEP_END;
     if (!read_any || direct_look_counts(scan->store, &look))
@@ -215,17 +217,17 @@ static enum page_step visit_segment(struct page_scan *scan)
     return direct_look_is_current(&look) ? STEP_ASK : STEP_AGAIN;
 }
 
-static bool is_past_end(const struct page_scan *scan)
+static bool page_is_past_end(const struct page_scan *scan)
 {
     return scan_position_file(scan->position) >= scan->store->datafiles;
 }
 
-/* Until the page is full, or as far as it goes. False: no memory. */
-static bool fill(struct page_scan *scan)
+/* Fills the page until it is full, or as far as that goes without a message. False: no memory. */
+static bool fill_page(struct page_scan *scan)
 {
     enum page_step step = STEP_DONE;
     for (unsigned tries = 0; tries < MAX_TRIES && step != STEP_END && step != STEP_NO_MEMORY &&
-                             !is_full(scan) && !is_past_end(scan);) {
+                             !page_is_full(scan) && !page_is_past_end(scan);) {
         struct page_scan before = *scan;
         scan->view = direct_store_view(scan->store);
         step = visit_segment(scan);
@@ -241,18 +243,13 @@ static bool fill(struct page_scan *scan)
     return step != STEP_NO_MEMORY;
 }
 
-static uint64_t limit_of(const struct clientk_scan_options *options)
-{
-    if (options->limit == 0)
-        return DEFAULT_LIMIT;
-    return options->limit < MAX_LIMIT ? options->limit : MAX_LIMIT;
-}
-
-/* Between direct_begin and direct_end. */
+/* Makes the page, between direct_begin and direct_end. False: the page has to go by message. */
 static bool scan_page(struct direct_store *store, struct kv_slice prefix,
                       const struct clientk_scan_options *options, struct clientk_result *result)
 {
-    uint64_t limit = limit_of(options);
+    uint64_t limit = options->limit == 0          ? DEFAULT_LIMIT
+                     : options->limit < MAX_LIMIT ? options->limit
+                                                  : MAX_LIMIT;
     struct page_scan scan = {.store = store,
                              .view = direct_store_view(store),
                              .prefix = prefix,
@@ -264,11 +261,12 @@ static bool scan_page(struct direct_store *store, struct kv_slice prefix,
         scan_position_file(scan.position) >= store->datafiles)
         return false;
     uint64_t start = scan.position;
-    bool filled = fill(&scan);
+    bool filled = fill_page(&scan);
+    KV_ASSERT(scan.position >= start && scan.page_bytes <= scan.page->capacity);
     clientk_value_free(&scan.room);
     if (filled && scan.position == start)
         return false;
-    bool goes_on = filled && !is_past_end(&scan);
+    bool goes_on = filled && !page_is_past_end(&scan);
     result->status = filled ? KV_OK : KV_NO_MEMORY;
     result->found = false;
     result->number =

@@ -10,25 +10,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "clientk/base/own_groups.h"
+#include "common/assert/assert.h"
 #include "wire/identity.h"
 #include "wire/own_user.h"
 
 #define MAX_DATAFILES 4096u
 
-/* Of an object that can be one: no reference leads so far. */
+/* The size of the largest object: no reference leads farther. */
 #define MAX_OBJECT_BYTES (UINT64_C(1) << 40)
 
-/* What the view has at least, as address space. */
+/* The address space that a view takes at least. */
 #define FIRST_VIEW_BYTES (UINT64_C(1) << 20)
 
-/* Of the descriptors that a process may have, this share at most is taken for data files that are
- * read with calls. */
+/* At most one of this many descriptors that the process may have is for data files that are read with
+ * calls, but DESCRIPTORS_MIN are always allowed. */
 #define DESCRIPTOR_SHARE 8u
 #define DESCRIPTORS_MIN  16u
 
-/* A log that could not be opened, for want of memory or of the right to, is not tried again at
- * once. */
+/* How long a log that could not be opened, for want of memory or of permission, is not tried again. */
 #define NO_LOG_PAUSE_MS 1000u
 
 /* The view ------------------------------------------------------------------------------------- */
@@ -47,7 +46,7 @@ static void release_view(struct direct_retired *retired)
     close_view((struct direct_view *)retired);
 }
 
-/* A view of the object that has room for it to grow. */
+/* Maps the object, with room for it to grow. NULL: no memory. */
 static struct direct_view *open_view(int object_fd, uint64_t object_bytes, uint64_t usable_bytes)
 {
     struct direct_view *view = object_bytes <= MAX_OBJECT_BYTES ? calloc(1, sizeof *view) : NULL;
@@ -69,14 +68,14 @@ static struct direct_view *open_view(int object_fd, uint64_t object_bytes, uint6
     return view;
 }
 
-static uint64_t object_size(int fd)
+static uint64_t object_bytes_now(int fd)
 {
     struct stat is;
     return fstat(fd, &is) == 0 && is.st_size > 0 ? (uint64_t)is.st_size : 0;
 }
 
-/* What of the object may be touched: what it has, as far as the daemon shares it. */
-static uint64_t usable_of(const struct shared_store *header, uint64_t object_bytes)
+/* How many bytes of the object may be touched: those that it has, as far as the daemon shares them. */
+static uint64_t object_usable_bytes(const struct shared_store *header, uint64_t object_bytes)
 {
     uint64_t shared = __atomic_load_n(&header->shared_bytes, __ATOMIC_ACQUIRE);
     return shared < object_bytes ? shared : object_bytes;
@@ -88,8 +87,8 @@ bool direct_store_grow(struct direct_store *store)
     pthread_mutex_lock(&store->changing);
     struct direct_view *view = direct_store_view(store);
     uint64_t before = atomic_load(&view->usable_bytes);
-    uint64_t object_bytes = object_size(store->object_fd);
-    uint64_t usable = usable_of((const struct shared_store *)view->base, object_bytes);
+    uint64_t object_bytes = object_bytes_now(store->object_fd);
+    uint64_t usable = object_usable_bytes((const struct shared_store *)view->base, object_bytes);
     if (usable > before && usable <= view->map_bytes) {
         atomic_store(&view->usable_bytes, usable);
         grown = true;
@@ -107,17 +106,18 @@ bool direct_store_grow(struct direct_store *store)
 
 /* Finding and checking ------------------------------------------------------------------------- */
 
-/* Who maps what another user can shorten may be ended by that user: so not without having been
- * told to, but for users of one group that trust one another. */
-static bool is_trusted(const struct direct_offer *offer, const struct stat *object)
+/* Whether the object may be mapped. Another user who can shorten an object can end a process that maps
+ * it: so the object must be of the own user, or open to a group that trusts its members, or the program
+ * has asked for such objects. */
+static bool object_is_trusted(const struct direct_offer *offer, const struct stat *object)
 {
     if (offer->of_any_user || wire_uid_is_own(offer->server_uid))
         return true;
-    return (object->st_mode & S_IRGRP) != 0 && own_groups_have(object->st_gid);
+    return (object->st_mode & S_IRGRP) != 0 && wire_gid_is_own(object->st_gid);
 }
 
-/* A descriptor of what may be looked into. */
-static int open_object(const struct direct_offer *offer, enum direct_reason *reason)
+/* Opens the object that is offered, if it may be mapped. -1: *reason says why not. */
+static int open_store_object(const struct direct_offer *offer, enum direct_reason *reason)
 {
     struct shared_store_name name =
         shared_store_numbered_name((dev_t)offer->device, (ino_t)offer->inode, offer->number);
@@ -131,14 +131,14 @@ static int open_object(const struct direct_offer *offer, enum direct_reason *rea
         return -1;
     }
     bool is_servers = fstat(fd, &is) == 0 && S_ISREG(is.st_mode) && is.st_uid == offer->server_uid;
-    if (is_servers && is_trusted(offer, &is))
+    if (is_servers && object_is_trusted(offer, &is))
         return fd;
     *reason = is_servers ? DIRECT_OF_ANOTHER_USER : DIRECT_OBJECT_FOREIGN;
     close(fd);
     return -1;
 }
 
-static enum direct_reason check_header(const struct shared_store *header, uint64_t usable)
+static enum direct_reason check_object_header(const struct shared_store *header, uint64_t usable)
 {
     if (usable < SHARED_STORE_HEADER_BYTES || header->magic != SHARED_STORE_MAGIC)
         return DIRECT_DAMAGED;
@@ -150,7 +150,7 @@ static enum direct_reason check_header(const struct shared_store *header, uint64
     return DIRECT_IN_USE;
 }
 
-/* Copies what is constant, checked. */
+/* Copies the constant part of the header, and checks it. */
 static enum direct_reason take_constants(struct direct_store *store,
                                          const struct shared_store *header, uint64_t usable)
 {
@@ -165,9 +165,10 @@ static enum direct_reason take_constants(struct direct_store *store,
     return sound ? DIRECT_IN_USE : DIRECT_DAMAGED;
 }
 
-/* The data directory, as the header names it, if it is the one that was offered. */
-static int open_directory(const struct shared_store *header, const struct direct_offer *offer,
-                          enum direct_reason *reason)
+/* Opens the data directory that the header names, if it is the one of the offer. -1: *reason says why
+ * not. */
+static int open_store_directory(const struct shared_store *header, const struct direct_offer *offer,
+                                enum direct_reason *reason)
 {
     char dir[SHARED_STORE_DIR_BYTES];
     struct stat is;
@@ -180,7 +181,7 @@ static int open_directory(const struct shared_store *header, const struct direct
                                                        : DIRECT_NO_DIRECTORY;
         return -1;
     }
-    /* A look at "." needs the right to enter, as opening files will; O_PATH does not. */
+    /* Looking at "." needs the permission to enter that opening files needs, too; O_PATH does not. */
     bool may_enter = fstatat(fd, ".", &is, 0) == 0;
     if (may_enter && is.st_dev == offer->device && is.st_ino == offer->inode)
         return fd;
@@ -189,7 +190,8 @@ static int open_directory(const struct shared_store *header, const struct direct
     return -1;
 }
 
-static uint32_t slots_for(uint32_t datafiles, bool map_logs)
+/* How many logs may be open at once. */
+static uint32_t log_slots_for(uint32_t datafiles, bool map_logs)
 {
     struct rlimit descriptors;
     if (map_logs || getrlimit(RLIMIT_NOFILE, &descriptors) != 0)
@@ -205,12 +207,11 @@ static void release_store(struct direct_retired *retired)
     direct_store_close((struct direct_store *)retired);
 }
 
-/* A store without object and directory. The server's descriptor is its own if
- * there is memory. */
+/* Makes a store without object and directory, which owns the descriptor of the server. NULL: no memory. */
 static struct direct_store *new_store(const struct direct_offer *offer, uint32_t datafiles,
                                       bool map_logs)
 {
-    uint32_t slots = slots_for(datafiles, map_logs);
+    uint32_t slots = log_slots_for(datafiles, map_logs);
     struct direct_store *store = calloc(1, sizeof *store + slots * sizeof store->logs[0]);
     if (!store)
         return NULL;
@@ -225,14 +226,14 @@ static struct direct_store *new_store(const struct direct_offer *offer, uint32_t
     return store;
 }
 
-/* A store on the view; NULL: *reason says why not, and the server's descriptor is the
- * caller's still. */
+/* Makes a store for the view. NULL: *reason says why not, and the descriptor of the server stays the
+ * caller's. */
 static struct direct_store *make_store(const struct direct_offer *offer, bool map_logs,
                                        const struct direct_view *view, enum direct_reason *reason)
 {
     const struct shared_store *header = (const struct shared_store *)view->base;
     uint64_t usable = atomic_load(&view->usable_bytes);
-    *reason = check_header(header, usable);
+    *reason = check_object_header(header, usable);
     if (*reason != DIRECT_IN_USE)
         return NULL;
     uint32_t datafiles = header->datafiles;
@@ -247,9 +248,9 @@ static struct direct_store *make_store(const struct direct_offer *offer, bool ma
     }
     *reason = take_constants(store, header, usable);
     if (*reason == DIRECT_IN_USE)
-        store->dir_fd = open_directory(header, offer, reason);
+        store->dir_fd = open_store_directory(header, offer, reason);
     if (*reason == DIRECT_IN_USE)
-        *reason = check_header(header, usable); /* what was copied was constant */
+        *reason = check_object_header(header, usable); /* so what was copied was constant */
     if (*reason == DIRECT_IN_USE)
         return store;
     store->server.fd = -1;
@@ -261,10 +262,10 @@ struct direct_store *direct_store_open(const struct direct_offer *offer, bool ma
                                        uint32_t stale_ms, struct direct_readers *readers,
                                        enum direct_reason *reason)
 {
-    int object_fd = open_object(offer, reason);
+    int object_fd = open_store_object(offer, reason);
     if (object_fd < 0)
         return NULL;
-    uint64_t object_bytes = object_size(object_fd);
+    uint64_t object_bytes = object_bytes_now(object_fd);
     struct direct_view *view = NULL;
     *reason = DIRECT_DAMAGED;
     if (object_bytes >= SHARED_STORE_HEADER_BYTES && object_bytes <= MAX_OBJECT_BYTES) {
@@ -274,7 +275,7 @@ struct direct_store *direct_store_open(const struct direct_offer *offer, bool ma
     struct direct_store *store = NULL;
     if (view) {
         const struct shared_store *header = (const struct shared_store *)view->base;
-        atomic_init(&view->usable_bytes, usable_of(header, object_bytes));
+        atomic_init(&view->usable_bytes, object_usable_bytes(header, object_bytes));
         store = make_store(offer, map_logs, view, reason);
     }
     if (!store) {
@@ -306,21 +307,16 @@ void direct_store_close(struct direct_store *store)
 
 /* The daemon ----------------------------------------------------------------------------------- */
 
-/* Whether the process has ended that served the object when it was opened. One that has come since
- * has a number of its own. */
-static bool daemon_ended(const struct direct_store *store)
-{
-    const struct shared_store *header = (const struct shared_store *)direct_store_view(store)->base;
-    struct pollfd ended = {.fd = store->server.fd, .events = POLLIN};
-    if (__atomic_load_n(&header->instance, __ATOMIC_ACQUIRE) != store->instance)
-        return true;
-    return store->server.is_lane ? wire_lane_server((mqd_t)store->server.fd) == 0
-                                 : poll(&ended, 1, 0) > 0;
-}
-
 bool direct_store_look(struct direct_store *store, uint64_t now_ms)
 {
-    if (!daemon_ended(store)) {
+    const struct shared_store *header = (const struct shared_store *)direct_store_view(store)->base;
+    struct pollfd end = {.fd = store->server.fd, .events = POLLIN};
+    KV_ASSERT(store->server.fd >= 0);
+    /* A daemon that has come since has another instance. */
+    bool daemon_ended = __atomic_load_n(&header->instance, __ATOMIC_ACQUIRE) != store->instance ||
+                        (store->server.is_lane ? wire_lane_server((mqd_t)store->server.fd) == 0
+                                               : poll(&end, 1, 0) > 0);
+    if (!daemon_ended) {
         atomic_store_explicit(&store->looked_ms, now_ms, memory_order_relaxed);
         return true;
     }
@@ -330,7 +326,7 @@ bool direct_store_look(struct direct_store *store, uint64_t now_ms)
     return now_ms - ended_ms < store->stale_ms;
 }
 
-/* A view is replaced, and may be released then, by who holds `changing`. */
+/* Only a thread that holds `changing` replaces a view, which may be released then. */
 bool direct_store_is_served(struct direct_store *store)
 {
     pthread_mutex_lock(&store->changing);
@@ -352,11 +348,13 @@ bool direct_store_is_replaced(struct direct_store *store)
 
 /* Logs ----------------------------------------------------------------------------------------- */
 
-/* Holds: store->changing. */
-static struct direct_log *change_log(struct direct_store *store,
-                                     const struct direct_log_facts *facts)
+/* Opens the log that *facts describe, or makes more of it usable. NULL: it cannot be had. Holds:
+ * store->changing. */
+static struct direct_log *open_or_extend_log(struct direct_store *store,
+                                             const struct direct_log_facts *facts)
 {
     uint32_t slot = facts->file % store->log_slots;
+    KV_ASSERT(facts->file < store->datafiles && pthread_mutex_trylock(&store->changing) != 0);
     struct direct_log *log = direct_store_known_log(store, facts->file, facts->generation);
     if (log && (atomic_load(&log->usable_bytes) >= facts->tail ||
                 direct_log_extend(log, store->dir_fd, facts)))
@@ -382,7 +380,7 @@ struct direct_log *direct_store_log(struct direct_store *store,
     if (no_log_ms != 0 && clock_monotonic_coarse_ms() - no_log_ms < NO_LOG_PAUSE_MS)
         return NULL;
     pthread_mutex_lock(&store->changing);
-    struct direct_log *log = change_log(store, facts);
+    struct direct_log *log = open_or_extend_log(store, facts);
     if (log && no_log_ms != 0)
         atomic_store_explicit(&store->no_log_ms, 0, memory_order_relaxed);
     pthread_mutex_unlock(&store->changing);

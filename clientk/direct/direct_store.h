@@ -1,14 +1,13 @@
 /*
- * direct_store: the shared store of a daemon (kvstore/shared/shared_store.h) as a reader in another
- * process has it: the object, found and checked, its mapping, which grows with it, and the logs
- * that were opened so far. Everything is mapped for reading only.
+ * direct_store: the shared store of a daemon (kvstore/shared/shared_store.h) as a reader in another process
+ * has it: the object, which was found and checked, its mapping, which grows with it, and the logs that were
+ * opened so far. Everything is mapped for reading only.
  *
- * Nothing that lies in the object is believed: the constant part is copied once it was checked;
- * whatever else is loaded is compared with `usable_bytes` before it is used as a place.
+ * A reader believes nothing that lies in the object: it copies the constant part and checks it; each other
+ * word that it loads it compares with usable_bytes before it uses the word as a place.
  *
- * Threads: any may read, between direct_reader_begin and direct_reader_end. What changes (another
- * mapping, another log) is changed by one thread at a time, which holds `changing`; nobody waits
- * for that in order to read.
+ * Threads: any may read, between direct_reader_begin and direct_reader_end. Mappings and logs are replaced by
+ * one thread at a time, which holds `changing`; readers do not wait for that.
  */
 #ifndef MQKV_CLIENTK_DIRECT_DIRECT_STORE_H
 #define MQKV_CLIENTK_DIRECT_DIRECT_STORE_H
@@ -26,23 +25,23 @@
 #include "common/time/clock.h"
 #include "kvstore/shared/shared_store.h"
 
-/* By what it is seen that the server has ended. */
+/* A descriptor that shows whether the server has ended. */
 struct direct_server {
-    int fd;       /* its pidfd */
-    bool is_lane; /* no, a lane: its lock says so where the kernel does not show the process */
+    int fd;       /* a pidfd, or, where the kernel does not show the process, a lane, by its lock */
+    bool is_lane; /* fd is a lane */
 };
 
 /* What the server says of its store, and who the server is. */
 struct direct_offer {
-    uint64_t server_instance; /* another one for each start of the daemon */
+    uint64_t server_instance; /* a new one at each start of the daemon */
     uint64_t device, inode;   /* of the store's directory */
     uint64_t number;          /* in the name of the object */
     uid_t server_uid;
-    bool of_any_user;            /* what is offered is to be read whoever the server is */
-    struct direct_server server; /* belongs to the offer */
+    bool of_any_user;            /* the store is to be read whoever the server's user is */
+    struct direct_server server; /* the offer owns the descriptor */
 };
 
-/* The object in memory. More may be mapped than is usable, so that it can grow. */
+/* The object, mapped. The mapping may be larger than usable_bytes, so that the object can grow. */
 struct direct_view {
     struct direct_retired retired; /* first */
     const uint8_t *base;
@@ -57,44 +56,46 @@ struct direct_store {
     struct direct_view *_Atomic view;
 
     /* Constant. */
-    bool map_logs;     /* else they are read with calls */
+    bool map_logs;     /* false: logs are read with calls */
     uint32_t stale_ms; /* how long to read on once the daemon has ended */
     uint32_t datafiles;
-    uint32_t log_slots; /* data file n has slot n % log_slots; fewer than files with calls */
+    uint32_t log_slots; /* data file n has slot n % log_slots; with calls, files may share a slot */
     uint64_t files_offset;
     uint64_t store_seed;
     struct hash_key hash_key;
-    uint64_t instance; /* of the object: the daemon that served it then */
+    uint64_t instance; /* of the daemon that served the object when it was opened */
     int object_fd, dir_fd;
     struct direct_server server;
 
     _Atomic uint64_t looked_ms; /* when the daemon was seen alive (CLOCK_MONOTONIC_COARSE) */
-    _Atomic uint64_t ended_ms;  /* when it was first seen to have ended; 0: not */
-    _Atomic uint64_t no_log_ms; /* when a log could not be opened; 0: not since one could be had */
+    _Atomic uint64_t ended_ms;  /* when it was first seen to have ended; 0: it was not */
+    _Atomic uint64_t no_log_ms; /* when a log could not be opened; 0: the last one could */
 
     pthread_mutex_t changing;
     struct direct_log *_Atomic logs[]; /* log_slots of them; NULL: not opened */
 };
 
-/* Opens and checks what is offered; the server's descriptor is the store's then. NULL: *reason
- * says why not. */
+/* Opens and checks the store of *offer, whose descriptor of the server it then owns. map_logs, stale_ms: as
+ * in struct direct_store; readers: where replaced mappings are retired. NULL: *reason says why not. */
 struct direct_store *direct_store_open(const struct direct_offer *offer, bool map_logs,
                                        uint32_t stale_ms, struct direct_readers *readers,
                                        enum direct_reason *reason);
 
-/* By who has it alone. NULL is harmless. */
+/* Closes and frees the store, which no other thread uses. NULL is harmless. */
 void direct_store_close(struct direct_store *store);
 
-/* direct_store_is_usable, once a clock tick: asks the kernel whether the daemon still runs. */
+/* Asks the kernel whether the daemon still runs, for direct_store_is_usable, once a clock tick. now_ms:
+ * the tick. True: it runs, or has ended less than stale_ms ago. */
 bool direct_store_look(struct direct_store *store, uint64_t now_ms);
 
-/* Whether nobody has put the object out of use. */
+/* Returns true if no daemon has put the object out of use. */
 static inline bool direct_store_in_use(const struct shared_store *header)
 {
     return __atomic_load_n(&header->condition, __ATOMIC_ACQUIRE) == SHARED_STORE_IN_USE;
 }
 
-/* Whether the daemon still serves the object, as far as is known at this tick of the clock. */
+/* Returns true if reads of the object count: no daemon has put it out of use, and its daemon runs, or has
+ * ended less than stale_ms ago, as far as is known at this tick of the clock. */
 static inline bool direct_store_is_usable(struct direct_store *store,
                                           const struct shared_store *header)
 {
@@ -104,17 +105,17 @@ static inline bool direct_store_is_usable(struct direct_store *store,
     return direct_store_in_use(header) && (looked || direct_store_look(store, now_ms));
 }
 
-/* Whether the daemon that served the object was seen to have ended. */
+/* Returns true if the daemon that served the object was seen to have ended. */
 static inline bool direct_store_has_ended(const struct direct_store *store)
 {
     return atomic_load_explicit(&store->ended_ms, memory_order_relaxed) != 0;
 }
 
-/* Whether the object was put out of use by a daemon that still runs. By a thread that is not
+/* Returns true if a daemon that still runs has put the object out of use. For a thread that is not
  * reading. */
 bool direct_store_is_replaced(struct direct_store *store);
 
-/* direct_store_is_usable for a thread that is not reading: nothing is unmapped meanwhile. */
+/* As direct_store_is_usable, for a thread that is not reading: no mapping goes away meanwhile. */
 bool direct_store_is_served(struct direct_store *store);
 
 static inline struct direct_view *direct_store_view(const struct direct_store *store)
@@ -122,7 +123,7 @@ static inline struct direct_view *direct_store_view(const struct direct_store *s
     return atomic_load_explicit(&store->view, memory_order_acquire);
 }
 
-/* `size` bytes at the offset; NULL: they are not usable (direct_store_grow). */
+/* Returns the `size` bytes at `offset` of the object; NULL: they are not usable (direct_store_grow). */
 static inline const void *direct_view_at(const struct direct_view *view, uint64_t offset,
                                          uint64_t size)
 {
@@ -130,15 +131,15 @@ static inline const void *direct_view_at(const struct direct_view *view, uint64_
     return offset <= usable && size <= usable - offset ? view->base + offset : NULL;
 }
 
-/* The object may have grown beyond what of it is usable. True: now more of it is. */
+/* Makes more of the object usable, which may have grown. True: more of it is usable now. */
 bool direct_store_grow(struct direct_store *store);
 
-/* The data file's log of that generation, usable up to the tail that the facts tell if that is
- * possible at all. NULL: it cannot be had; another generation may be in use. */
+/* Returns the log that *facts describe, usable up to facts->tail if that is possible. NULL: the log cannot be
+ * had; another generation may be in use. */
 struct direct_log *direct_store_log(struct direct_store *store,
                                     const struct direct_log_facts *facts);
 
-/* The log as it was opened before; NULL: none, or of another generation. */
+/* Returns the log of that data file and generation if it is open; NULL: it is not. */
 static inline struct direct_log *direct_store_known_log(const struct direct_store *store,
                                                         uint32_t file, uint64_t generation)
 {

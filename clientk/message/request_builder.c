@@ -3,20 +3,28 @@
 #include <stdlib.h>
 
 #include "clientk/message/translate.h"
+#include "common/assert/assert.h"
 
-/* A buffer that had to grow beyond this for one big message is given back. */
+/* A buffer that had to grow beyond this for one large message is given back. */
 #define KEEP_BYTES               ((size_t)256 << 10)
-/* Of an offset in the segment, in place of a value. */
+/* The size of an offset in the segment, which stands in place of a value. */
 #define OFFSET_BYTES             4u
 /* The most that a result takes in the reply, without its value. */
 #define RESULT_BYTES             (WIRE_RESULT_MAX_FIELD_BYTES + OFFSET_BYTES)
-/* What it usually takes: its fixed fields and two more. Where the server may stop, so much is
- * counted per result, and the rest is kept free once. */
+/* What a result usually takes: its fixed fields and two more. If the server may stop, this is counted
+ * for each result, and the difference to RESULT_BYTES is kept free once. */
 #define USUAL_RESULT_BYTES       (WIRE_RESULT_FIXED_BYTES + 16u)
-/* A request whose values did not all fit makes the segment grow to at most so much. */
+/* How far the segment grows because the values of a request did not all fit. */
 #define REASONABLE_SEGMENT_BYTES ((uint64_t)8 << 20)
 
-/* Allocates a buffer of so many bytes; the old message is lost. False: no memory. */
+/* What holds between the calls; for assertions. */
+static bool region_is_consistent(const struct request_builder *builder)
+{
+    return builder->region_start <= builder->region_used &&
+           builder->region_used + builder->region_promised <= builder->region_end;
+}
+
+/* Replaces the buffer, whose message is lost, by one of `bytes` bytes. False: no memory. */
 __attribute__((noinline)) static bool replace_buffer(struct request_builder *builder, size_t bytes)
 {
     uint8_t *message = wire_queue_buffer(bytes);
@@ -48,6 +56,7 @@ bool builder_begin(struct request_builder *builder, struct connection *connectio
     builder->region_used = region_start;
     builder->region_end = region_end;
     builder->region_promised = 0;
+    KV_ASSERT(region_is_consistent(builder) && region_end <= connection->values.bytes);
     return true;
 }
 
@@ -57,8 +66,8 @@ static bool region_holds(const struct request_builder *builder, uint64_t bytes)
            builder->region_end;
 }
 
-/* The verdict on an operation that the region cannot hold. */
-static enum builder_verdict lacks_region(struct request_builder *builder, uint64_t bytes)
+/* Decides on an operation whose value, of `bytes` bytes, the region cannot hold. */
+static enum builder_verdict refuse_for_region(struct request_builder *builder, uint64_t bytes)
 {
     if (builder->count > 0) {
         uint64_t more = 2 * (builder->region_end - builder->region_start);
@@ -72,14 +81,7 @@ static enum builder_verdict lacks_region(struct request_builder *builder, uint64
     return BUILDER_NEEDS_SEGMENT;
 }
 
-/* Whether an earlier request would have used a larger region. */
-static bool wants_region(const struct request_builder *builder)
-{
-    return builder->count == 0 && !builder->values->unavailable &&
-           builder->values->wanted_bytes > builder->region_end - builder->region_start;
-}
-
-/* False: it does not fit. */
+/* Writes the operation into the message. False: it does not fit. */
 static inline bool write_operation(struct request_builder *builder,
                                    const struct wire_operation *operation)
 {
@@ -92,7 +94,7 @@ static inline bool write_operation(struct request_builder *builder,
     return true;
 }
 
-/* Adds an operation that is too large for any message and is sent in fragments. */
+/* Adds an operation that is too large for any message, so that the request goes in fragments. */
 __attribute__((noinline)) static enum builder_verdict
 add_in_fragments(struct request_builder *builder, const struct wire_operation *operation,
                  size_t size)
@@ -117,8 +119,8 @@ static inline enum builder_verdict add_inline(struct request_builder *builder,
     return add_in_fragments(builder, operation, wire_operation_size(operation));
 }
 
-/* Whether the value goes to the segment: a large one, or one without which the rest of the
- * operation fits a message. */
+/* Whether the value goes through the segment: it is large, or the operation fits a message only
+ * without it. */
 static bool belongs_in_segment(const struct request_builder *builder,
                                const struct wire_operation *operation)
 {
@@ -141,7 +143,7 @@ add_through_segment(struct request_builder *builder, const struct wire_operation
     if (builder->count > 0 && wire_operation_size(&placed) > write_cursor_left(&builder->cursor))
         return BUILDER_FULL;
     if (!region_holds(builder, operation->value.size))
-        return lacks_region(builder, operation->value.size);
+        return refuse_for_region(builder, operation->value.size);
     if (!large_values_put(builder->values, builder->region_used, operation->value))
         return add_inline(builder, operation);
     placed.value.data = NULL;
@@ -154,33 +156,23 @@ add_through_segment(struct request_builder *builder, const struct wire_operation
     return verdict;
 }
 
-/* Sets aside room in the segment, if there is any, for a value of about so many bytes that the
- * operation will give and for which the reply has no room. known: exactly so many. */
+/* Sets aside room in the segment, if there is any, for a value of about `bytes` bytes (known: of
+ * exactly that size) that the operation will give and for which the reply has no room. */
 __attribute__((noinline)) static enum builder_verdict
 reserve_region(struct request_builder *builder, uint64_t bytes, bool known)
 {
-    if (wants_region(builder))
-        return lacks_region(builder, bytes);
+    /* An earlier request would have used a larger region. */
+    bool wants_larger = builder->count == 0 && !builder->values->unavailable &&
+                        builder->values->wanted_bytes > builder->region_end - builder->region_start;
+    if (wants_larger)
+        return refuse_for_region(builder, bytes);
     if (region_holds(builder, bytes)) {
         builder->region_promised += large_values_align(bytes);
         return BUILDER_ADDED;
     }
     if ((known || bytes > VALUE_INLINE_MAX_BYTES) && !builder->values->unavailable)
-        return lacks_region(builder, bytes);
+        return refuse_for_region(builder, bytes);
     return builder->count > 0 ? BUILDER_FULL : BUILDER_ADDED;
-}
-
-/* Sets aside room for the value that the operation will give, in the reply or in the segment. */
-static enum builder_verdict reserve_for_value(struct request_builder *builder,
-                                              enum wire_opcode opcode, uint64_t value_bytes)
-{
-    uint64_t bytes = value_bytes;
-    if (bytes == 0 && operation_reads_entry(opcode))
-        bytes = builder->values->expected_value_bytes;
-    if (bytes > VALUE_INLINE_MAX_BYTES || bytes + RESULT_BYTES > builder->reply_left_bytes)
-        return reserve_region(builder, bytes, value_bytes > 0);
-    builder->reply_left_bytes -= bytes;
-    return BUILDER_ADDED;
 }
 
 enum builder_verdict builder_add(struct request_builder *builder,
@@ -190,15 +182,23 @@ enum builder_verdict builder_add(struct request_builder *builder,
         (builder->count > 0 && builder->reply_left_bytes < RESULT_BYTES))
         return BUILDER_FULL;
     bool gives_value = operation_gives_value(operation->opcode);
-    if (gives_value) {
-        enum builder_verdict verdict = reserve_for_value(builder, operation->opcode, value_bytes);
-        if (verdict != BUILDER_ADDED)
-            return verdict;
+    if (gives_value) { /* room for it, in the reply or in the segment */
+        uint64_t bytes = value_bytes;
+        if (bytes == 0 && operation_reads_entry(operation->opcode))
+            bytes = builder->values->expected_value_bytes;
+        if (bytes <= VALUE_INLINE_MAX_BYTES && bytes + RESULT_BYTES <= builder->reply_left_bytes) {
+            builder->reply_left_bytes -= bytes;
+        } else {
+            enum builder_verdict verdict = reserve_region(builder, bytes, value_bytes > 0);
+            if (verdict != BUILDER_ADDED)
+                return verdict;
+        }
     }
     enum builder_verdict verdict = belongs_in_segment(builder, operation)
                                        ? add_through_segment(builder, operation)
                                        : add_inline(builder, operation);
     if (verdict == BUILDER_ADDED) {
+        KV_ASSERT(builder->reply_left_bytes >= RESULT_BYTES && region_is_consistent(builder));
         builder->reply_left_bytes -= builder->may_stop ? USUAL_RESULT_BYTES : RESULT_BYTES;
         builder->closed = gives_value && (!builder->may_stop || value_bytes > 0);
     }
@@ -210,7 +210,8 @@ size_t builder_finish(struct request_builder *builder, struct connection *connec
 {
     *request_id = connection->next_request_id++;
     struct write_cursor cursor = write_cursor(builder->message, WIRE_HEADER_BYTES);
-    /* If no value is expected to need the segment, the server need not look at it. */
+    KV_ASSERT(builder->count > 0 && builder->count <= WIRE_MAX_OPERATIONS);
+    /* If no value will need the segment, the server need not look at it. */
     uint64_t window_bytes =
         builder->region_promised > 0 ? builder->region_end - builder->region_used : 0;
     struct wire_header header = {.kind = WIRE_REQUEST,

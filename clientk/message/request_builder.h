@@ -1,6 +1,8 @@
 /*
  * request_builder: builds one request of several operations, within what the message, the reply and
  * the segment can hold.
+ *
+ * Threads: as the window.
  */
 #ifndef MQKV_CLIENTK_MESSAGE_REQUEST_BUILDER_H
 #define MQKV_CLIENTK_MESSAGE_REQUEST_BUILDER_H
@@ -15,8 +17,8 @@
 
 enum builder_verdict {
     BUILDER_ADDED,
-    BUILDER_FULL,          /* send this request first */
-    BUILDER_NEEDS_SEGMENT, /* the request is empty; its region is smaller than needed_bytes */
+    BUILDER_FULL,          /* the request takes no more: send it first */
+    BUILDER_NEEDS_SEGMENT, /* the request is empty, and its region smaller than needed_bytes */
     BUILDER_NO_MEMORY
 };
 
@@ -28,35 +30,41 @@ struct request_builder {
     uint32_t count;
     bool in_fragments; /* holds one operation that is too big for a message */
     bool may_stop;     /* the server may answer with fewer results (window.h) */
-    bool closed; /* it may not, and the last operation may be refused, so that none may follow it */
+    bool closed; /* the server may not stop, but may refuse the last operation for lack of room:
+                          no other operation may follow it */
     size_t message_limit_bytes;
-    size_t reply_left_bytes; /* not yet needed, surely or probably, in the reply */
+    size_t
+        reply_left_bytes; /* the part of the reply that no result will need, surely or probably */
     struct large_values *values;
-    uint64_t region_start, region_used,
-        region_end;           /* the part of the segment that this request may use */
-    uint64_t region_promised; /* of it, for the values of reads */
+    /* The region is the part of the segment that this request may use, up to region_end. Up to
+     * region_used it has values that are written; region_promised bytes of the rest are for values
+     * that are read. */
+    uint64_t region_start, region_used, region_end, region_promised;
     uint64_t needed_bytes;
-    const uint8_t *key_at,
-        *value_at; /* of the operation added last, in the message or the segment */
+    /* Key and value of the operation added last, in the message or in the segment. */
+    const uint8_t *key_at, *value_at;
 };
 
-/* Begins a request, which may use the segment from region_start to region_end. False: no memory. */
+/* Begins a request to `connection`, which may use its segment from region_start to region_end. False:
+ * no memory. */
 bool builder_begin(struct request_builder *builder, struct connection *connection,
                    uint64_t region_start, uint64_t region_end);
 
-/* Adds the operation. value_bytes: the size of the value that it reads, if that is known, else 0;
- * BUILDER_ADDED then promises room for it. A value that is written is copied. */
+/* Adds *operation, and copies its key and value. value_bytes: the size of the value that the operation
+ * reads, if that is known, else 0; if it is known, BUILDER_ADDED promises room for that value. */
 enum builder_verdict builder_add(struct request_builder *builder,
                                  const struct wire_operation *operation, uint64_t value_bytes);
 
-/* Writes the header. Returns the size of the message, and its id in *request_id. */
+/* Writes the header of the request, with deadline_ms and a new *request_id. Returns the size of the
+ * message. */
 size_t builder_finish(struct request_builder *builder, struct connection *connection,
                       uint64_t deadline_ms, uint64_t *request_id);
 
-/* Whether an operation that was refused for lack of room may succeed when it is sent again: not if
- * it had the request to itself, and room for so many bytes. */
+/* Returns true if an operation that the server refused for lack of room may succeed when it is sent
+ * again. It may not if it had the request to itself, with room for its value of value_bytes. */
 bool builder_lacked_room(const struct request_builder *builder, uint64_t value_bytes);
 
+/* Frees the memory of the builder, which can begin again. */
 void builder_free(struct request_builder *builder);
 
 #endif

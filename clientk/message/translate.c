@@ -6,6 +6,17 @@
 #include "common/memory/reserved.h"
 #include "common/report/error.h"
 
+/* translate_operation takes the numbers of one for those of the other. */
+_Static_assert((int)CLIENTK_GET == WIRE_OP_GET && (int)CLIENTK_EXISTS == WIRE_OP_EXISTS &&
+                   (int)CLIENTK_PUT == WIRE_OP_PUT && (int)CLIENTK_DELETE == WIRE_OP_DELETE &&
+                   (int)CLIENTK_ADD == WIRE_OP_ADD && (int)CLIENTK_APPEND == WIRE_OP_APPEND &&
+                   (int)CLIENTK_EXCHANGE == WIRE_OP_EXCHANGE &&
+                   (int)CLIENTK_TOUCH == WIRE_OP_TOUCH && (int)CLIENTK_SCAN == WIRE_OP_SCAN &&
+                   (int)CLIENTK_STATS == WIRE_OP_STATS && (int)CLIENTK_PING == WIRE_OP_PING &&
+                   (int)CLIENTK_SYNC == WIRE_OP_SYNC && (int)CLIENTK_BACKUP == WIRE_OP_BACKUP &&
+                   (int)CLIENTK_ADMIN == WIRE_OP_ADMIN,
+               "opcodes of clientk.h are those of the wire");
+
 static unsigned durability_flags(enum clientk_durability durability)
 {
     switch (durability) {
@@ -23,8 +34,8 @@ static unsigned durability_flags(enum clientk_durability durability)
 #define CONDITION_FLAGS (WIRE_IF_ABSENT | WIRE_IF_PRESENT | WIRE_HAS_VERSION)
 #define EXPIRY_FLAGS    (WIRE_HAS_EXPIRY | WIRE_KEEP_EXPIRY)
 
-/* The flags that options may set. */
-static unsigned flags_of_write(enum wire_opcode opcode)
+/* The flags that clientk_write_options may set for the operation. */
+static unsigned write_option_flags(enum wire_opcode opcode)
 {
     switch (opcode) {
     case WIRE_OP_PUT:
@@ -40,13 +51,14 @@ static unsigned flags_of_write(enum wire_opcode opcode)
     }
 }
 
-/* The options did not start from {0}, or are of a newer version. */
+/* Refuses options that did not start from {0}, or are of a newer version. */
 __attribute__((noinline)) static enum kv_status refuse_reserved(void)
 {
     return kv_error_set(last_error_of_thread(), KV_UNSUPPORTED, "reserved: " RESERVED_ADVICE);
 }
 
-/* The operation does not take a member of clientk_write_options; flags: that of the request. */
+/* Refuses members of clientk_write_options, which stand for `flags`, that the operation does not
+ * take. */
 __attribute__((noinline)) static enum kv_status refuse_members(enum wire_opcode opcode,
                                                                unsigned flags)
 {
@@ -68,8 +80,8 @@ __attribute__((noinline)) static enum kv_status refuse_usage(const char *sentenc
     return kv_error_set(last_error_of_thread(), KV_USAGE, "%s", sentence);
 }
 
-/* As {0}: so are nearly all. */
-static inline bool is_plain(const struct clientk_write_options *options)
+/* Whether the options are as {0}: nearly all are. */
+static inline bool write_options_are_plain(const struct clientk_write_options *options)
 {
     return !options->if_absent && !options->if_present && !options->keep_expiry &&
            options->durability == CLIENTK_SERVER_DEFAULT &&
@@ -80,7 +92,7 @@ static inline bool is_plain(const struct clientk_write_options *options)
 enum kv_status translate_write(const struct clientk_write_options *options,
                                struct wire_operation *to)
 {
-    if (is_plain(options)) {
+    if (write_options_are_plain(options)) {
         to->flags = 0;
         to->version = to->expiry_ms = 0;
         return KV_OK;
@@ -99,24 +111,12 @@ enum kv_status translate_write(const struct clientk_write_options *options,
         (options->give_version ? WIRE_GIVE_VERSION : 0u) |
         (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
         (options->keep_expiry ? WIRE_KEEP_EXPIRY : 0u) | durability_flags(options->durability);
-    unsigned refused = flags & ~flags_of_write(to->opcode);
+    unsigned refused = flags & ~write_option_flags(to->opcode);
     if (refused)
         return refuse_members(to->opcode, refused);
     to->flags = (uint16_t)flags;
     to->version = options->give_version ? options->give_version : options->if_version;
     to->expiry_ms = options->expiry_ms;
-    return KV_OK;
-}
-
-static enum kv_status translate_scan(const struct clientk_scan_options *options,
-                                     struct wire_operation *to)
-{
-    if (!RESERVED_IS_CLEAR(options->reserved))
-        return refuse_reserved();
-    to->flags = (uint16_t)((options->keys_only ? WIRE_KEYS_ONLY : 0u) |
-                           (options->atomic ? WIRE_ATOMIC : 0u));
-    to->cursor = options->cursor;
-    to->limit = options->limit;
     return KV_OK;
 }
 
@@ -145,7 +145,7 @@ enum kv_status translate_add(const struct clientk_add_options *options, int64_t 
 
 enum kv_status translate_operation(const struct clientk_operation *from, struct wire_operation *to)
 {
-    to->opcode = (enum wire_opcode)from->opcode; /* the numbers are the same */
+    to->opcode = (enum wire_opcode)from->opcode;
     to->flags = 0;
     to->key = from->key;
     to->value = kv_slice(NULL, 0);
@@ -173,7 +173,13 @@ enum kv_status translate_operation(const struct clientk_operation *from, struct 
     case CLIENTK_ADD:
         return translate_add(&from->add, from->delta, to);
     case CLIENTK_SCAN:
-        return translate_scan(&from->scan, to);
+        if (!RESERVED_IS_CLEAR(from->scan.reserved))
+            return refuse_reserved();
+        to->flags = (uint16_t)((from->scan.keys_only ? WIRE_KEYS_ONLY : 0u) |
+                               (from->scan.atomic ? WIRE_ATOMIC : 0u));
+        to->cursor = from->scan.cursor;
+        to->limit = from->scan.limit;
+        return KV_OK;
     }
     return refuse_usage("opcode is none of enum clientk_opcode");
 }
@@ -183,19 +189,12 @@ bool result_is_cut_short(const struct clientk_result *result)
     return (result->status == KV_CORRUPT || result->status == KV_IO) && result->value.version != 0;
 }
 
-/* Whether a failure has a value that says more of it. */
-static bool tells_more(const struct wire_result *from, const struct clientk_result *to)
-{
-    bool has_sentence = from->value.size > 0 && !(from->flags & WIRE_RESULT_NO_VALUE);
-    return has_sentence || result_is_cut_short(to);
-}
-
-/* Copies the value that is there. */
-static enum kv_status copy_value(const struct wire_result *from, const struct large_values *values,
-                                 struct clientk_value *to)
+/* Copies the value, which the result has or the segment. */
+static enum kv_status copy_result_value(const struct wire_result *from,
+                                        const struct large_values *values, struct clientk_value *to)
 {
     size_t size = from->value.size;
-    if (!value_hold(to, size))
+    if (!value_reserve(to, size))
         return KV_NO_MEMORY;
     if (from->flags & WIRE_RESULT_IN_SEGMENT) {
         if (!values->segment ||
@@ -218,10 +217,13 @@ void translate_result(const struct wire_result *from, const struct large_values 
     to->value.size = from->flags & WIRE_RESULT_NO_VALUE ? from->value.size : 0;
     to->value.version = from->version;
     to->value.expiry_ms = from->expiry_ms;
-    if (!gives_value || (from->status != KV_OK && !tells_more(from, to)))
+    if (!gives_value)
+        return;
+    bool has_sentence = from->value.size > 0 && !(from->flags & WIRE_RESULT_NO_VALUE);
+    if (from->status != KV_OK && !has_sentence && !result_is_cut_short(to))
         return;
     enum kv_status status =
-        from->flags & WIRE_RESULT_NO_VALUE ? KV_IO : copy_value(from, values, &to->value);
+        from->flags & WIRE_RESULT_NO_VALUE ? KV_IO : copy_result_value(from, values, &to->value);
     if (status != KV_OK)
         result_clear(to, status);
 }

@@ -2,12 +2,30 @@
 
 #include <stdlib.h>
 
-#include "clientk/message/key_hash.h"
 #include "clientk/message/translate.h"
-#include "clientk/session/segment_growth.h"
 #include "clientk/session/connect.h"
+#include "clientk/session/segment_growth.h"
+#include "common/assert/assert.h"
 
+/* Tasks for which a message has room at first. */
 #define FIRST_TASKS 16u
+
+/* What holds between the calls; for assertions. */
+static bool window_is_consistent(const struct window *window)
+{
+    unsigned in_flight = 0;
+    for (unsigned i = 0; i < window->limit; i++) {
+        const struct inflight_message *message = &window->messages[i];
+        uint32_t unfinished = 0;
+        for (uint32_t task = 0; task < message->request.count; task++)
+            unfinished += message->tasks[task] != NULL;
+        if (unfinished != message->unfinished || (message->in_flight && unfinished == 0))
+            return false;
+        in_flight += message->in_flight;
+    }
+    return in_flight == window->in_flight && (window->connection.open || in_flight == 0) &&
+           (!window->refused_in_flight || in_flight > 0);
+}
 
 bool window_init(struct window *window, const struct client_settings *settings,
                  const struct wire_geometry *ladder, unsigned limit)
@@ -22,7 +40,7 @@ static void free_messages(struct window *window)
 {
     for (unsigned i = 0; window->messages && i < window->limit; i++) {
         builder_free(&window->messages[i].request);
-        exchange_free(&window->messages[i].exchange);
+        round_trip_free(&window->messages[i].round_trip);
         free(window->messages[i].tasks);
     }
     free(window->messages);
@@ -33,6 +51,7 @@ bool window_set_limit(struct window *window, unsigned limit)
     struct inflight_message *messages = calloc(limit, sizeof *messages);
     if (!messages)
         return false;
+    KV_ASSERT(limit > 0 && window->in_flight == 0 && window_is_consistent(window));
     free_messages(window);
     window->messages = messages;
     window->limit = limit;
@@ -46,37 +65,37 @@ void window_free(struct window *window, bool say_goodbye)
     key_set_free(&window->keys);
 }
 
-/* Written by one thread. */
-static void count(_Atomic uint64_t *counter, uint64_t more)
+/* Adds `more` to a counter that only the thread of the window writes. */
+static void window_count(_Atomic uint64_t *counter, uint64_t more)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
                           memory_order_relaxed);
 }
 
-static uint64_t relaxed(const _Atomic uint64_t *counter)
+static uint64_t window_read_counter(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
 void window_add_info(const struct window *window, struct clientk_info *info)
 {
-    info->messages += relaxed(&window->messages_sent);
-    info->operations += relaxed(&window->operations_sent);
-    info->reconnects += relaxed(&window->reconnects);
+    info->messages += window_read_counter(&window->messages_sent);
+    info->operations += window_read_counter(&window->operations_sent);
+    info->reconnects += window_read_counter(&window->reconnects);
 }
 
 enum kv_status window_connect(struct window *window, uint64_t deadline_ms, struct kv_error *error)
 {
     struct connection *connection = &window->connection;
     uint32_t handshakes = connection->handshakes;
+    KV_ASSERT(window->in_flight == 0);
     enum kv_status status = connection_open(connection, deadline_ms, error);
     if (handshakes > 0 && connection->handshakes != handshakes)
-        count(&window->reconnects, 1);
+        window_count(&window->reconnects, 1);
     return status;
 }
 
-/* Ends the message. Tasks that were not completed are due again, before those that were due
- * already. */
+/* Ends the message. Tasks that are not complete are due again, before those that are due already. */
 static void end_message(struct window *window, struct inflight_message *message);
 
 /* Filling ----------------------------------------------------------------------------------- */
@@ -91,6 +110,7 @@ struct inflight_message *window_idle_message(struct window *window)
 
 bool window_begin(struct window *window, struct inflight_message *message)
 {
+    KV_ASSERT(!message->in_flight);
     if (message->unfinished > 0)
         end_message(window, message);
     uint64_t share = window->connection.values.bytes;
@@ -101,6 +121,7 @@ bool window_begin(struct window *window, struct inflight_message *message)
     return builder_begin(&message->request, &window->connection, start, start + share);
 }
 
+/* Makes room for one more task. False: no memory. */
 static bool reserve_task(struct inflight_message *message)
 {
     if (message->request.count < message->tasks_capacity)
@@ -114,13 +135,13 @@ static bool reserve_task(struct inflight_message *message)
     return true;
 }
 
-/* Whether the task must wait for what is in flight. A task that was refused for lack of room is
- * sent again alone, since the server keeps only a few large replies per session. */
-static bool must_wait(const struct window *window, struct task *task)
+/* Whether the task must wait for an operation in flight. A task that was refused for lack of room is
+ * sent again alone, since the server keeps only a few large replies for a session. */
+static bool task_must_wait(const struct window *window, struct task *task)
 {
     if (window->limit == 1)
         return false;
-    task->key_hash = key_hash(task->operation.key);
+    task->key_hash = key_set_hash(task->operation.key);
     if (window->in_flight == 0)
         return false;
     if (window->refused_in_flight || task->value_bytes > 0)
@@ -128,8 +149,8 @@ static bool must_wait(const struct window *window, struct task *task)
     return key_set_conflicts(&window->keys, task->key_hash, operation_writes(&task->operation));
 }
 
-/* The task is in the message, behind all others. */
-static void note_packed(struct inflight_message *message, struct task *task)
+/* Takes in the task whose operation was added last to the request. */
+static void enter_task(struct inflight_message *message, struct task *task)
 {
     const struct request_builder *builder = &message->request;
     message->tasks[builder->count - 1] = task;
@@ -155,7 +176,7 @@ enum fill_verdict window_fill(struct window *window, struct inflight_message *me
             task_answer(task_queue_pop(queue), status);
             continue;
         }
-        if (must_wait(window, task))
+        if (task_must_wait(window, task))
             return FILL_WAITS;
         if (limit > 0 && builder->count >= limit)
             return FILL_FULL;
@@ -163,7 +184,7 @@ enum fill_verdict window_fill(struct window *window, struct inflight_message *me
             return FILL_NO_MEMORY;
         switch (builder_add(builder, &task->operation, task->value_bytes)) {
         case BUILDER_ADDED:
-            note_packed(message, task_queue_pop(queue));
+            enter_task(message, task_queue_pop(queue));
             break;
         case BUILDER_FULL:
             return FILL_FULL;
@@ -189,7 +210,7 @@ enum kv_status window_grow(struct window *window, const struct inflight_message 
 
 /* In flight, and no longer ------------------------------------------------------------------- */
 
-/* Its keys come into the set. False: no memory. */
+/* Adds the keys of the message to the set. False: no memory, and nothing was added. */
 static bool enter_keys(struct window *window, const struct inflight_message *message)
 {
     for (uint32_t i = 0; i < message->request.count; i++) {
@@ -204,11 +225,12 @@ static bool enter_keys(struct window *window, const struct inflight_message *mes
     return true;
 }
 
-/* Takes the task, which is still in the message, out of it. */
-static struct task *take_out(struct window *window, struct inflight_message *message,
-                             uint32_t index)
+/* Takes the task of that index, which is not complete, out of the message. */
+static struct task *take_task_out(struct window *window, struct inflight_message *message,
+                                  uint32_t index)
 {
     struct task *task = message->tasks[index];
+    KV_ASSERT(task && index < message->request.count && message->unfinished > 0);
     message->tasks[index] = NULL;
     message->unfinished--;
     if (window->limit > 1 && message->in_flight)
@@ -216,14 +238,14 @@ static struct task *take_out(struct window *window, struct inflight_message *mes
     return task;
 }
 
-/* Makes the tasks that are left in the message due again. */
-__attribute__((noinline)) static void requeue(struct window *window,
-                                              struct inflight_message *message)
+/* Makes the tasks that are not complete due again. */
+__attribute__((noinline)) static void requeue_tasks(struct window *window,
+                                                    struct inflight_message *message)
 {
     for (uint32_t i = message->request.count; i-- > 0;) {
         if (!message->tasks[i])
             continue;
-        struct task *task = take_out(window, message, i);
+        struct task *task = take_task_out(window, message, i);
         if (task->queue->lent_until_packed && !task_own_bytes(task))
             task_stop(task, KV_NO_MEMORY);
         else
@@ -234,46 +256,47 @@ __attribute__((noinline)) static void requeue(struct window *window,
 static void end_message(struct window *window, struct inflight_message *message)
 {
     if (message->unfinished > 0)
-        requeue(window, message);
+        requeue_tasks(window, message);
     if (message->in_flight) {
         window->in_flight--;
         window->refused_in_flight &= !message->has_refused;
     }
     message->in_flight = false;
     message->request.count = 0;
+    KV_ASSERT(message->unfinished == 0 && window_is_consistent(window));
 }
 
-/* Deals with the tasks of a message whose answer will not come. */
+/* Ends a message whose answer will not come. */
 static void lose_message(struct window *window, struct inflight_message *message)
 {
     bool repeat_writes = window->connection.settings->repeat_writes;
-    bool executed = message->in_flight && message->exchange.delivered; /* perhaps */
-    for (uint32_t i = 0; executed && i < message->request.count; i++) {
+    bool may_be_executed = message->in_flight && message->round_trip.delivered;
+    for (uint32_t i = 0; may_be_executed && i < message->request.count; i++) {
         struct task *task = message->tasks[i];
         if (!task)
             continue;
         task->uncertain |= operation_writes(&task->operation);
         if (!operation_repeatable(&task->operation, repeat_writes))
-            task_stop(take_out(window, message, i), KV_OUTCOME_UNKNOWN);
+            task_stop(take_task_out(window, message, i), KV_OUTCOME_UNKNOWN);
     }
     end_message(window, message);
 }
 
-/* The message in flight that was sent last; NULL: none is. */
+/* Returns the message in flight that was sent last; NULL: none is in flight. */
 static struct inflight_message *last_sent(struct window *window)
 {
     struct inflight_message *last = NULL;
     for (unsigned i = 0; i < window->limit; i++) {
         struct inflight_message *message = &window->messages[i];
         if (message->in_flight &&
-            (!last || message->exchange.request_id > last->exchange.request_id))
+            (!last || message->round_trip.request_id > last->round_trip.request_id))
             last = message;
     }
     return last;
 }
 
-/* Tasks return to their queues from the last message to the first, so that their order is kept. A
- * message that is being filled is younger than all in flight. */
+/* Tasks return to their queues from the last message to the first, so that they keep their order. A
+ * message that is being filled comes after all in flight. */
 void window_lose(struct window *window, bool say_goodbye)
 {
     for (unsigned i = 0; i < window->limit; i++)
@@ -285,31 +308,25 @@ void window_lose(struct window *window, bool say_goodbye)
     connection_close(&window->connection, say_goodbye);
 }
 
-/* Whether the task is one of those to give up. */
-static bool is_given_up(const struct task *task, const struct task_queue *queue)
-{
-    return task && (!queue || task->queue == queue);
-}
-
 static void give_up_message(struct window *window, struct inflight_message *message,
                             const struct task_queue *queue)
 {
-    bool concerned = false, wanted = false;
+    bool concerned = false, wanted = false; /* a task that is given up; one that is not */
     for (uint32_t i = 0; i < message->request.count; i++) {
         struct task *task = message->tasks[i];
-        bool given_up = is_given_up(task, queue);
+        bool given_up = task && (!queue || task->queue == queue);
         concerned |= given_up;
         wanted |= task && !given_up;
-        if (given_up && message->exchange.delivered) {
+        if (given_up && message->round_trip.delivered) {
             struct outcome outcome = {.status = KV_TIMEOUT};
-            task_complete(take_out(window, message, i), &outcome);
+            task_complete(take_task_out(window, message, i), &outcome);
         }
     }
-    /* A message that the server does not have completely is withdrawn as a whole: if the rest were
-     * sent for the sake of its other tasks, all of them would be executed. */
-    if (!concerned || (wanted && message->exchange.delivered))
+    /* A message that the server has only in part is withdrawn as a whole: if the rest were sent for
+     * the sake of its other tasks, the server would execute all of them. */
+    if (!concerned || (wanted && message->round_trip.delivered))
         return;
-    window->connection.suspect |= message->exchange.sent_bytes > 0;
+    window->connection.suspect |= message->round_trip.sent_bytes > 0;
     end_message(window, message);
 }
 
@@ -326,7 +343,7 @@ void window_give_up(struct window *window, const struct task_queue *queue)
 
 /* Answers ----------------------------------------------------------------------------------- */
 
-/* The task was sent before, and its result is of the second time. */
+/* Changes the result of a task that was sent before to what both times together mean. */
 __attribute__((noinline)) static void judge_repeat(const struct task *task,
                                                    struct wire_result *result)
 {
@@ -335,15 +352,16 @@ __attribute__((noinline)) static void judge_repeat(const struct task *task,
         *result = (struct wire_result){.status = status};
 }
 
-/* One result. False: it is malformed. */
-static bool take_result(struct window *window, struct inflight_message *message, uint32_t index)
+/* Takes in the next result, which is that of task `index`. False: it is malformed. */
+static bool window_take_result(struct window *window, struct inflight_message *message,
+                               uint32_t index)
 {
     struct wire_result result;
-    if (wire_get_result(&message->exchange.body, &result) != KV_OK)
+    if (wire_get_result(&message->round_trip.body, &result) != KV_OK)
         return false;
     struct task *task = message->tasks[index];
-    /* A server without short replies executes the first operation, and says so of those that were
-     * left when the message had used its time. */
+    /* A server without short replies answers KV_OVERLOADED for the operations that were left when
+     * the message had used its time; the first one it always executes. */
     if (!task || (result.status == KV_OVERLOADED && index > 0))
         return true;
     struct large_values *values = &window->connection.values;
@@ -359,44 +377,41 @@ static bool take_result(struct window *window, struct inflight_message *message,
     if (task->uncertain)
         judge_repeat(task, &result);
     struct outcome outcome = {.status = result.status, .result = &result, .values = values};
-    task_complete(take_out(window, message, index), &outcome);
+    task_complete(take_task_out(window, message, index), &outcome);
     return true;
 }
 
-static bool answer_is_possible(const struct window *window, const struct inflight_message *message)
+/* Refuses the tasks of a message that the server has refused as a whole: it executed none of them. */
+__attribute__((noinline)) static void window_take_refusal(struct window *window,
+                                                          struct inflight_message *message)
 {
-    uint32_t results = message->exchange.answer.count, operations = message->request.count;
-    bool may_be_short = window->connection.welcome.flags & WIRE_WELCOME_SHORT_REPLIES;
-    return results == operations || (may_be_short && results > 0 && results < operations);
-}
-
-/* The server refused the message as a whole: nothing of it was executed. */
-__attribute__((noinline)) static void take_refusal(struct window *window,
-                                                   struct inflight_message *message)
-{
-    enum kv_status status = message->exchange.answer.status;
-    struct read_cursor *body = &message->exchange.body;
+    enum kv_status status = message->round_trip.answer.status;
+    struct read_cursor *body = &message->round_trip.body;
     size_t size = read_cursor_left(body);
     struct kv_slice sentence = kv_slice(read_bytes(body, size), size);
     for (uint32_t i = 0; i < message->request.count; i++)
         if (message->tasks[i])
-            task_refuse(take_out(window, message, i), status, sentence);
+            task_refuse(take_task_out(window, message, i), status, sentence);
 }
 
-static enum kv_status take_answer(struct window *window, struct inflight_message *message)
+/* Completes the tasks of the message, which is answered, and ends it. */
+static enum kv_status window_take_answer(struct window *window, struct inflight_message *message)
 {
-    const struct wire_header *answer = &message->exchange.answer;
+    const struct wire_header *answer = &message->round_trip.answer;
     if (answer->status == KV_NO_SESSION) {
-        message->exchange.delivered = false; /* it surely was not executed */
+        message->round_trip.delivered = false; /* surely it was not executed */
         return KV_NO_SESSION;
     }
     if (answer->status != KV_OK) {
-        take_refusal(window, message);
+        window_take_refusal(window, message);
     } else {
-        if (!answer_is_possible(window, message))
+        uint32_t results = answer->count, operations = message->request.count;
+        bool may_be_short = window->connection.welcome.flags & WIRE_WELCOME_SHORT_REPLIES;
+        bool is_short = results > 0 && results < operations;
+        if (results != operations && !(may_be_short && is_short))
             return KV_IO;
-        for (uint32_t i = 0; i < answer->count; i++)
-            if (!take_result(window, message, i))
+        for (uint32_t i = 0; i < results; i++)
+            if (!window_take_result(window, message, i))
                 return KV_IO;
     }
     end_message(window, message);
@@ -405,27 +420,27 @@ static enum kv_status take_answer(struct window *window, struct inflight_message
 
 /* Sending and receiving --------------------------------------------------------------------- */
 
-/* Sends the due part of the message, if there is a credit. Returns as send_due. */
+/* Sends the due part of the message, if there is a credit. Returns as send_due_messages does. */
 static enum kv_status send_message(struct window *window, struct inflight_message *message,
                                    uint64_t deadline_ms)
 {
     struct connection *connection = &window->connection;
     enum kv_status status = KV_OK;
     if (connection->unanswered < connection->welcome.credits)
-        status = exchange_send(&message->exchange, connection, deadline_ms);
-    window->to_send |= message->exchange.to_send;
+        status = round_trip_send(&message->round_trip, connection, deadline_ms);
+    window->to_send |= message->round_trip.to_send;
     return status;
 }
 
-/* Sends the due parts of the messages in flight, as far as there are credits. KV_OK; KV_TIMEOUT:
- * the lane was full until the deadline; KV_NO_SERVER, KV_IO. */
-static enum kv_status send_due(struct window *window, uint64_t deadline_ms)
+/* Sends the due parts of all messages in flight, as far as there are credits. KV_OK; KV_TIMEOUT: the
+ * lane was full until deadline_ms; KV_NO_SERVER, KV_IO. */
+static enum kv_status send_due_messages(struct window *window, uint64_t deadline_ms)
 {
     enum kv_status status = KV_OK;
     window->to_send = false;
     for (unsigned i = 0; i < window->limit; i++) {
         struct inflight_message *message = &window->messages[i];
-        if (!message->in_flight || !message->exchange.to_send)
+        if (!message->in_flight || !message->round_trip.to_send)
             continue;
         if (status == KV_OK)
             status = send_message(window, message, deadline_ms);
@@ -435,16 +450,17 @@ static enum kv_status send_due(struct window *window, uint64_t deadline_ms)
     return status;
 }
 
-static struct inflight_message *message_of(struct window *window, uint64_t request_id)
+static struct inflight_message *find_message(struct window *window, uint64_t request_id)
 {
     for (unsigned i = 0; i < window->limit; i++)
-        if (window->messages[i].in_flight && window->messages[i].exchange.request_id == request_id)
+        if (window->messages[i].in_flight &&
+            window->messages[i].round_trip.request_id == request_id)
             return &window->messages[i];
     return NULL;
 }
 
-/* A message that answers no request: the server's owner may have ended the session. */
-__attribute__((noinline)) static enum kv_status take_stray(const struct wire_header *header)
+/* Decides on a message that answers no request: the server's owner may have ended the session. */
+__attribute__((noinline)) static enum kv_status judge_stray(const struct wire_header *header)
 {
     bool ended = header->kind == WIRE_REFUSED && header->status == KV_NO_SESSION;
     return ended ? KV_NO_SESSION : KV_OK;
@@ -461,37 +477,40 @@ enum kv_status window_receive(struct window *window, uint64_t deadline_ms)
 {
     struct wire_header header;
     struct read_cursor body;
-    enum kv_status status = window->to_send ? send_due(window, deadline_ms) : KV_OK;
+    enum kv_status status = window->to_send ? send_due_messages(window, deadline_ms) : KV_OK;
     if (status == KV_OK)
         status = connection_receive(&window->connection, deadline_ms, &header, &body);
     struct inflight_message *message =
-        status == KV_OK ? message_of(window, header.request_id) : NULL;
+        status == KV_OK ? find_message(window, header.request_id) : NULL;
     if (message) {
-        status = exchange_take(&message->exchange, &header, &body);
-        window->to_send |= message->exchange.to_send;
-        if (status == KV_OK && message->exchange.answered)
-            status = take_answer(window, message);
+        status = round_trip_take(&message->round_trip, &header, &body);
+        window->to_send |= message->round_trip.to_send;
+        if (status == KV_OK && message->round_trip.answered)
+            status = window_take_answer(window, message);
     } else if (status == KV_OK) {
-        status = take_stray(&header);
+        status = judge_stray(&header);
     }
-    return lose_unless_late(window, status);
+    status = lose_unless_late(window, status);
+    KV_ASSERT(window_is_consistent(window));
+    return status;
 }
 
 enum kv_status window_poll(struct window *window)
 {
     bool to_send = window->to_send;
-    window->to_send = false; /* a lane that is full is no reason not to receive */
+    window->to_send = false; /* even while a lane is full, there may be something to receive */
     enum kv_status received = window_receive(window, 0);
     window->to_send |= to_send;
     if ((received != KV_OK && received != KV_TIMEOUT) || !window->to_send)
         return received;
-    enum kv_status sent = lose_unless_late(window, send_due(window, 0));
+    enum kv_status sent = lose_unless_late(window, send_due_messages(window, 0));
     return sent == KV_OK || sent == KV_TIMEOUT ? received : sent;
 }
 
 enum kv_status window_send(struct window *window, struct inflight_message *message,
                            uint64_t deadline_ms)
 {
+    KV_ASSERT(!message->in_flight && message->request.count > 0 && window->connection.open);
     if (window->limit > 1 && !enter_keys(window, message)) {
         end_message(window, message);
         return KV_NO_MEMORY;
@@ -499,14 +518,33 @@ enum kv_status window_send(struct window *window, struct inflight_message *messa
     uint64_t request_id;
     size_t size =
         builder_finish(&message->request, &window->connection, message->deadline_ms, &request_id);
-    exchange_begin(&message->exchange, message->request.message, size, request_id,
-                   message->deadline_ms);
+    round_trip_begin(&message->round_trip, message->request.message, size, request_id,
+                     message->deadline_ms);
     message->in_flight = true;
     window->in_flight++;
     window->refused_in_flight |= message->has_refused;
-    count(&window->messages_sent, 1);
-    count(&window->operations_sent, message->request.count);
-    enum kv_status status = window->to_send ? send_due(window, deadline_ms)
+    window_count(&window->messages_sent, 1);
+    window_count(&window->operations_sent, message->request.count);
+    enum kv_status status = window->to_send ? send_due_messages(window, deadline_ms)
                                             : send_message(window, message, deadline_ms);
     return lose_unless_late(window, status);
+}
+
+/* Flattened, since this is the way of every lone call: its steps are called in one function. */
+__attribute__((flatten)) enum kv_status
+window_execute(struct window *window, struct task_queue *queue, uint64_t deadline_ms, bool *sent)
+{
+    struct inflight_message *message = &window->messages[0];
+    KV_ASSERT(window->limit == 1 && window->in_flight == 0);
+    if (!connection_usable(&window->connection) || !window_begin(window, message))
+        return KV_OK;
+    enum fill_verdict filled = window_fill(window, message, queue, 0);
+    if ((filled != FILL_ALL && filled != FILL_FULL) || message->request.count == 0)
+        return KV_OK;
+    *sent = true;
+    message->deadline_ms = deadline_ms;
+    enum kv_status status = window_send(window, message, deadline_ms);
+    while (status == KV_OK && window->in_flight > 0)
+        status = window_receive(window, deadline_ms);
+    return status;
 }

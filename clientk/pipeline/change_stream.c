@@ -10,11 +10,12 @@
 #include "clientk/pipeline/event_loop.h"
 #include "clientk/pipeline/pipeline_state.h"
 #include "clientk/pipeline/position_text.h"
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/time/clock.h"
 #include "wire/change.h"
 
-/* So long the server may keep a request; and longer the client waits for an answer. */
+/* How long the server may keep a request, and how much longer the client waits for the answer. */
 #define WAIT_MS     10000u
 #define PATIENCE_MS 5000u
 
@@ -28,44 +29,36 @@ struct clientk_watch {
     bool keys_only;
     uint8_t *positions; /* of all data files; NULL: not known yet */
     size_t positions_bytes;
-    uint32_t next_file; /* whose changes are asked for first */
-    bool renews;        /* the request under way asks for positions: */
-    int64_t renewed;    /* that of the file - 1, 0: of all */
+    uint32_t next_file; /* the data file whose changes are asked for first */
+    bool renews;        /* the request under way asks for positions: ... */
+    int64_t renewed;    /* ... of data file renewed - 1, or, if it is 0, of all */
     bool wants_renewal;
-    bool (*interrupted)(void); /* of the options: it ends waits, not the request; NULL: never */
+    bool (*interrupted)(void); /* the option: it ends waits, not the request; NULL: never */
 
-    /* what has come */
-    struct clientk_value page; /* its changes; the slices given out lie in it */
+    /* What has come. */
+    struct clientk_value page; /* the changes, in which the slices lie that are given out */
     struct read_cursor changes;
     uint32_t page_file;
     struct wire_position page_end;
     bool in_page;
-    enum kv_status status; /* to be told; KV_OK: nothing */
+    enum kv_status status; /* to be returned by the next call; KV_OK: none */
     struct kv_error error;
 };
 
 /* Answers -------------------------------------------------------------------------------------- */
 
-static void fail(struct clientk_watch *watch, enum kv_status status, const char *sentence)
+static void watch_fail(struct clientk_watch *watch, enum kv_status status, const char *sentence)
 {
     watch->status = status;
     kv_error_set(&watch->error, status, "%s", sentence ? sentence : kv_status_text(status));
 }
 
-/* With the sentence that belongs to the status, if the thread has it: ask_and_receive has cleared
- * those before. */
-static void fail_as_told(struct clientk_watch *watch, enum kv_status status)
-{
-    const struct kv_error *told = last_error_of_thread();
-    fail(watch, status, told->status == status ? told->text : NULL);
-}
-
-static void take_positions(struct clientk_watch *watch, const struct clientk_value *value)
+static void watch_take_positions(struct clientk_watch *watch, const struct clientk_value *value)
 {
     bool sound = value->size > 0 && value->size % WIRE_POSITION_BYTES == 0;
     if (!sound ||
         (watch->positions && watch->renewed > 0 && value->size != watch->positions_bytes)) {
-        fail(watch, KV_IO, "the server's answer makes no sense");
+        watch_fail(watch, KV_IO, "the server's answer makes no sense");
         return;
     }
     size_t at = 0, size = value->size;
@@ -75,7 +68,7 @@ static void take_positions(struct clientk_watch *watch, const struct clientk_val
     } else if (!watch->positions || watch->positions_bytes != value->size) {
         uint8_t *grown = realloc(watch->positions, value->size);
         if (!grown) {
-            fail(watch, KV_NO_MEMORY, NULL);
+            watch_fail(watch, KV_NO_MEMORY, NULL);
             return;
         }
         watch->positions = grown;
@@ -85,16 +78,16 @@ static void take_positions(struct clientk_watch *watch, const struct clientk_val
     watch->wants_renewal = false;
 }
 
-static void take_page(struct clientk_watch *watch, const struct clientk_result *result)
+static void watch_take_page(struct clientk_watch *watch, const struct clientk_result *result)
 {
     const struct clientk_value *value = &result->value;
     if (value->size < WIRE_POSITION_BYTES ||
         (uint64_t)result->number > watch->positions_bytes / WIRE_POSITION_BYTES) {
-        fail(watch, KV_IO, "the server's answer makes no sense");
+        watch_fail(watch, KV_IO, "the server's answer makes no sense");
         return;
     }
-    if (!value_hold(&watch->page, value->size)) {
-        fail(watch, KV_NO_MEMORY, NULL);
+    if (!value_reserve(&watch->page, value->size)) {
+        watch_fail(watch, KV_NO_MEMORY, NULL);
         return;
     }
     memcpy(watch->page.data, value->data, value->size);
@@ -105,39 +98,42 @@ static void take_page(struct clientk_watch *watch, const struct clientk_result *
     watch->in_page = true;
 }
 
-static void take_missed(struct clientk_watch *watch, int64_t number)
-{
-    bool one = number > 0 && (uint64_t)number <= watch->positions_bytes / WIRE_POSITION_BYTES;
-    watch->renewed = one ? number : 0;
-    watch->wants_renewal = true;
-    fail(watch, KV_MISSED,
-         "changes were missed: they are not kept any more, or were undone by a power failure");
-}
-
-static void answered(void *context, void *tag, const struct clientk_result *result)
+/* A clientk_complete: the WATCH under way was answered. */
+static void watch_answered(void *context, void *tag, const struct clientk_result *result)
 {
     struct clientk_watch *watch = context;
+    const struct kv_error *last_error = last_error_of_thread();
     (void)tag;
     if (result->status == KV_TIMEOUT || result->status == KV_DEADLINE)
-        return; /* nothing came, and nothing is to be told: it is asked again */
-    if (result->status == KV_MISSED)
-        take_missed(watch, result->number);
-    else if (result->status == KV_UNSUPPORTED)
-        fail(watch, KV_UNSUPPORTED,
-             "the server cannot tell of changes: it is of an older version, or its data are "
-             "elsewhere");
+        return; /* nothing has come: the server is asked again */
+    if (result->status == KV_MISSED) {
+        size_t files = watch->positions_bytes / WIRE_POSITION_BYTES;
+        bool one = result->number > 0 && (uint64_t)result->number <= files;
+        watch->renewed = one ? result->number : 0;
+        watch->wants_renewal = true;
+        watch_fail(watch, KV_MISSED,
+                   "changes were missed: they are not kept any more, or were undone by a power "
+                   "failure");
+    } else if (result->status == KV_UNSUPPORTED)
+        watch_fail(watch, KV_UNSUPPORTED,
+                   "the server cannot tell of changes: it is of an older version, or its data are "
+                   "elsewhere");
     else if (result->status != KV_OK)
-        fail_as_told(watch, result->status);
+        /* with the sentence of the thread, if that belongs to the status: watch_ask_and_receive has
+         * cleared earlier ones */
+        watch_fail(watch, result->status,
+                   last_error->status == result->status ? last_error->text : NULL);
     else if (result->number == 0)
-        take_positions(watch, &result->value);
+        watch_take_positions(watch, &result->value);
     else
-        take_page(watch, result);
+        watch_take_page(watch, result);
     watch->renews = false;
 }
 
 /* Asking --------------------------------------------------------------------------------------- */
 
-static enum kv_status ask(struct clientk_watch *watch)
+/* Sends a WATCH, unless one is under way. */
+static enum kv_status watch_ask(struct clientk_watch *watch)
 {
     struct clientk_pipeline *pipeline = watch->pipeline;
     if (pipeline->pending > 0)
@@ -154,30 +150,32 @@ static enum kv_status ask(struct clientk_watch *watch)
     return event_loop_submit(pipeline, &operation, NULL);
 }
 
-static void move_on(struct clientk_watch *watch, const struct wire_position *position)
+/* Moves the position of the data file of the page. */
+static void watch_move_position(struct clientk_watch *watch, const struct wire_position *position)
 {
+    KV_ASSERT(watch->page_file < watch->positions_bytes / WIRE_POSITION_BYTES);
     wire_put_position(watch->positions + (size_t)watch->page_file * WIRE_POSITION_BYTES, position);
 }
 
-/* The next change of the page. False: there is none any more. */
-static bool next_of_page(struct clientk_watch *watch, struct clientk_change *change)
+/* Finds the next change of the page. False: there is none left. */
+static bool watch_next_of_page(struct clientk_watch *watch, struct clientk_change *change)
 {
     struct wire_change found;
     if (!watch->in_page)
         return false;
     if (read_cursor_left(&watch->changes) == 0) {
-        move_on(watch, &watch->page_end);
+        watch_move_position(watch, &watch->page_end);
         watch->next_file = watch->page_file + 1;
         watch->in_page = false;
         return false;
     }
     if (wire_get_change(&watch->changes, &found) != KV_OK) {
         watch->in_page = false;
-        fail(watch, KV_IO, "the server's answer makes no sense");
+        watch_fail(watch, KV_IO, "the server's answer makes no sense");
         return false;
     }
     struct wire_position position = {watch->page_end.log, found.version, found.place};
-    move_on(watch, &position);
+    watch_move_position(watch, &position);
     *change =
         (struct clientk_change){.kind = found.flags & WIRE_CHANGE_EXPIRED   ? CLIENTK_CHANGE_EXPIRE
                                         : found.flags & WIRE_CHANGE_DELETED ? CLIENTK_CHANGE_DELETE
@@ -189,7 +187,8 @@ static bool next_of_page(struct clientk_watch *watch, struct clientk_change *cha
     return true;
 }
 
-static enum kv_status tell(struct clientk_watch *watch)
+/* Returns the status that is to be returned, and clears it. */
+static enum kv_status watch_take_status(struct clientk_watch *watch)
 {
     enum kv_status status = watch->status;
     *last_error_of_thread() = watch->error;
@@ -197,8 +196,8 @@ static enum kv_status tell(struct clientk_watch *watch)
     return status;
 }
 
-/* Waits for the descriptor, a while at most. */
-static void wait_a_while(const struct clientk_watch *watch, uint64_t until_ms)
+/* Waits for the descriptor until until_ms, but no longer than LOOK_EVERY_MS. */
+static void watch_wait(const struct clientk_watch *watch, uint64_t until_ms)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
     uint64_t left_ms = until_ms > now_ms ? until_ms - now_ms : 0;
@@ -206,7 +205,7 @@ static void wait_a_while(const struct clientk_watch *watch, uint64_t until_ms)
     poll(&ready, 1, (int)(left_ms < LOOK_EVERY_MS ? left_ms : LOOK_EVERY_MS));
 }
 
-static enum kv_status check_use(const struct clientk_watch *watch)
+static enum kv_status watch_check_use(const struct clientk_watch *watch)
 {
     struct kv_error *error = last_error_of_thread();
     if (!watch)
@@ -216,67 +215,62 @@ static enum kv_status check_use(const struct clientk_watch *watch)
     return KV_OK;
 }
 
-/* Whether there is something to tell. */
-static bool has_come(const struct clientk_watch *watch)
+/* Whether there is a change or a status to return. */
+static bool watch_has_news(const struct clientk_watch *watch)
 {
     return watch->in_page || watch->status != KV_OK;
 }
 
-static bool is_interrupted(const struct clientk_watch *watch)
-{
-    return watch->interrupted && watch->interrupted();
-}
-
-static enum kv_status ask_and_receive(struct clientk_watch *watch)
+static enum kv_status watch_ask_and_receive(struct clientk_watch *watch)
 {
     last_error_of_thread()->status = KV_OK;
-    enum kv_status status = ask(watch);
+    enum kv_status status = watch_ask(watch);
     return status == KV_OK ? event_loop_run(watch->pipeline) : status;
 }
 
-/* Does what can be done without waiting. While there is nothing to tell, a request is under way
- * when it returns: without one the descriptor would not tell of the next change. */
-static enum kv_status advance(struct clientk_watch *watch)
+/* Does what can be done without waiting. When this function returns KV_OK and has no news, a request is under
+ * way: without one the descriptor would not tell of the next change. */
+static enum kv_status watch_advance(struct clientk_watch *watch)
 {
-    enum kv_status status = ask_and_receive(watch);
-    bool told_nothing = watch->pipeline->pending == 0 && !has_come(watch);
-    return status == KV_OK && told_nothing ? ask_and_receive(watch) : status;
+    enum kv_status status = watch_ask_and_receive(watch);
+    bool told_nothing = watch->pipeline->pending == 0 && !watch_has_news(watch);
+    return status == KV_OK && told_nothing ? watch_ask_and_receive(watch) : status;
 }
 
 enum kv_status clientk_watch_next(struct clientk_watch *watch, int timeout_ms,
                                   struct clientk_change *change)
 {
-    enum kv_status status = check_use(watch);
+    enum kv_status status = watch_check_use(watch);
     uint64_t until_ms =
         timeout_ms < 0 ? UINT64_MAX : clock_monotonic_coarse_ms() + (uint64_t)timeout_ms;
     *change = (struct clientk_change){0};
     while (status == KV_OK) {
-        if (next_of_page(watch, change))
+        if (watch_next_of_page(watch, change))
             return KV_OK;
         if (watch->status != KV_OK)
-            return tell(watch);
-        status = advance(watch);
-        if (status != KV_OK || has_come(watch))
+            return watch_take_status(watch);
+        status = watch_advance(watch);
+        if (status != KV_OK || watch_has_news(watch))
             continue;
-        if (clock_monotonic_coarse_ms() >= until_ms || is_interrupted(watch))
+        if (clock_monotonic_coarse_ms() >= until_ms || (watch->interrupted && watch->interrupted()))
             return kv_error_set(last_error_of_thread(), KV_TIMEOUT, "no change came in time");
-        wait_a_while(watch, until_ms);
+        watch_wait(watch, until_ms);
     }
     return last_error_explain(last_error_of_thread(), status);
 }
 
 int clientk_watch_fd(struct clientk_watch *watch)
 {
-    return check_use(watch) == KV_OK ? event_loop_descriptor(watch->pipeline) : -1;
+    return watch_check_use(watch) == KV_OK ? event_loop_descriptor(watch->pipeline) : -1;
 }
 
 enum kv_status clientk_watch_position(struct clientk_watch *watch, struct clientk_value *text)
 {
-    enum kv_status status = check_use(watch);
+    enum kv_status status = watch_check_use(watch);
     if (status != KV_OK)
         return status;
     text->size = 0;
-    if (!value_hold(text, position_text_bytes(watch->positions_bytes)))
+    if (!value_reserve(text, position_text_bytes(watch->positions_bytes)))
         return kv_error_set(last_error_of_thread(), KV_NO_MEMORY, "no memory for a position");
     text->size = position_text_write(watch->positions, watch->positions_bytes, text->data);
     return KV_OK;
@@ -300,9 +294,10 @@ void clientk_watch_close(struct clientk_watch *watch)
         free_watch(watch);
 }
 
-static enum kv_status take_options(struct clientk_watch *watch,
-                                   const struct clientk_watch_options *options,
-                                   struct kv_error *error)
+/* Copies the options into the watch. */
+static enum kv_status watch_take_options(struct clientk_watch *watch,
+                                         const struct clientk_watch_options *options,
+                                         struct kv_error *error)
 {
     watch->keys_only = options->keys_only;
     watch->prefix_bytes = options->prefix.size;
@@ -319,20 +314,20 @@ static enum kv_status take_options(struct clientk_watch *watch,
     return KV_OK;
 }
 
-/* Waits for the first positions. */
-static enum kv_status begin_now(struct clientk_watch *watch, struct kv_error *error)
+/* Waits for the first positions, those of now. */
+static enum kv_status watch_await_positions(struct clientk_watch *watch, struct kv_error *error)
 {
     uint64_t until_ms = clock_monotonic_coarse_ms() + watch->pipeline->settings.timeout_ms;
     enum kv_status status = KV_OK;
     while (status == KV_OK && !watch->positions) {
-        status = ask_and_receive(watch);
+        status = watch_ask_and_receive(watch);
         if (status == KV_OK && watch->status != KV_OK)
-            status = tell(watch);
+            status = watch_take_status(watch);
         else if (status == KV_OK && !watch->positions &&
                  client_settings_time_is_over(&watch->pipeline->settings, until_ms))
             status = KV_TIMEOUT;
         else if (status == KV_OK && !watch->positions)
-            wait_a_while(watch, until_ms);
+            watch_wait(watch, until_ms);
     }
     last_error_explain(last_error_of_thread(), status);
     if (status != KV_OK && error)
@@ -340,17 +335,17 @@ static enum kv_status begin_now(struct clientk_watch *watch, struct kv_error *er
     return status;
 }
 
-/* Sends the first request for changes. From here on a request is under way until it is answered, or
- * for longer than the server may keep it; what ends the program's waits does not end it. */
-static enum kv_status follow(struct clientk_watch *watch)
+/* Sends the first request for changes. From now on a request is under way until it is answered, or for longer
+ * than the server may keep it; what interrupts the waits of the program does not end the request. */
+static enum kv_status watch_begin_to_follow(struct clientk_watch *watch)
 {
     struct client_settings *settings = &watch->pipeline->settings;
     if (settings->timeout_ms < WAIT_MS + PATIENCE_MS)
         settings->timeout_ms = WAIT_MS + PATIENCE_MS;
     watch->interrupted = settings->interrupted;
     settings->interrupted = NULL;
-    enum kv_status status = advance(watch);
-    if (has_come(watch)) /* already, so that no descriptor tells of it */
+    enum kv_status status = watch_advance(watch);
+    if (watch_has_news(watch)) /* already: no descriptor would tell */
         event_loop_wake(watch->pipeline);
     return last_error_explain(last_error_of_thread(), status);
 }
@@ -364,15 +359,16 @@ enum kv_status change_stream_open(struct pipeline_list *list,
     if (!created)
         return kv_error_set(error, KV_NO_MEMORY, "no memory for a watch");
     struct pipeline_sizes sizes = {.window = 1, .batch = 1};
-    enum kv_status status = take_options(created, options, error);
+    enum kv_status status = watch_take_options(created, options, error);
     if (status == KV_OK)
-        status = pipeline_open(list, settings, sizes, answered, created, &created->pipeline, error);
+        status = pipeline_open(list, settings, sizes, watch_answered, created, &created->pipeline,
+                               error);
     if (status == KV_OK)
         status = event_loop_open(created->pipeline, error);
     if (status == KV_OK && !created->positions)
-        status = begin_now(created, error);
+        status = watch_await_positions(created, error);
     if (status == KV_OK)
-        status = follow(created);
+        status = watch_begin_to_follow(created);
     if (status != KV_OK) {
         free_watch(created);
         return status;

@@ -1,17 +1,18 @@
 /*
  * change_stream: the inside of clientk_watch: a pipeline of its own, with one WATCH under way
- * (docs/PROTOCOL.md, 7.15), which the server answers when there is something to tell. All that is
- * known of the place in the changes is here: a server that was restarted is asked from there on.
+ * (docs/PROTOCOL.md, 7.15), which the server answers when there are changes. Only the watch knows its place in
+ * the changes: a server that was restarted is asked from there on.
  *
- * Threads: one at a time.
+ * Threads: one at a time for each watch.
  */
 #ifndef MQKV_CLIENTK_PIPELINE_CHANGE_STREAM_H
 #define MQKV_CLIENTK_PIPELINE_CHANGE_STREAM_H
 
 #include "clientk/pipeline/pipeline.h"
 
-/* Connects; with since NULL the positions are those of now, else of that text. The settings are
- * copied. KV_USAGE: the text is none; KV_UNSUPPORTED: the server cannot; as pipeline_open. */
+/* Opens a watch: connects, as a pipeline in *list, and begins at options->since, or, if that is NULL, with the
+ * changes of now. *settings is copied. KV_USAGE: `since` is no position; KV_UNSUPPORTED: the server cannot tell
+ * of changes; or as pipeline_open. */
 enum kv_status change_stream_open(struct pipeline_list *list,
                                   const struct client_settings *settings,
                                   const struct clientk_watch_options *options,

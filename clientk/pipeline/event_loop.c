@@ -9,15 +9,16 @@
 
 #include "clientk/base/last_error.h"
 #include "clientk/message/translate.h"
-#include "clientk/session/segment_growth.h"
 #include "clientk/session/connect.h"
-#include "common/time/clock.h"
+#include "clientk/session/segment_growth.h"
+#include "common/assert/assert.h"
 #include "common/report/error.h"
+#include "common/time/clock.h"
 
-/* How often to look for what no descriptor tells: the end of a server that has no pidfd, or of
- * its queue before it has answered; and the program's wish to interrupt. */
+/* How often to look for what no descriptor tells: the end of a server without a pidfd, or of its queue before
+ * it has answered; and the program's wish to interrupt. */
 #define LOOK_EVERY_MS  100u
-/* The coarse clock may be so much behind the timer. */
+/* How far the coarse clock may be behind the timer. */
 #define COARSE_LAG_MS  10u
 #define FLUSH_SLICE_MS 1000
 #define EVENTS_AT_ONCE 4
@@ -27,16 +28,16 @@ struct event_loop {
     int epoll, timer;
     uint64_t armed_ms;              /* when the timer fires; 0: it does not */
     struct session_attempt attempt; /* to connect; phase SESSION_TO_BEGIN: none is under way */
-    uint64_t retry_ms;              /* not before that */
+    uint64_t retry_ms;              /* when the next attempt may begin */
     enum kv_status connect_status;  /* of the last attempt, with its sentence */
     struct kv_error connect_error;
-    struct segment_offer offer; /* under way, if it has a segment: nothing is in flight then */
-    bool in_fragments;          /* what is in flight is one message in fragments */
+    struct segment_offer offer; /* under way if it has a segment; then nothing is in flight */
+    bool in_fragments;          /* the only message in flight is one in fragments */
 };
 
 /* Opening and freeing ------------------------------------------------------------------------ */
 
-static void free_events(struct event_loop *events)
+static void free_event_loop(struct event_loop *events)
 {
     if (events->timer >= 0)
         close(events->timer);
@@ -45,8 +46,8 @@ static void free_events(struct event_loop *events)
     free(events);
 }
 
-/* NULL with errno. */
-static struct event_loop *new_events(void)
+/* Makes the epoll set with its timer. NULL with errno. */
+static struct event_loop *new_event_loop(void)
 {
     struct event_loop *events = calloc(1, sizeof *events);
     if (!events)
@@ -58,12 +59,13 @@ static struct event_loop *new_events(void)
         epoll_ctl(events->epoll, EPOLL_CTL_ADD, events->timer, &event) == 0)
         return events;
     int failure = errno;
-    free_events(events);
+    free_event_loop(events);
     errno = failure;
     return NULL;
 }
 
-/* A ring has no descriptor that tells of messages: a session with a reply queue takes its place. */
+/* Replaces a session with a ring, which has no descriptor that tells of messages, by one with a reply
+ * queue. */
 static enum kv_status leave_ring(struct clientk_pipeline *pipeline, struct kv_error *error)
 {
     struct window *window = &pipeline->window;
@@ -85,12 +87,12 @@ enum kv_status event_loop_open(struct clientk_pipeline *pipeline, struct kv_erro
     if (pipeline->events)
         return KV_OK;
     struct connection *connection = &pipeline->window.connection;
-    pipeline->events = new_events();
+    pipeline->events = new_event_loop();
     if (pipeline->events) {
         connection->epoll = pipeline->events->epoll;
         wire_waiter_init(&connection->waiter, (struct wire_spin){.mode = WIRE_SPIN_OFF});
         enum kv_status status = leave_ring(pipeline, error);
-        if (status == KV_OK && connection_watch(connection))
+        if (status == KV_OK && connection_join_epoll(connection))
             return KV_OK;
         if (status != KV_OK) {
             event_loop_free(pipeline, true);
@@ -114,13 +116,13 @@ void event_loop_free(struct clientk_pipeline *pipeline, bool say_goodbye)
     if (!say_goodbye)
         connection->epoll = -1;
     else if (events->attempt.phase != SESSION_TO_BEGIN)
-        session_drop(connection, &events->attempt);
+        session_attempt_drop(connection, &events->attempt);
     if (say_goodbye)
         segment_offer_drop(&events->offer);
-    exchange_free(&events->attempt.exchange);
+    round_trip_free(&events->attempt.round_trip);
     connection_close(connection, say_goodbye);
     connection->epoll = -1;
-    free_events(events);
+    free_event_loop(events);
     pipeline->events = NULL;
 }
 
@@ -129,10 +131,10 @@ int event_loop_descriptor(const struct clientk_pipeline *pipeline)
     return pipeline->events->epoll;
 }
 
-/* What cannot go on -------------------------------------------------------------------------- */
+/* What cannot continue ----------------------------------------------------------------------- */
 
-/* Those that are due now, not those that are submitted while they are told. */
-static void stop_due(struct clientk_pipeline *pipeline, enum kv_status status)
+/* Stops the tasks that are due now, but not those that `complete` submits meanwhile. */
+static void stop_due_tasks(struct clientk_pipeline *pipeline, enum kv_status status)
 {
     size_t count = 0;
     for (const struct task *task = pipeline->due.first; task; task = task->next)
@@ -141,14 +143,14 @@ static void stop_due(struct clientk_pipeline *pipeline, enum kv_status status)
         task_stop(task_queue_pop(&pipeline->due), status);
 }
 
-static void lose(struct clientk_pipeline *pipeline, bool say_goodbye)
+static void loop_lose_session(struct clientk_pipeline *pipeline, bool say_goodbye)
 {
     window_lose(&pipeline->window, say_goodbye);
     pipeline->filling = NULL;
 }
 
-/* Why an operation that is due has not been sent. */
-static enum kv_status reason_for_delay(const struct event_loop *events, bool open)
+/* Why a due task has not been sent; the thread's last error explains that. open: the session is. */
+static enum kv_status explain_delay(const struct event_loop *events, bool open)
 {
     if (open || events->connect_status == KV_OK || events->connect_status == KV_TIMEOUT)
         return KV_DEADLINE;
@@ -158,34 +160,36 @@ static enum kv_status reason_for_delay(const struct event_loop *events, bool ope
     return error->status;
 }
 
-/* Gives up what has no time left. */
-static void expire(struct clientk_pipeline *pipeline)
+/* Gives up the messages and stops the due tasks whose deadline has passed. */
+static void expire_tasks(struct clientk_pipeline *pipeline)
 {
     if (pipeline->window.in_flight > 0)
         window_give_up(&pipeline->window, NULL);
     uint64_t now_ms = clock_monotonic_coarse_ms();
     while (pipeline->due.first && pipeline->due.first->deadline_ms <= now_ms)
         task_stop(task_queue_pop(&pipeline->due),
-                  reason_for_delay(pipeline->events, pipeline->window.connection.open));
+                  explain_delay(pipeline->events, pipeline->window.connection.open));
 }
 
 /* Connecting --------------------------------------------------------------------------------- */
 
+/* Notes that an attempt has failed; stops the due tasks if the reason will not pass. */
 static void connect_failed(struct clientk_pipeline *pipeline, enum kv_status status)
 {
     struct event_loop *events = pipeline->events;
     const struct connection *connection = &pipeline->window.connection;
     events->connect_status = status;
     events->retry_ms = clock_monotonic_coarse_ms() + connection->backoff_ms;
-    /* The bytes of queues that were just closed are given back a moment later. */
-    if (session_may_come(connection, status) || status == KV_LIMIT)
+    /* The kernel gives back the bytes of queues that were just closed a moment later. */
+    if (session_failure_may_pass(connection, status) || status == KV_LIMIT)
         return;
     *last_error_of_thread() = events->connect_error;
-    stop_due(pipeline, status == KV_TIMEOUT ? KV_DEADLINE : status);
+    stop_due_tasks(pipeline, status == KV_TIMEOUT ? KV_DEADLINE : status);
 }
 
-/* Goes on with connecting, if there is a reason to. ended: the server of the attempt has. */
-static void go_on_connecting(struct clientk_pipeline *pipeline, bool ended)
+/* Continues an attempt to connect, or begins one if tasks are due. ended: the server of the attempt has
+ * ended. */
+static void continue_connecting(struct clientk_pipeline *pipeline, bool ended)
 {
     struct event_loop *events = pipeline->events;
     struct window *window = &pipeline->window;
@@ -194,9 +198,9 @@ static void go_on_connecting(struct clientk_pipeline *pipeline, bool ended)
         (!is_under_way && (!pipeline->due.first || clock_monotonic_coarse_ms() < events->retry_ms)))
         return;
     enum kv_status status =
-        session_continue(&window->connection, &events->attempt, &events->connect_error);
+        session_attempt_continue(&window->connection, &events->attempt, &events->connect_error);
     if (status == KV_OK && events->attempt.waits && is_under_way && ended) {
-        session_drop(&window->connection, &events->attempt);
+        session_attempt_drop(&window->connection, &events->attempt);
         status =
             kv_error_set(&events->connect_error, KV_NO_SERVER,
                          "the server of %s ended during the handshake", pipeline->settings.queue);
@@ -212,7 +216,8 @@ static void go_on_connecting(struct clientk_pipeline *pipeline, bool ended)
 
 /* The segment -------------------------------------------------------------------------------- */
 
-static void go_on_growing(struct clientk_pipeline *pipeline, bool ended)
+/* Continues the offer of a segment. ended: the server has ended. */
+static void continue_growing(struct clientk_pipeline *pipeline, bool ended)
 {
     struct event_loop *events = pipeline->events;
     if (!events->offer.segment)
@@ -221,12 +226,12 @@ static void go_on_growing(struct clientk_pipeline *pipeline, bool ended)
     if (status == KV_OK || (status == KV_TIMEOUT && events->offer.segment && !ended))
         return;
     segment_offer_drop(&events->offer);
-    lose(pipeline, status != KV_NO_SERVER && !ended);
+    loop_lose_session(pipeline, status != KV_NO_SERVER && !ended);
 }
 
-/* Begins to make the segment as large as the message, which is empty, needs it. False: it is
- * under way, or the connection lost. */
-static bool grow(struct clientk_pipeline *pipeline, const struct inflight_message *message)
+/* Begins to make the segment as large as the message, which is empty, needs it. False: that is under way, or
+ * the connection is lost. */
+static bool begin_to_grow(struct clientk_pipeline *pipeline, const struct inflight_message *message)
 {
     struct window *window = &pipeline->window;
     uint64_t share_bytes = (message->request.needed_bytes + 7) & ~(uint64_t)7;
@@ -234,17 +239,18 @@ static bool grow(struct clientk_pipeline *pipeline, const struct inflight_messag
     if (!segment_offer_begin(&window->connection, share_bytes * window->limit, deadline_ms,
                              &pipeline->events->offer))
         return true;
-    go_on_growing(pipeline, false);
+    continue_growing(pipeline, false);
     return !pipeline->events->offer.segment && window->connection.open; /* answered at once */
 }
 
 /* Packing and sending ------------------------------------------------------------------------ */
 
-/* Whether a message may be begun. A suspect session is replaced as soon as nothing is in flight. */
-static bool may_begin(struct clientk_pipeline *pipeline)
+/* Whether a message may begin. Replaces a suspect session as soon as nothing is in flight. */
+static bool may_begin_message(struct clientk_pipeline *pipeline)
 {
     struct event_loop *events = pipeline->events;
     struct connection *connection = &pipeline->window.connection;
+    KV_ASSERT(!events->offer.segment || pipeline->window.in_flight == 0);
     if (!connection->open || events->offer.segment)
         return false;
     if (pipeline->window.in_flight > 0)
@@ -252,88 +258,89 @@ static bool may_begin(struct clientk_pipeline *pipeline)
     events->in_fragments = false;
     if (connection_usable(connection))
         return true;
-    lose(pipeline, !connection_server_gone(connection));
+    loop_lose_session(pipeline, !connection_server_gone(connection));
     return false;
 }
 
-/* Provides pipeline->filling. False: not now. */
-static bool begin_filling(struct clientk_pipeline *pipeline)
+/* Provides pipeline->filling. False: that is impossible now. */
+static bool loop_begin_filling(struct clientk_pipeline *pipeline)
 {
     if (pipeline->filling && pipeline->filling->request.count > 0)
         return true;
     pipeline->filling = NULL;
-    if (!may_begin(pipeline))
+    if (!may_begin_message(pipeline))
         return false;
     struct inflight_message *idle = window_idle_message(&pipeline->window);
     if (!idle)
         return false;
     if (!window_begin(&pipeline->window, idle)) {
-        stop_due(pipeline, KV_NO_MEMORY);
+        stop_due_tasks(pipeline, KV_NO_MEMORY);
         return false;
     }
     pipeline->filling = idle;
     return true;
 }
 
-/* Sends what is being filled. False: not now. */
-static bool send_filling(struct clientk_pipeline *pipeline)
+/* Sends the message that is being filled. False: that is impossible now. */
+static bool loop_send_filling(struct clientk_pipeline *pipeline)
 {
     struct window *window = &pipeline->window;
     struct inflight_message *message = pipeline->filling;
     if (!message || message->request.count == 0)
         return true;
     bool in_fragments = message->request.in_fragments;
-    /* Fragments of two messages cannot be on their way at once. */
-    if (window->in_flight > 0 && (in_fragments || !may_begin(pipeline)))
+    /* Fragments of two messages must not be in flight at once. */
+    if (window->in_flight > 0 && (in_fragments || !may_begin_message(pipeline)))
         return false;
-    if (window->in_flight == 0 && !may_begin(pipeline))
+    if (window->in_flight == 0 && !may_begin_message(pipeline))
         return false;
     pipeline->filling = NULL;
     pipeline->events->in_fragments = in_fragments;
     message->deadline_ms = clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms;
     enum kv_status status = window_send(window, message, 0);
     if (status == KV_NO_MEMORY && window->connection.open)
-        stop_due(pipeline, KV_NO_MEMORY);
+        stop_due_tasks(pipeline, KV_NO_MEMORY);
     return status == KV_OK || status == KV_TIMEOUT;
 }
 
 void event_loop_send(struct clientk_pipeline *pipeline)
 {
-    send_filling(pipeline);
+    loop_send_filling(pipeline);
 }
 
-/* Packs what is due into a message. False: no more can be packed now. */
-static bool pack_message(struct clientk_pipeline *pipeline)
+/* Packs due tasks into a message. False: no more can be packed now. */
+static bool loop_pack_message(struct clientk_pipeline *pipeline)
 {
     struct inflight_message *message = pipeline->filling;
     uint32_t limit = pipeline->batch_limit;
     switch (window_fill(&pipeline->window, message, &pipeline->due, limit)) {
     case FILL_ALL:
-        return limit > 0 && message->request.count >= limit && send_filling(pipeline);
+        return limit > 0 && message->request.count >= limit && loop_send_filling(pipeline);
     case FILL_FULL:
-        return send_filling(pipeline);
+        return loop_send_filling(pipeline);
     case FILL_WAITS:
         return false;
     case FILL_SEGMENT:
         pipeline->filling = NULL;
-        return pipeline->window.in_flight == 0 && grow(pipeline, message);
+        return pipeline->window.in_flight == 0 && begin_to_grow(pipeline, message);
     case FILL_NO_MEMORY:
         break;
     }
-    stop_due(pipeline, KV_NO_MEMORY);
+    stop_due_tasks(pipeline, KV_NO_MEMORY);
     return false;
 }
 
-static void pack(struct clientk_pipeline *pipeline)
+/* Packs the due tasks, as far as that goes now. */
+static void loop_pack_due(struct clientk_pipeline *pipeline)
 {
     bool more = true;
     while (more && pipeline->due.first)
-        more = begin_filling(pipeline) && pack_message(pipeline);
+        more = loop_begin_filling(pipeline) && loop_pack_message(pipeline);
 }
 
-/* The operation that is due and whose key and value are the caller's still; NULL: none is. It need
- * not be the last one: when the connection is lost while it is packed, others are due before it,
- * with copies, and what `complete` submits then comes behind it. */
+/* Returns the due task whose key and value are borrowed still; NULL: there is none. It need not be the last
+ * one: if the connection is lost while it is packed, other tasks are due before it, with copies, and those
+ * that `complete` submits then come behind it. */
 static struct task *find_lent(const struct clientk_pipeline *pipeline)
 {
     struct task *task = pipeline->due.first;
@@ -361,7 +368,7 @@ enum kv_status event_loop_submit(struct clientk_pipeline *pipeline,
     bool may_pack = !pipeline->due.first && !pipeline->completing;
     task_queue_push(&pipeline->due, task);
     if (may_pack) {
-        pack(pipeline); /* which spares it the copy */
+        loop_pack_due(pipeline); /* a packed task needs no copy */
         task = find_lent(pipeline);
     }
     if (!task || task_own_bytes(task))
@@ -377,15 +384,15 @@ static bool is_connecting(const struct event_loop *events)
     return events->attempt.phase != SESSION_TO_BEGIN;
 }
 
-/* Whether something is expected of the server. */
-static bool is_waiting(const struct clientk_pipeline *pipeline)
+/* Whether the server is to send something. */
+static bool loop_is_waiting(const struct clientk_pipeline *pipeline)
 {
     return pipeline->window.in_flight > 0 || pipeline->events->offer.segment ||
            is_connecting(pipeline->events);
 }
 
-/* Takes the events in. True: the server has ended, though it may have answered before. */
-static bool look(struct clientk_pipeline *pipeline)
+/* Takes in the events. True: the server has ended, though it may have answered before. */
+static bool take_events(struct clientk_pipeline *pipeline)
 {
     struct event_loop *events = pipeline->events;
     const struct connection *connection = &pipeline->window.connection;
@@ -399,14 +406,14 @@ static bool look(struct clientk_pipeline *pipeline)
             events->armed_ms = 0;
         ended |= happened[i].data.fd == connection->pidfd;
     }
-    if (connection->pidfd < 0 && is_waiting(pipeline))
+    if (connection->pidfd < 0 && loop_is_waiting(pipeline))
         ended |= connection_server_gone(connection);
     return ended;
 }
 
-/* Takes in what the server has sent: at most as many messages as can be in flight, so that a
- * server that answers at once leaves the program time for its other descriptors. */
-static void receive(struct clientk_pipeline *pipeline, bool ended)
+/* Takes in what the server has sent: no more messages than can be in flight, so that a server that answers at
+ * once leaves the program time for its other descriptors. ended: the server has ended. */
+static void loop_receive(struct clientk_pipeline *pipeline, bool ended)
 {
     struct window *window = &pipeline->window;
     enum kv_status status = KV_OK;
@@ -416,10 +423,10 @@ static void receive(struct clientk_pipeline *pipeline, bool ended)
         pipeline->filling = NULL; /* the connection is lost, and its tasks are due again */
     else if (window->connection.open &&
              ((status == KV_TIMEOUT && ended) || connection_stays_filled(&window->connection)))
-        lose(pipeline, false);
+        loop_lose_session(pipeline, false);
 }
 
-/* When there is something to do though nothing has come. */
+/* When there is something to do even if nothing comes. */
 static uint64_t next_time_ms(const struct clientk_pipeline *pipeline)
 {
     const struct event_loop *events = pipeline->events;
@@ -438,13 +445,13 @@ static uint64_t next_time_ms(const struct clientk_pipeline *pipeline)
         next_ms = events->offer.deadline_ms;
     bool must_look = is_connecting(events) || connection->filled_ms > 0 || connection->pidfd < 0 ||
                      pipeline->settings.interrupted;
-    if (must_look && is_waiting(pipeline) && now_ms + LOOK_EVERY_MS < next_ms)
+    if (must_look && loop_is_waiting(pipeline) && now_ms + LOOK_EVERY_MS < next_ms)
         next_ms = now_ms + LOOK_EVERY_MS;
     return next_ms;
 }
 
-/* The timer may fire too early, which costs little, and never too late. */
-static void arm(struct event_loop *events, uint64_t next_ms)
+/* Lets the timer fire at next_ms; it may fire too early, which costs little, but never too late. */
+static void arm_timer(struct event_loop *events, uint64_t next_ms)
 {
     if (next_ms == NEVER_MS ||
         (events->armed_ms != 0 && events->armed_ms <= next_ms + COARSE_LAG_MS))
@@ -457,26 +464,26 @@ static void arm(struct event_loop *events, uint64_t next_ms)
 
 enum kv_status event_loop_run(struct clientk_pipeline *pipeline)
 {
-    bool ended = look(pipeline);
+    bool ended = take_events(pipeline);
     bool was_open = pipeline->window.connection.open;
     if (pipeline->events->offer.segment)
-        go_on_growing(pipeline, ended);
+        continue_growing(pipeline, ended);
     else if (was_open)
-        receive(pipeline, ended);
-    expire(pipeline);
-    go_on_connecting(pipeline, ended && !was_open);
-    pack(pipeline);
-    send_filling(pipeline);
-    /* What was lost on the way is begun anew now: there may be no next event. */
+        loop_receive(pipeline, ended);
+    expire_tasks(pipeline);
+    continue_connecting(pipeline, ended && !was_open);
+    loop_pack_due(pipeline);
+    loop_send_filling(pipeline);
+    /* A connection that was lost meanwhile is opened again now: there may be no next event. */
     if (!pipeline->window.connection.open && !is_connecting(pipeline->events)) {
-        go_on_connecting(pipeline, false);
-        pack(pipeline);
-        send_filling(pipeline);
+        continue_connecting(pipeline, false);
+        loop_pack_due(pipeline);
+        loop_send_filling(pipeline);
     }
-    bool watched = connection_watch(&pipeline->window.connection);
+    bool joined = connection_join_epoll(&pipeline->window.connection);
     int failure = errno;
-    arm(pipeline->events, next_time_ms(pipeline));
-    if (watched)
+    arm_timer(pipeline->events, next_time_ms(pipeline));
+    if (joined)
         return KV_OK;
     return kv_error_set(last_error_of_thread(), failure == ENOSPC ? KV_LIMIT : KV_NO_MEMORY,
                         "cannot watch the queues of a pipeline");
@@ -484,7 +491,7 @@ enum kv_status event_loop_run(struct clientk_pipeline *pipeline)
 
 void event_loop_wake(struct clientk_pipeline *pipeline)
 {
-    arm(pipeline->events, clock_monotonic_coarse_ms());
+    arm_timer(pipeline->events, clock_monotonic_coarse_ms());
 }
 
 void event_loop_flush(struct clientk_pipeline *pipeline)

@@ -8,8 +8,9 @@
 #include "clientk/message/window.h"
 #include "clientk/pipeline/event_loop.h"
 #include "clientk/pipeline/pipeline_state.h"
-#include "common/time/clock.h"
+#include "common/assert/assert.h"
 #include "common/report/error.h"
+#include "common/time/clock.h"
 
 /* Pipelines of a handle --------------------------------------------------------------------- */
 
@@ -36,16 +37,7 @@ void pipelines_orphan(struct pipeline_list *list)
     handles_unlock();
 }
 
-static void join_list(struct clientk_pipeline *pipeline, struct pipeline_list *list)
-{
-    handles_lock();
-    pipeline->list = list;
-    pipeline->next = list->first;
-    list->first = pipeline;
-    handles_unlock();
-}
-
-static void leave_list(struct clientk_pipeline *pipeline)
+static void pipeline_leave_list(struct clientk_pipeline *pipeline)
 {
     handles_lock();
     if (pipeline->list) {
@@ -60,9 +52,9 @@ static void leave_list(struct clientk_pipeline *pipeline)
 
 /* Sending and receiving --------------------------------------------------------------------- */
 
-/* Waits for one message of the server. KV_TIMEOUT: messages whose deadline has passed were given
- * up. */
-static enum kv_status receive(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+/* Waits until deadline_ms for one message of the server. KV_TIMEOUT: none came, and messages whose deadline
+ * has passed were given up. Otherwise as window_receive. */
+static enum kv_status pipeline_receive(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
     enum kv_status status = window_receive(&pipeline->window, deadline_ms);
     if (status == KV_TIMEOUT)
@@ -73,32 +65,32 @@ static enum kv_status receive(struct clientk_pipeline *pipeline, uint64_t deadli
 }
 
 /* Waits until nothing is in flight. */
-static void drain(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+static void pipeline_drain(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
     while (pipeline->window.in_flight > 0)
-        receive(pipeline, deadline_ms);
+        pipeline_receive(pipeline, deadline_ms);
 }
 
-static void lose(struct clientk_pipeline *pipeline)
+static void pipeline_lose_session(struct clientk_pipeline *pipeline)
 {
     window_lose(&pipeline->window, true);
     pipeline->filling = NULL;
 }
 
-/* Sends what is being filled, if anything is. */
-static void send_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+/* Sends the message that is being filled, if there is one. */
+static void pipeline_send_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
     struct window *window = &pipeline->window;
     struct inflight_message *message = pipeline->filling;
     if (message && message->request.count > 0) {
-        /* Fragments of two messages cannot be in flight at once. */
+        /* Fragments of two messages must not be in flight at once. */
         if (message->request.in_fragments || window->connection.suspect)
-            drain(pipeline, deadline_ms);
+            pipeline_drain(pipeline, deadline_ms);
         if (pipeline->filling && window->in_flight == 0 && !connection_usable(&window->connection))
-            lose(pipeline);
+            pipeline_lose_session(pipeline);
     }
     message = pipeline->filling;
-    pipeline->filling = NULL; /* its share of the segment may change before it is filled again */
+    pipeline->filling = NULL; /* its region of the segment may change before it is filled again */
     if (!message || message->request.count == 0)
         return;
     message->deadline_ms = deadline_ms;
@@ -109,28 +101,23 @@ static void send_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms
     else if (status == KV_TIMEOUT)
         window_give_up(window, NULL);
     else if (in_fragments)
-        drain(pipeline, deadline_ms);
+        pipeline_drain(pipeline, deadline_ms);
 }
 
-/* An answer that no task waits for any more may still be written to the segment: no value may be
- * put there before there is a new one. */
-static void leave_suspect(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
-{
-    if (!pipeline->window.connection.suspect || pipeline->filling)
-        return;
-    drain(pipeline, deadline_ms);
-    lose(pipeline);
-}
-
-/* Provides a message to fill. KV_OK: pipeline->filling may still be NULL, if the connection was
- * lost. */
-static enum kv_status begin_filling(struct clientk_pipeline *pipeline, uint64_t deadline_ms,
-                                    struct kv_error *error)
+/* Provides a message to fill. KV_OK: pipeline->filling may be NULL still, if the connection was lost.
+ * KV_TIMEOUT; KV_NO_MEMORY; or as window_connect. */
+static enum kv_status pipeline_begin_filling(struct clientk_pipeline *pipeline,
+                                             uint64_t deadline_ms, struct kv_error *error)
 {
     struct window *window = &pipeline->window;
     if (pipeline->filling)
         return KV_OK;
-    leave_suspect(pipeline, deadline_ms);
+    /* The server may write an answer to the segment for which no task waits any more: no value may be
+     * put there before there is a new segment. */
+    if (window->connection.suspect) {
+        pipeline_drain(pipeline, deadline_ms);
+        pipeline_lose_session(pipeline);
+    }
     if (!window->connection.open) {
         enum kv_status status = window_connect(window, deadline_ms, error);
         if (status != KV_OK)
@@ -138,30 +125,30 @@ static enum kv_status begin_filling(struct clientk_pipeline *pipeline, uint64_t 
     }
     struct inflight_message *idle = window_idle_message(window);
     if (!idle)
-        return receive(pipeline, deadline_ms) == KV_TIMEOUT ? KV_TIMEOUT : KV_OK;
+        return pipeline_receive(pipeline, deadline_ms) == KV_TIMEOUT ? KV_TIMEOUT : KV_OK;
     if (!window_begin(window, idle))
         return KV_NO_MEMORY;
     pipeline->filling = idle;
     return KV_OK;
 }
 
-/* Packs what is due, as far as one message goes. KV_TIMEOUT, KV_NO_MEMORY. */
-static enum kv_status fill(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+/* Packs due tasks, as many as one message takes. KV_OK; KV_TIMEOUT, KV_NO_MEMORY: nothing was packed. */
+static enum kv_status pipeline_fill(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
     struct inflight_message *message = pipeline->filling;
     switch (window_fill(&pipeline->window, message, &pipeline->due, pipeline->batch_limit)) {
     case FILL_ALL:
         if (pipeline->batch_limit > 0 && message->request.count >= pipeline->batch_limit)
-            send_filling(pipeline, deadline_ms);
+            pipeline_send_filling(pipeline, deadline_ms);
         return KV_OK;
     case FILL_FULL:
-        send_filling(pipeline, deadline_ms);
+        pipeline_send_filling(pipeline, deadline_ms);
         return KV_OK;
     case FILL_WAITS:
-        return receive(pipeline, deadline_ms) == KV_TIMEOUT ? KV_TIMEOUT : KV_OK;
+        return pipeline_receive(pipeline, deadline_ms) == KV_TIMEOUT ? KV_TIMEOUT : KV_OK;
     case FILL_SEGMENT:
         pipeline->filling = NULL; /* it is empty */
-        drain(pipeline, deadline_ms);
+        pipeline_drain(pipeline, deadline_ms);
         if (pipeline->window.connection.open && !pipeline->window.connection.suspect)
             window_grow(&pipeline->window, message, deadline_ms);
         return KV_OK;
@@ -171,47 +158,49 @@ static enum kv_status fill(struct clientk_pipeline *pipeline, uint64_t deadline_
     return KV_NO_MEMORY;
 }
 
-/* Packs everything that is due. KV_OK, or why that could not be done: then it is due still. */
-static enum kv_status pack_due(struct clientk_pipeline *pipeline, uint64_t deadline_ms,
-                               struct kv_error *error)
+/* Packs all due tasks. KV_OK, or the reason why some are due still. */
+static enum kv_status pipeline_pack_due(struct clientk_pipeline *pipeline, uint64_t deadline_ms,
+                                        struct kv_error *error)
 {
     enum kv_status status = KV_OK;
     while (pipeline->due.first && status == KV_OK) {
         if (client_settings_time_is_over(&pipeline->settings, deadline_ms))
             return KV_TIMEOUT;
-        status = begin_filling(pipeline, deadline_ms, error);
+        status = pipeline_begin_filling(pipeline, deadline_ms, error);
         if (status == KV_OK && pipeline->filling)
-            status = fill(pipeline, deadline_ms);
+            status = pipeline_fill(pipeline, deadline_ms);
     }
     return status;
 }
 
-/* The same; tasks that cannot be packed are stopped. */
-static void pack_or_stop(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
+/* Packs all due tasks; stops those that cannot be packed. */
+static void pipeline_pack_or_stop(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
-    enum kv_status status = pack_due(pipeline, deadline_ms, last_error_of_thread());
+    enum kv_status status = pipeline_pack_due(pipeline, deadline_ms, last_error_of_thread());
     if (status != KV_OK)
         task_queue_stop(&pipeline->due, status == KV_TIMEOUT ? KV_DEADLINE : status);
 }
 
-static uint64_t deadline_of(const struct clientk_pipeline *pipeline)
+/* When a call that begins now must be over. */
+static uint64_t pipeline_deadline_ms(const struct clientk_pipeline *pipeline)
 {
     return clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms;
 }
 
-/* Completes everything. */
-static void finish(struct clientk_pipeline *pipeline)
+/* Waits until every operation is complete. */
+static void pipeline_finish(struct clientk_pipeline *pipeline)
 {
     if (pipeline->events) {
         event_loop_flush(pipeline);
         return;
     }
-    uint64_t deadline_ms = deadline_of(pipeline);
+    uint64_t deadline_ms = pipeline_deadline_ms(pipeline);
     do {
-        pack_or_stop(pipeline, deadline_ms);
-        send_filling(pipeline, deadline_ms);
-        drain(pipeline, deadline_ms);
+        pipeline_pack_or_stop(pipeline, deadline_ms);
+        pipeline_send_filling(pipeline, deadline_ms);
+        pipeline_drain(pipeline, deadline_ms);
     } while (pipeline->due.first);
+    KV_ASSERT(pipeline->pending == 0 && pipeline->window.in_flight == 0);
 }
 
 /* Calls ------------------------------------------------------------------------------------- */
@@ -225,23 +214,24 @@ static void free_pipeline(struct clientk_pipeline *pipeline, bool say_goodbye)
     free(pipeline);
 }
 
-static enum kv_status no_memory(struct kv_error *error)
+static enum kv_status pipeline_no_memory(struct kv_error *error)
 {
     return kv_error_set(error, KV_NO_MEMORY, "no memory for a pipeline");
 }
 
-/* Connects, and gives the window as many messages as were asked for and the server grants. */
-static enum kv_status connect_first(struct clientk_pipeline *pipeline, uint32_t messages,
-                                    struct kv_error *error)
+/* Connects, and gives the window `messages` messages (0: as many as it may have), but no more than the server
+ * grants. */
+static enum kv_status pipeline_connect_first(struct clientk_pipeline *pipeline, uint32_t messages,
+                                             struct kv_error *error)
 {
     struct window *window = &pipeline->window;
     if (!window_init(window, &pipeline->settings, wire_window_ladder, 1))
-        return no_memory(error);
-    enum kv_status status = window_connect(window, deadline_of(pipeline), error);
+        return pipeline_no_memory(error);
+    enum kv_status status = window_connect(window, pipeline_deadline_ms(pipeline), error);
     uint16_t credits = window->connection.welcome.credits;
     if (status == KV_OK &&
         !window_set_limit(window, messages == 0 || messages > credits ? credits : messages))
-        status = no_memory(error);
+        status = pipeline_no_memory(error);
     return status;
 }
 
@@ -252,7 +242,7 @@ enum kv_status pipeline_open(struct pipeline_list *list, const struct client_set
 {
     struct clientk_pipeline *created = calloc(1, sizeof *created);
     if (!created)
-        return no_memory(error);
+        return pipeline_no_memory(error);
     created->settings = *settings;
     created->fork_generation = handles_fork_generation();
     created->due.lent_until_packed = true;
@@ -260,9 +250,13 @@ enum kv_status pipeline_open(struct pipeline_list *list, const struct client_set
     created->batch_limit = sizes.batch;
     created->complete = complete_function;
     created->context = context;
-    enum kv_status status = connect_first(created, sizes.window, error);
+    enum kv_status status = pipeline_connect_first(created, sizes.window, error);
     if (status == KV_OK) {
-        join_list(created, list);
+        handles_lock();
+        created->list = list;
+        created->next = list->first;
+        list->first = created;
+        handles_unlock();
         *pipeline = created;
     } else {
         free_pipeline(created, true);
@@ -270,8 +264,8 @@ enum kv_status pipeline_open(struct pipeline_list *list, const struct client_set
     return status;
 }
 
-/* KV_OK, or KV_USAGE if nothing may be submitted here. */
-static enum kv_status check_process(const struct clientk_pipeline *pipeline)
+/* Checks that `pipeline` belongs to this process. KV_OK; KV_USAGE: nothing may be submitted. */
+static enum kv_status pipeline_check_process(const struct clientk_pipeline *pipeline)
 {
     struct kv_error *error = last_error_of_thread();
     if (!pipeline)
@@ -282,10 +276,10 @@ static enum kv_status check_process(const struct clientk_pipeline *pipeline)
     return KV_OK;
 }
 
-/* KV_OK, or KV_USAGE if the pipeline must not be used here. */
-static enum kv_status check_use(const struct clientk_pipeline *pipeline)
+/* Checks that `pipeline` may be used at this moment. KV_OK; KV_USAGE. */
+static enum kv_status pipeline_check_use(const struct clientk_pipeline *pipeline)
 {
-    enum kv_status status = check_process(pipeline);
+    enum kv_status status = pipeline_check_process(pipeline);
     if (status != KV_OK || !pipeline)
         return status;
     if (pipeline->completing)
@@ -294,13 +288,14 @@ static enum kv_status check_use(const struct clientk_pipeline *pipeline)
     return KV_OK;
 }
 
-/* Adds the operation, which is completed some time if the status is KV_OK. */
-static enum kv_status submit(struct clientk_pipeline *pipeline,
-                             const struct wire_operation *operation, void *tag,
-                             struct kv_error *error)
+/* Adds *operation, with the tag, to a pipeline without an event loop. KV_OK: it will be completed. Any other
+ * status: it was not added, and *error says why. */
+static enum kv_status pipeline_submit(struct clientk_pipeline *pipeline,
+                                      const struct wire_operation *operation, void *tag,
+                                      struct kv_error *error)
 {
-    uint64_t deadline_ms = deadline_of(pipeline);
-    pack_or_stop(pipeline, deadline_ms);
+    uint64_t deadline_ms = pipeline_deadline_ms(pipeline);
+    pipeline_pack_or_stop(pipeline, deadline_ms);
     const struct connection *connection = &pipeline->window.connection;
     enum kv_status status = translate_check(
         operation, connection->open ? connection->welcome.max_value_bytes : UINT64_MAX);
@@ -309,7 +304,7 @@ static enum kv_status submit(struct clientk_pipeline *pipeline,
         return status == KV_OK ? KV_NO_MEMORY : status;
     *task = (struct task){.queue = &pipeline->due, .operation = *operation, .target = tag};
     task_queue_push(&pipeline->due, task);
-    status = pack_due(pipeline, deadline_ms, error);
+    status = pipeline_pack_due(pipeline, deadline_ms, error);
     if (status == KV_OK)
         return KV_OK;
     bool refused = pipeline_is_due(pipeline, task) && !task->uncertain;
@@ -323,7 +318,8 @@ enum kv_status clientk_pipeline_submit(struct clientk_pipeline *pipeline,
                                        const struct clientk_operation *operation, void *tag)
 {
     bool has_loop = pipeline && pipeline->events;
-    enum kv_status status = has_loop ? check_process(pipeline) : check_use(pipeline);
+    enum kv_status status =
+        has_loop ? pipeline_check_process(pipeline) : pipeline_check_use(pipeline);
     if (status != KV_OK || !pipeline)
         return status;
     struct kv_error *error = last_error_of_thread();
@@ -331,16 +327,16 @@ enum kv_status clientk_pipeline_submit(struct clientk_pipeline *pipeline,
     status = translate_operation(operation, &wire);
     if (status == KV_OK)
         status = has_loop ? event_loop_submit(pipeline, &wire, tag)
-                          : submit(pipeline, &wire, tag, error);
+                          : pipeline_submit(pipeline, &wire, tag, error);
     return last_error_explain(error, status);
 }
 
 enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline)
 {
-    enum kv_status status = check_use(pipeline);
+    enum kv_status status = pipeline_check_use(pipeline);
     if (status != KV_OK)
         return status;
-    finish(pipeline);
+    pipeline_finish(pipeline);
     status = pipeline->status;
     pipeline->status = KV_OK;
     if (status != KV_OK)
@@ -350,7 +346,7 @@ enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline)
 
 enum kv_status clientk_pipeline_set_priority(struct clientk_pipeline *pipeline, unsigned priority)
 {
-    enum kv_status status = check_use(pipeline);
+    enum kv_status status = pipeline_check_use(pipeline);
     if (status == KV_OK)
         status = client_settings_check_priority(priority, last_error_of_thread());
     if (status != KV_OK)
@@ -358,14 +354,14 @@ enum kv_status clientk_pipeline_set_priority(struct clientk_pipeline *pipeline, 
     if (pipeline->events)
         event_loop_send(pipeline);
     else
-        send_filling(pipeline, deadline_of(pipeline));
+        pipeline_send_filling(pipeline, pipeline_deadline_ms(pipeline));
     atomic_store_explicit(&pipeline->window.connection.priority, priority, memory_order_relaxed);
     return KV_OK;
 }
 
 int clientk_pipeline_fd(struct clientk_pipeline *pipeline)
 {
-    if (check_use(pipeline) != KV_OK)
+    if (pipeline_check_use(pipeline) != KV_OK)
         return -1;
     struct kv_error *error = last_error_of_thread();
     if (!pipeline->events && pipeline->pending > 0) {
@@ -378,7 +374,7 @@ int clientk_pipeline_fd(struct clientk_pipeline *pipeline)
 
 enum kv_status clientk_pipeline_process(struct clientk_pipeline *pipeline)
 {
-    enum kv_status status = check_use(pipeline);
+    enum kv_status status = pipeline_check_use(pipeline);
     if (status == KV_OK && !pipeline->events)
         status = kv_error_set(last_error_of_thread(), KV_USAGE,
                               "clientk_pipeline_process is for a pipeline that was asked for its "
@@ -404,7 +400,7 @@ void pipeline_drop(struct clientk_pipeline *pipeline)
         window_lose(&pipeline->window, true);
         task_queue_stop(&pipeline->due, KV_TIMEOUT);
     }
-    leave_list(pipeline);
+    pipeline_leave_list(pipeline);
     free_pipeline(pipeline, !forked);
 }
 
@@ -414,7 +410,7 @@ void clientk_pipeline_close(struct clientk_pipeline *pipeline)
         return;
     bool forked = pipeline->fork_generation != handles_fork_generation();
     if (!forked)
-        finish(pipeline);
-    leave_list(pipeline);
+        pipeline_finish(pipeline);
+    pipeline_leave_list(pipeline);
     free_pipeline(pipeline, !forked);
 }

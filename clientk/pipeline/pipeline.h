@@ -1,7 +1,8 @@
 /*
- * pipeline: the clientk_pipeline calls, but for the one that opens, and the list of a handle's
- * pipelines. A pipeline has a session of its own and lives until it is closed, even if its handle
- * is closed first.
+ * pipeline: the clientk_pipeline calls, except clientk_pipeline_open, and the list of a handle's pipelines. A
+ * pipeline has a session of its own and lives until it is closed, even if its handle is closed first.
+ *
+ * Threads: one at a time for each pipeline; any for a list.
  */
 #ifndef MQKV_CLIENTK_PIPELINE_PIPELINE_H
 #define MQKV_CLIENTK_PIPELINE_PIPELINE_H
@@ -15,26 +16,27 @@
 /* The pipelines of a handle; start from {0}. Guarded by handles_lock. */
 struct pipeline_list {
     struct clientk_pipeline *first;
-    struct clientk_info closed; /* counters of those that were closed */
+    struct clientk_info closed; /* counters of the pipelines that were closed */
 };
 
-/* As clientk_pipeline_open says; 0: the default. */
+/* The arguments of clientk_pipeline_open; 0: the default. */
 struct pipeline_sizes {
     uint32_t window, batch;
 };
 
-/* A pipeline that is connected and in the list. The settings are copied. */
+/* Makes a pipeline that is connected and in *list. *settings is copied; complete, context: as
+ * clientk_pipeline_open says. KV_OK; KV_NO_MEMORY; or as connection_open. */
 enum kv_status pipeline_open(struct pipeline_list *list, const struct client_settings *settings,
                              struct pipeline_sizes sizes, clientk_complete complete, void *context,
                              struct clientk_pipeline **pipeline, struct kv_error *error);
 
-/* Ends the pipeline at once: what is under way is told to nobody. */
+/* Ends the pipeline at once; `complete` is not called for what is under way. */
 void pipeline_drop(struct clientk_pipeline *pipeline);
 
-/* Adds what the pipelines of the list did, open ones and closed ones. */
+/* Adds to *info the counters of the pipelines of *list, of open and of closed ones. */
 void pipelines_add_info(const struct pipeline_list *list, struct clientk_info *info);
 
-/* The list is about to be freed: its pipelines forget it. */
+/* Makes the pipelines of *list, which is about to be freed, forget it. */
 void pipelines_orphan(struct pipeline_list *list);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "clientk/base/last_error.h"
 #include "clientk/message/translate.h"
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 
 struct task *pipeline_take_task(struct clientk_pipeline *pipeline)
@@ -27,6 +28,7 @@ struct task *pipeline_take_task(struct clientk_pipeline *pipeline)
 
 void pipeline_give_back_task(struct clientk_pipeline *pipeline, struct task *task)
 {
+    KV_ASSERT(pipeline->pending > 0);
     task->next = pipeline->free_tasks;
     pipeline->free_tasks = task;
     pipeline->pending--;
@@ -41,30 +43,24 @@ void pipeline_free_tasks(struct clientk_pipeline *pipeline)
     }
 }
 
-/* Notes why the task was stopped. The sentence is the server's, or else what the thread's last
- * error says of that status. */
-static void note_stop(struct clientk_pipeline *pipeline, const struct outcome *outcome)
-{
-    struct kv_error *error = last_error_of_thread();
-    if (outcome->sentence.size > 0)
-        kv_error_set(error, outcome->status, "server refused: %.*s", (int)outcome->sentence.size,
-                     (const char *)outcome->sentence.data);
-    if (pipeline->status != KV_OK)
-        return;
-    pipeline->status = outcome->status;
-    pipeline->error = *error;
-    last_error_explain(&pipeline->error, outcome->status);
-}
-
-/* A task of the pipeline is over: its submitter is told. */
 void pipeline_complete(struct task_queue *queue, struct task *task, const struct outcome *outcome)
 {
     struct clientk_pipeline *pipeline = (struct clientk_pipeline *)queue;
+    KV_ASSERT(pipeline->pending > 0);
     if (outcome->result) {
         translate_result(outcome->result, outcome->values,
                          operation_gives_value(task->operation.opcode), &pipeline->result);
     } else {
-        note_stop(pipeline, outcome);
+        /* The sentence is the server's, or else what the thread's last error says of that status. */
+        struct kv_error *error = last_error_of_thread();
+        if (outcome->sentence.size > 0)
+            kv_error_set(error, outcome->status, "server refused: %.*s",
+                         (int)outcome->sentence.size, (const char *)outcome->sentence.data);
+        if (pipeline->status == KV_OK) {
+            pipeline->status = outcome->status;
+            pipeline->error = *error;
+            last_error_explain(&pipeline->error, outcome->status);
+        }
         result_clear(&pipeline->result, outcome->status);
     }
     void *tag = task->target;

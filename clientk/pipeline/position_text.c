@@ -7,7 +7,7 @@
 
 #define BEGINNING "w1."
 
-/* Of more data files than there can be. */
+/* The size of positions of more data files than there can be. */
 #define MAX_BYTES ((size_t)WIRE_POSITION_BYTES << 12)
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -33,8 +33,8 @@ size_t position_text_write(const uint8_t *positions, size_t size, char *text)
     return (size_t)(at - text);
 }
 
-/* False: a digit that is none, or bits that are left over. */
-static bool decode(const char *text, size_t length, uint8_t *positions)
+/* Decodes `length` digits into `positions`. False: one is no digit, or bits are left over. */
+static bool decode_positions(const char *text, size_t length, uint8_t *positions)
 {
     uint32_t bits = 0;
     unsigned count = 0;
@@ -66,7 +66,7 @@ bool position_text_read(const char *text, uint8_t **positions, size_t *size)
     *positions = malloc(*size);
     if (!*positions)
         return false;
-    if (decode(text, length, *positions))
+    if (decode_positions(text, length, *positions))
         return true;
     free(*positions);
     *positions = NULL;

@@ -1,6 +1,8 @@
 /*
- * position_text: positions in the changes of all data files as text that can be an argument, a line
- * of a file, or a part of a URL: "w1." and base64 without '+', '/' and '='.
+ * position_text: positions in the changes of all data files as text that can be an argument, a line of a file,
+ * or a part of a URL: "w1." and base64 without '+', '/' and '='.
+ *
+ * Threads: any.
  */
 #ifndef MQKV_CLIENTK_PIPELINE_POSITION_TEXT_H
 #define MQKV_CLIENTK_PIPELINE_POSITION_TEXT_H
@@ -9,13 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Room for the text of so many bytes of positions, its NUL included. */
+/* Returns the room that the text of `size` bytes of positions needs, its NUL included. */
 size_t position_text_bytes(size_t size);
 
-/* Returns the length of the text, which ends with NUL. */
+/* Writes `size` bytes of positions to `text`, with a NUL at its end. Returns its length without that. */
 size_t position_text_write(const uint8_t *positions, size_t size, char *text);
 
-/* *positions is to be freed. False: the text is none of these, or there is no memory. */
+/* Reads `text` into *positions, of *size bytes, which the caller frees. False: it is no such text, or there is no
+ * memory. */
 bool position_text_read(const char *text, uint8_t **positions, size_t *size);
 
 #endif

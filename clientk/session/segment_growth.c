@@ -3,33 +3,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "clientk/base/own_names.h"
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "wire/own_user.h"
 
-/* Of the first segment. */
+/* The size of the first segment; each further one is twice as large, or more. */
 #define FIRST_BYTES ((uint64_t)256 << 10)
-/* Offsets in messages have 32 bits. */
+/* The size of the largest: offsets in messages have 32 bits. */
 #define MAX_BYTES   ((uint64_t)1 << 31)
 
-static uint64_t segment_size(uint64_t needed_bytes)
-{
-    uint64_t bytes = FIRST_BYTES;
-    while (bytes < needed_bytes)
-        bytes *= 2;
-    return bytes;
-}
-
-/* Whether mode 0600 lets the server in. For a server of another user the segment would have to be
- * open to everybody while it has its name. */
-static bool server_may_open(const struct connection *connection)
-{
-    return wire_uid_is_own(connection->server_uid) || connection->server_uid == 0;
-}
-
-/* Tells the server. KV_OK: the exchange has begun. */
-static enum kv_status begin_exchange(struct connection *connection, struct segment_offer *offer,
-                                     uint64_t deadline_ms)
+/* Begins the round trip that tells the server of the offer. */
+static enum kv_status begin_offer(struct connection *connection, struct segment_offer *offer,
+                                  uint64_t deadline_ms)
 {
     uint8_t body[WIRE_QUEUE_NAME_BYTES + 16];
     struct write_cursor cursor = write_cursor(body, sizeof body);
@@ -37,20 +22,24 @@ static enum kv_status begin_exchange(struct connection *connection, struct segme
                                       .name = kv_slice_from_string(offer->name)};
     if (!wire_put_segment_offer(&cursor, &told))
         return KV_IO;
-    return exchange_control_begin(&offer->exchange, connection, WIRE_SEGMENT,
-                                  kv_slice(body, write_cursor_used(&cursor)), deadline_ms,
-                                  offer->message);
+    return round_trip_control_begin(&offer->round_trip, connection, WIRE_SEGMENT,
+                                    kv_slice(body, write_cursor_used(&cursor)), deadline_ms,
+                                    offer->message);
 }
 
-/* Creates the segment, with all of its memory at once: so neither side finds /dev/shm full in
- * the middle of a value. False: there is none. */
+/* Creates the segment, with all of its memory at once, so that neither side finds /dev/shm full in
+ * the middle of a value. False: no segment can be had. */
 static bool create_segment(const struct connection *connection, uint64_t bytes,
                            struct segment_offer *offer)
 {
-    if (connection->settings->no_segment || bytes > MAX_BYTES || !server_may_open(connection))
+    /* For a server of another user the segment would have to be open to everybody while it has its
+     * name; mode 0600 lets in the own user and root. */
+    bool server_may_open = wire_uid_is_own(connection->server_uid) || connection->server_uid == 0;
+    if (connection->settings->no_segment || bytes > MAX_BYTES || !server_may_open)
         return false;
-    name_of_own(offer->name, connection->settings->queue, WIRE_REPLY_SEGMENT);
-    offer->bytes = segment_size(bytes);
+    connection_new_name(connection, WIRE_REPLY_SEGMENT, offer->name);
+    for (offer->bytes = FIRST_BYTES; offer->bytes < bytes;)
+        offer->bytes *= 2;
     if (wire_segment_create(offer->name, offer->bytes, 0600, &offer->segment, NULL) != KV_OK) {
         offer->segment = NULL;
         return false;
@@ -69,7 +58,7 @@ bool segment_offer_begin(struct connection *connection, uint64_t bytes, uint64_t
         return false;
     *offer = (struct segment_offer){.deadline_ms = deadline_ms};
     if (create_segment(connection, bytes, offer)) {
-        if (begin_exchange(connection, offer, deadline_ms) == KV_OK)
+        if (begin_offer(connection, offer, deadline_ms) == KV_OK)
             return true;
         segment_offer_drop(offer);
     }
@@ -81,11 +70,12 @@ enum kv_status segment_offer_continue(struct connection *connection, struct segm
                                       uint64_t wait_ms)
 {
     struct large_values *values = &connection->values;
-    enum kv_status status = exchange_continue(&offer->exchange, connection, wait_ms);
+    enum kv_status status = round_trip_continue(&offer->round_trip, connection, wait_ms);
     if (status == KV_TIMEOUT && clock_monotonic_coarse_ms() < offer->deadline_ms &&
         !client_settings_interrupted(connection->settings))
         return KV_TIMEOUT;
-    if (status == KV_OK && offer->exchange.answer.status == KV_OK) {
+    if (status == KV_OK && offer->round_trip.answer.status == KV_OK) {
+        KV_ASSERT(offer->segment && offer->bytes > values->bytes);
         wire_segment_close(values->segment);
         values->segment = offer->segment;
         values->bytes = offer->bytes;
@@ -106,7 +96,7 @@ void segment_offer_drop(struct segment_offer *offer)
     offer->name[0] = '\0';
     wire_segment_close(offer->segment);
     offer->segment = NULL;
-    exchange_free(&offer->exchange);
+    round_trip_free(&offer->round_trip);
 }
 
 enum kv_status value_segment_grow(struct connection *connection, uint64_t bytes,
