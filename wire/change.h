@@ -1,7 +1,7 @@
 /*
  * change: the codec of what WATCH carries: positions in the changes of a data file, and the changes
- * of a page (docs/PROTOCOL.md, 7.14). As in operation.h, no function allocates, and every byte string
- * decodes to a value or to a named error.
+ * of a page (docs/PROTOCOL.md, 7.14). As in operation.h, no function allocates, and every byte
+ * string decodes to a value or to a named error.
  *
  *   position   u64 log, u64 version, u32 place (in units of 8 bytes; 0: 2^35)
  *   change     u16 key_bytes, u16 flags, u32 value_bytes, u64 version, u32 place, [u64 expiry_ms],
@@ -49,12 +49,12 @@ struct wire_change {
 /* Returns the number of bytes that *change takes in a page. */
 size_t wire_change_size(const struct wire_change *change);
 
-/* Writes *change at *cursor. False: it does not fit; then nothing is written, and the cursor has not
- * failed. */
+/* Writes *change at *cursor. False: it does not fit; then nothing is written, and the cursor has
+ * not failed. */
 bool wire_put_change(struct write_cursor *cursor, const struct wire_change *change);
 
-/* Reads *change from *cursor. KV_OK; KV_UNSUPPORTED: an unknown flag; KV_BAD_REQUEST: too few bytes,
- * or an empty key. */
+/* Reads *change from *cursor. KV_OK; KV_UNSUPPORTED: an unknown flag; KV_BAD_REQUEST: too few
+ * bytes, or an empty key. */
 enum kv_status wire_get_change(struct read_cursor *cursor, struct wire_change *change);
 
 #endif

@@ -33,8 +33,8 @@ static int conflicting_lock(mqd_t queue, struct flock *lock)
     return fcntl((int)queue, F_GETLK, lock);
 }
 
-/* The pid of the process that holds the lock; 0: no process does; -1 with errno ESRCH: one that this
- * PID namespace does not show (l_pid is 0), or none owns the lock (l_pid is -1). */
+/* The pid of the process that holds the lock; 0: no process does; -1 with errno ESRCH: one that
+ * this PID namespace does not show (l_pid is 0), or none owns the lock (l_pid is -1). */
 static pid_t lock_pid(const struct flock *lock)
 {
     if (lock->l_type == F_UNLCK)

@@ -1,9 +1,9 @@
 /*
  * identity: the kernel's proof of who is at the other end of a queue. The uid is that of the user
- * who created the queue. The pid is that of the process that holds a POSIX record lock on the queue:
- * the kernel reports it, and nobody can forge it. The process loses the lock when it ends, however
- * it ends, and also when it closes *any* descriptor of the queue: so it has one descriptor of each
- * queue that it locks.
+ * who created the queue. The pid is that of the process that holds a POSIX record lock on the
+ * queue: the kernel reports it, and nobody can forge it. The process loses the lock when it ends,
+ * however it ends, and also when it closes *any* descriptor of the queue: so it has one descriptor
+ * of each queue that it locks.
  *
  * If the two ends live in different PID namespaces, the kernel may show no pid. The lock still
  * proves that the process that holds it lives, and the uid can be seen as ever.
@@ -22,8 +22,8 @@
 #include <sys/types.h>
 
 /* Takes the write lock of the whole queue (F_SETLK, F_WRLCK): on its reply queue it proves a
- * client's pid, on NAME.lock a server's. 0; -1 with errno: EAGAIN or EACCES if another process holds
- * a lock. *owner (may be NULL): the pid of that process, 0 if it has just ended. */
+ * client's pid, on NAME.lock a server's. 0; -1 with errno: EAGAIN or EACCES if another process
+ * holds a lock. *owner (may be NULL): the pid of that process, 0 if it has just ended. */
 int wire_lock_queue(mqd_t queue, pid_t *owner);
 
 /* Shows `number`, 1 to INT64_MAX, to everybody who may open the queue, as the length of the write
@@ -53,8 +53,8 @@ bool wire_queue_unlinked(mqd_t queue);
 
 /* Returns a pidfd (close-on-exec; readable once the process has ended) of the process that holds a
  * lock on the queue, and its pid in *pid (may be NULL). The lock is looked at again after the pidfd
- * was opened, so the pid cannot have been given to another process. -1 with errno: ESRCH: no process
- * holds a lock; ENOSYS, EMFILE, ...: as pidfd_open(2) says. */
+ * was opened, so the pid cannot have been given to another process. -1 with errno: ESRCH: no
+ * process holds a lock; ENOSYS, EMFILE, ...: as pidfd_open(2) says. */
 int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid);
 
 /* As wire_queue_owner_pidfd, but only a read lock counts: a client finds the server of a lane. */

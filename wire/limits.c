@@ -76,8 +76,8 @@ static enum kv_status explain_descriptors(const char *name, struct kv_error *err
 
 /* Nobody can read what the user's other queues take (unlinked ones are not listed anywhere), but it
  * is at most the limit of the processes that made them, which is the kernel's default in most cases
- * where this process has less. The sum adds what was asked for, and something to spare: a limit that
- * is reached again at once is no help. */
+ * where this process has less. The sum adds what was asked for, and something to spare: a limit
+ * that is reached again at once is no help. */
 uint64_t wire_limits_enough(uint64_t need_bytes)
 {
     struct wire_limits limits;

@@ -87,7 +87,8 @@ void wire_patch_count(uint8_t *message, uint16_t count)
 
 /* Session messages -------------------------------------------------------------------------- */
 
-/* Writes the size of `name` as u16, and its bytes. False: no queue or segment can have that name. */
+/* Writes the size of `name` as u16, and its bytes. False: no queue or segment can have that
+ * name. */
 static bool put_object_name(struct write_cursor *cursor, struct kv_slice name)
 {
     if (name.size == 0 || name.size > WIRE_NAME_MAX_BYTES)

@@ -1,9 +1,9 @@
 /*
  * message: the codec of messages: their header, and the body of those that manage a session.
- * operation.h encodes what REQUEST and REPLY carry. docs/PROTOCOL.md is the contract with clients in
- * other languages; only this module and operation.h build and parse what it describes. No function
- * here allocates, blocks, or reads a byte outside of its argument; every byte string decodes to a
- * message or to a named error.
+ * operation.h encodes what REQUEST and REPLY carry. docs/PROTOCOL.md is the contract with clients
+ * in other languages; only this module and operation.h build and parse what it describes. No
+ * function here allocates, blocks, or reads a byte outside of its argument; every byte string
+ * decodes to a message or to a named error.
  *
  * Header, WIRE_HEADER_BYTES, little-endian:
  *   offset size field
@@ -76,8 +76,8 @@ struct wire_header {
 void wire_put_header(struct write_cursor *cursor, const struct wire_header *header);
 
 /* Reads *header from *cursor. KV_OK; KV_BAD_REQUEST: too few bytes, another magic, or a count above
- * WIRE_MAX_OPERATIONS; KV_UNSUPPORTED: an unknown version, kind or flag (*header is filled in all the
- * same). */
+ * WIRE_MAX_OPERATIONS; KV_UNSUPPORTED: an unknown version, kind or flag (*header is filled in all
+ * the same). */
 enum kv_status wire_get_header(struct read_cursor *cursor, struct wire_header *header);
 
 /* Returns the version in the header of a message that wire_get_header could read. */
@@ -92,8 +92,8 @@ void wire_patch_count(uint8_t *message, uint16_t count);
 
 /* Each wire_put_* below writes the body at *cursor. It returns false if the body does not fit (then
  * the cursor has failed) or has an impossible name. Each wire_get_* reads a body: KV_OK or
- * KV_BAD_REQUEST. What follows a body that was understood is left unread, so that later versions can
- * add fields. */
+ * KV_BAD_REQUEST. What follows a body that was understood is left unread, so that later versions
+ * can add fields. */
 
 /* The smallest reply message that a client may offer: it holds a header, the fields of one result,
  * and a short sentence. */

@@ -138,8 +138,8 @@ bool wire_put_operation(struct write_cursor *cursor, const struct wire_operation
     return true;
 }
 
-/* Reads what put_operation_fields wrote; a field that is absent gets its default. (Each field is set
- * once: clearing the whole struct first took longer than decoding.) */
+/* Reads what put_operation_fields wrote; a field that is absent gets its default. (Each field is
+ * set once: clearing the whole struct first took longer than decoding.) */
 static void get_operation_fields(struct read_cursor *cursor, struct wire_operation *operation)
 {
     unsigned flags = operation->flags;

@@ -1,7 +1,7 @@
 /*
  * operation: the codec of what REQUEST and REPLY carry: operations, results, and the entries of a
- * scan. As in message.h, no function allocates or reads a byte outside of its cursor, and every byte
- * string decodes to a value or to a named error. All integers are little-endian.
+ * scan. As in message.h, no function allocates or reads a byte outside of its cursor, and every
+ * byte string decodes to a value or to a named error. All integers are little-endian.
  */
 #ifndef MQKV_WIRE_OPERATION_H
 #define MQKV_WIRE_OPERATION_H
@@ -73,7 +73,8 @@ struct wire_operation {
 /* An operation is: u8 opcode, u8 0, u16 flags, u16 key_bytes, u16 0, u32 value_bytes, then the
  * fields that its flags and opcode name, in the order of the struct (u64 expiry_ms; u64 version,
  * with WIRE_HAS_VERSION or WIRE_GIVE_VERSION; ADD: i64 delta, min, max, initial; SCAN, WATCH: u64
- * cursor, u32 limit), then the key, then the value or, with WIRE_VALUE_IN_SEGMENT, its u32 offset. */
+ * cursor, u32 limit), then the key, then the value or, with WIRE_VALUE_IN_SEGMENT, its u32
+ * offset. */
 #define WIRE_OPERATION_FIXED_BYTES 12u
 
 /* Returns the number of bytes that *operation takes in a message. */
@@ -84,11 +85,11 @@ size_t wire_operation_size(const struct wire_operation *operation);
  * the server does that. */
 bool wire_put_operation(struct write_cursor *cursor, const struct wire_operation *operation);
 
-/* Reads *operation from *cursor. KV_OK; KV_UNSUPPORTED: an unknown opcode, a flag that the operation
- * does not take, a reserved byte that is not 0; KV_BAD_REQUEST: too few bytes, a key that is missing
- * or not allowed, a size beyond the limits, contradictory flags (two conditions, two durabilities,
- * two versions, new and kept expiry), version 0, min > max. After a failure the cursor is of no
- * further use. */
+/* Reads *operation from *cursor. KV_OK; KV_UNSUPPORTED: an unknown opcode, a flag that the
+ * operation does not take, a reserved byte that is not 0; KV_BAD_REQUEST: too few bytes, a key that
+ * is missing or not allowed, a size beyond the limits, contradictory flags (two conditions, two
+ * durabilities, two versions, new and kept expiry), version 0, min > max. After a failure the
+ * cursor is of no further use. */
 enum kv_status wire_get_operation(struct read_cursor *cursor, struct wire_operation *operation);
 
 /* Results ----------------------------------------------------------------------------------- */
@@ -105,8 +106,8 @@ enum {
 
 /* A result is: u16 status, u16 flags, u32 value_bytes, then the fields that its flags name, in this
  * order: u64 version, u64 expiry_ms, i64 number, and the value (or its u32 offset). The value of a
- * SCAN is a sequence of entries: u16 key_bytes, u16 flags (HAS_EXPIRY), u32 value_bytes, u64 version,
- * [u64 expiry_ms], key, value. */
+ * SCAN is a sequence of entries: u16 key_bytes, u16 flags (HAS_EXPIRY), u32 value_bytes, u64
+ * version, [u64 expiry_ms], key, value. */
 #define WIRE_RESULT_FIXED_BYTES     8u
 #define WIRE_RESULT_MAX_FIELD_BYTES 32u /* the fixed part and every field, without the value */
 
@@ -123,18 +124,19 @@ struct wire_result {
 /* Returns the number of bytes that *result takes in a message. */
 size_t wire_result_size(const struct wire_result *result);
 
-/* Writes *result at *cursor. False: it does not fit; then nothing is written, and the cursor has not
- * failed. */
+/* Writes *result at *cursor. False: it does not fit; then nothing is written, and the cursor has
+ * not failed. */
 bool wire_put_result(struct write_cursor *cursor, const struct wire_result *result);
 
-/* Reads *result from *cursor. KV_OK; KV_UNSUPPORTED: an unknown flag; KV_BAD_REQUEST: too few bytes,
- * or IN_SEGMENT together with NO_VALUE. result->status may be one that this version does not know. */
+/* Reads *result from *cursor. KV_OK; KV_UNSUPPORTED: an unknown flag; KV_BAD_REQUEST: too few
+ * bytes, or IN_SEGMENT together with NO_VALUE. result->status may be one that this version does not
+ * know. */
 enum kv_status wire_get_result(struct read_cursor *cursor, struct wire_result *result);
 
 /* Writes all of *result but the bytes of its value (with IN_SEGMENT that is the whole result), and
- * result->value.size as value_bytes. The caller, which copies a value straight into the reply, writes
- * the value behind them (write_room). False: the fields do not fit, and nothing is written; whether
- * the value will fit is not checked. */
+ * result->value.size as value_bytes. The caller, which copies a value straight into the reply,
+ * writes the value behind them (write_room). False: the fields do not fit, and nothing is written;
+ * whether the value will fit is not checked. */
 bool wire_put_result_fields(struct write_cursor *cursor, const struct wire_result *result);
 
 struct wire_scan_entry {

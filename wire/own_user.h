@@ -1,6 +1,6 @@
 /*
- * own_user: whether a uid or gid that the kernel shows is this process's own. In a user namespace (a
- * container) the kernel shows one uid, the overflow uid (65534, nobody), for all users that the
+ * own_user: whether a uid or gid that the kernel shows is this process's own. In a user namespace
+ * (a container) the kernel shows one uid, the overflow uid (65534, nobody), for all users that the
  * namespace does not map: users with that uid cannot be told from each other there.
  *
  * Threads: any.

@@ -17,8 +17,8 @@
 
 /* A session that sends one request at a time needs room for one reply, and for a second one after a
  * request that timed out. 4,352 bytes hold a value of 4 KiB; larger values go through a segment. At
- * the kernel's defaults a user's bytes hold 63 such queues beside a daemon, but only 17 of 4 x 8192,
- * with which 50 processes found no room. Below 2 x 512 a client does better to share another
+ * the kernel's defaults a user's bytes hold 63 such queues beside a daemon, but only 17 of 4 x
+ * 8192, with which 50 processes found no room. Below 2 x 512 a client does better to share another
  * thread's queue. */
 const struct wire_geometry wire_reply_ladder[] = {{2, 4352}, {4, 1024}, {2, 512}, {0, 0}};
 
@@ -139,9 +139,9 @@ static struct timespec realtime_after(uint64_t wait_ns)
     return until;
 }
 
-/* Sleeps in the system call that sends: the kernel serves sleeping senders in the order in which they
- * came. A sender that polled for room would never see any, since the kernel fills each place that
- * becomes free with the message of a sleeper. */
+/* Sleeps in the system call that sends: the kernel serves sleeping senders in the order in which
+ * they came. A sender that polled for room would never see any, since the kernel fills each place
+ * that becomes free with the message of a sleeper. */
 static int send_waiting(mqd_t queue, const void *message, size_t size, unsigned priority,
                         uint64_t wait_ns)
 {

@@ -27,8 +27,8 @@
 #define LINE_BYTES  64u
 #define SLOTS_BEGIN 128u
 
-/* How long a writer waits for another one, in steps: if the whole machine, or the server as a whole,
- * stands still for a while, that ends no more than one step. */
+/* How long a writer waits for another one, in steps: if the whole machine, or the server as a
+ * whole, stands still for a while, that ends no more than one step. */
 #define LOCK_WAITS   20u
 #define LOCK_WAIT_NS 50000000
 
@@ -249,8 +249,8 @@ static bool ring_lock_for_writing(pthread_mutex_t *lock)
         if (result == ETIMEDOUT)
             result = EBUSY;
     }
-    /* A writer that died with the lock has left nothing half done: a slot has a message only from the
-     * store of its state on. */
+    /* A writer that died with the lock has left nothing half done: a slot has a message only from
+     * the store of its state on. */
     return result == 0 || (result == EOWNERDEAD && pthread_mutex_consistent(lock) == 0);
 }
 

@@ -21,8 +21,8 @@
 #define PIDS_TRIED    16384
 #define NUMBERS_TRIED 4u
 
-/* Whether the object is older than a second: the process that made a younger one may be about to lock
- * it, or to offer it to a server. */
+/* Whether the object is older than a second: the process that made a younger one may be about to
+ * lock it, or to offer it to a server. */
 static bool stale_is_old(const struct stat *facts)
 {
     struct timespec now;

@@ -13,10 +13,10 @@
 /* The shortest slice that the kernel grants. */
 #define TIME_SLICE_SHORT_NS 100000u
 
-/* Asks for short slices for the calling thread, for as long as it lives, and for the threads that it
- * starts from now on. Its policy, nice value and share stay. Returns false if the kernel refuses, or
- * if the thread is not scheduled in the usual way (SCHED_OTHER); then nothing changes. Older kernels
- * accept the call and change nothing. */
+/* Asks for short slices for the calling thread, for as long as it lives, and for the threads that
+ * it starts from now on. Its policy, nice value and share stay. Returns false if the kernel
+ * refuses, or if the thread is not scheduled in the usual way (SCHED_OTHER); then nothing changes.
+ * Older kernels accept the call and change nothing. */
 bool time_slice_shorten(void);
 
 #endif

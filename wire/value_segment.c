@@ -27,9 +27,10 @@ struct wire_segment {
     uint8_t *mapping;       /* NULL: not mapped */
     struct mapguard *guard; /* server: guards the mapping */
     uint64_t bytes;
-    /* The bytes from the start of a mapping that are known to have memory; there may be more. Touching
-     * a page that has none raises SIGBUS when /dev/shm is full, so wire_segment_at takes memory first,
-     * which can fail. The counter lies apart since it changes in segments that are const. */
+    /* The bytes from the start of a mapping that are known to have memory; there may be more.
+     * Touching a page that has none raises SIGBUS when /dev/shm is full, so wire_segment_at takes
+     * memory first, which can fail. The counter lies apart since it changes in segments that are
+     * const. */
     _Atomic uint64_t *backed_bytes;
 };
 
@@ -208,9 +209,9 @@ static bool segment_has_range(const struct wire_segment *segment, uint64_t offse
     return offset <= segment->bytes && size <= segment->bytes - offset;
 }
 
-/* Takes memory for the bytes before `end`, which lie within the segment, unless they have it. False:
- * there is none left. Several threads may do this at once: taking memory twice is harmless, and a
- * smaller count that is stored last only costs another call. */
+/* Takes memory for the bytes before `end`, which lie within the segment, unless they have it.
+ * False: there is none left. Several threads may do this at once: taking memory twice is harmless,
+ * and a smaller count that is stored last only costs another call. */
 static bool segment_ensure_memory(const struct wire_segment *segment, uint64_t end)
 {
     uint64_t backed = atomic_load_explicit(segment->backed_bytes, memory_order_relaxed);

@@ -20,9 +20,9 @@
 
 struct wire_segment; /* opaque */
 
-/* Client: creates the object `name` of `bytes` bytes (O_EXCL, `mode`) and maps it as *segment. Pages
- * take memory when they are touched. KV_USAGE: no segment can have that size; KV_NO_MEMORY; KV_IO,
- * ... */
+/* Client: creates the object `name` of `bytes` bytes (O_EXCL, `mode`) and maps it as *segment.
+ * Pages take memory when they are touched. KV_USAGE: no segment can have that size; KV_NO_MEMORY;
+ * KV_IO, ... */
 enum kv_status wire_segment_create(const char *name, uint64_t bytes, mode_t mode,
                                    struct wire_segment **segment, struct kv_error *error);
 
@@ -38,14 +38,15 @@ void wire_segment_close(struct wire_segment *segment);
 uint64_t wire_segment_bytes(const struct wire_segment *segment);
 bool wire_segment_is_mapped(const struct wire_segment *segment);
 
-/* Server, of a mapped segment: returns true if the peer has shortened the object; then that stays so,
- * and what was read in the same operation or later may be zeros (mapguard.h, whose handler must be
- * installed). */
+/* Server, of a mapped segment: returns true if the peer has shortened the object; then that stays
+ * so, and what was read in the same operation or later may be zeros (mapguard.h, whose handler must
+ * be installed). */
 bool wire_segment_is_broken(const struct wire_segment *segment);
 
-/* Returns the mapped memory at `offset`. NULL: `size` bytes from there do not lie within the segment,
- * it is not mapped, or the system has no memory for them (/dev/shm is full: merely touching them
- * would raise SIGBUS). The segment takes memory for all bytes before offset + size. */
+/* Returns the mapped memory at `offset`. NULL: `size` bytes from there do not lie within the
+ * segment, it is not mapped, or the system has no memory for them (/dev/shm is full: merely
+ * touching them would raise SIGBUS). The segment takes memory for all bytes before offset +
+ * size. */
 void *wire_segment_at(const struct wire_segment *segment, uint64_t offset, uint64_t size);
 
 /* Copy `size` bytes at `offset` of the segment to `data`, and from `data`, whether the segment is

@@ -1,23 +1,23 @@
 /*
  * The wait rule. Polling pays when the answer comes before a sleeper would have been woken (45 us
- * here); it costs when somebody else needed the CPU. So there are two ways to poll. Each has a score
- * of how often it paid lately; while the score is low, the way is not used, except for a probe now
- * and then:
+ * here); it costs when somebody else needed the CPU. So there are two ways to poll. Each has a
+ * score of how often it paid lately; while the score is low, the way is not used, except for a
+ * probe now and then:
  *
  *   yield mode  calls sched_yield between polls: harmless to others who run briefly, and fast when
- *               the peer shares the CPU. But beside a stranger that keeps the CPU busy a yield gives
- *               away a whole time slice. The lost time is added up; too much of it mutes this mode
- *               in the whole process, longer each time.
+ *               the peer shares the CPU. But beside a stranger that keeps the CPU busy a yield
+ *               gives away a whole time slice. The lost time is added up; too much of it mutes this
+ *               mode in the whole process, longer each time.
  *   pause mode  polls without giving the CPU away, while yielding is muted or does not pay.
  *
  * When strangers keep all CPUs busy, only the scheduler's shares are left to use. Client and server
- * on one CPU alternate within half of it. On two CPUs both make progress while both run: when one of
- * them is stopped, the other soon stops polling and sleeps, and should run again as soon as its
+ * on one CPU alternate within half of it. On two CPUs both make progress while both run: when one
+ * of them is stopped, the other soon stops polling and sleeps, and should run again as soon as its
  * partner is back and wakes it. With slices of the usual length it often did not: each of its own
- * slices (4 ms, a tick) was followed by two of the stranger's. So a client that finds yielding muted
- * asks for short slices, once (wire/time_slice.h). A server does not: with several clients it loses
- * by being stopped more often. docs/PERFORMANCE.md, "The wait rule on a busy machine", has the
- * figures, also those of what did not help.
+ * slices (4 ms, a tick) was followed by two of the stranger's. So a client that finds yielding
+ * muted asks for short slices, once (wire/time_slice.h). A server does not: with several clients it
+ * loses by being stopped more often. docs/PERFORMANCE.md, "The wait rule on a busy machine", has
+ * the figures, also those of what did not help.
  */
 #include "wire/wait.h"
 
@@ -35,8 +35,8 @@
 
 /* How long to poll: twice the wake-up of a sleeper (about 20 us one way), which is enough for both
  * sides to stay awake when there is one client. 20, 50 and 100 us are equal at full load; 100 us
- * pins a core at 10,000 requests/s. Yield mode counts its own CPU time, pause mode the time that has
- * passed. */
+ * pins a core at 10,000 requests/s. Yield mode counts its own CPU time, pause mode the time that
+ * has passed. */
 #define POLL_BUDGET_NS (50 * US)
 
 /* Scores: at most 1024; each hit or miss moves a score by 1/8 of the way to its end. */
@@ -69,7 +69,8 @@
 #define MUTE_MAX_NS    (4000 * (uint64_t)MS)
 #define MUTE_MEMORY_NS (1000 * (uint64_t)MS)
 
-/* Yielding is muted for the whole process, since the stranger takes time from all of its threads. */
+/* Yielding is muted for the whole process, since the stranger takes time from all of its
+ * threads. */
 static atomic_uint_fast64_t mute_until_ns;
 static atomic_uint_fast64_t mute_length_ns;
 

@@ -48,8 +48,9 @@ struct wire_waiter {
 void wire_waiter_init(struct wire_waiter *waiter, struct wire_spin spin);
 
 /* Limits polling for a thread that waits for other threads of its process, where a wake-up is
- * cheap: after `yields_max` (>= 1) yields in which others ran, but did not bring what `waiter` waits
- * for, the thread is told to sleep. A thread that goes on yielding delays each of the others. */
+ * cheap: after `yields_max` (>= 1) yields in which others ran, but did not bring what `waiter`
+ * waits for, the thread is told to sleep. A thread that goes on yielding delays each of the
+ * others. */
 void wire_waiter_limit_yields(struct wire_waiter *waiter, uint32_t yields_max);
 
 /* Allows the thread of `waiter`, which waits for one answer at a time, to ask the scheduler for

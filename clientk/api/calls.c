@@ -29,9 +29,9 @@ enum kv_status client_check(const struct clientk *client)
     return refuse_handle(client);
 }
 
-/* Executes the call through the combiner of the calling thread. True: the call is to begin anew, with
- * another session: the kernel's limits allow the thread none of its own, so that nothing was sent, and
- * the thread shares the first session now. */
+/* Executes the call through the combiner of the calling thread. True: the call is to begin anew,
+ * with another session: the kernel's limits allow the thread none of its own, so that nothing was
+ * sent, and the thread shares the first session now. */
 static bool run_call(struct clientk *client, struct call *call)
 {
     struct attachment *attachment = thread_attachment(client);
@@ -64,8 +64,8 @@ enum kv_status client_execute_one(struct clientk *client, struct task *task,
 /* Tasks that a call has on its stack; more are allocated. */
 #define STACK_TASKS 16u
 
-/* Executes operations of a batch as one call, with `tasks`, of which there are `count`, too. Returns
- * KV_OK, or the error that stopped the call. */
+/* Executes operations of a batch as one call, with `tasks`, of which there are `count`, too.
+ * Returns KV_OK, or the error that stopped the call. */
 static enum kv_status execute_part(struct clientk *client,
                                    const struct clientk_operation *operations, size_t count,
                                    struct clientk_result *results, struct task *tasks)
@@ -98,8 +98,8 @@ static void stop_rest(struct clientk_result *results, size_t count, enum kv_stat
         result_clear(&results[i], status);
 }
 
-/* Executes the operations in order, as many at a time as a message holds. Returns KV_OK, or the error
- * that stopped the batch. */
+/* Executes the operations in order, as many at a time as a message holds. Returns KV_OK, or the
+ * error that stopped the batch. */
 static enum kv_status execute_batch(struct clientk *client,
                                     const struct clientk_operation *operations, size_t count,
                                     struct clientk_result *results)
@@ -132,8 +132,8 @@ static enum kv_status execute_batch(struct clientk *client,
 
 #define NOTHING kv_slice(NULL, 0)
 
-/* Sets the fields that every operation has. The others are for options. (Clearing them all took longer
- * than encoding the operation.) */
+/* Sets the fields that every operation has. The others are for options. (Clearing them all took
+ * longer than encoding the operation.) */
 static void task_begin(struct task *task, enum wire_opcode opcode, struct kv_slice key,
                        struct kv_slice value)
 {
@@ -156,7 +156,8 @@ static enum kv_status refuse_null(const char *what)
     return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the %s", what);
 }
 
-/* Executes the operation, whose result has the value *value. *found (may be NULL): as the result's. */
+/* Executes the operation, whose result has the value *value. *found (may be NULL): as the
+ * result's. */
 static enum kv_status execute_into(struct clientk *client, struct task *task,
                                    struct clientk_value *value, bool *found)
 {
@@ -172,8 +173,8 @@ static enum kv_status execute_into(struct clientk *client, struct task *task,
     return status;
 }
 
-/* Reads `key` without a message, its value only if with_bytes: *status is that of the read. False: the
- * read has to go by message. */
+/* Reads `key` without a message, its value only if with_bytes: *status is that of the read. False:
+ * the read has to go by message. */
 static inline bool get_without_message(struct clientk *client, struct kv_slice key, bool with_bytes,
                                        struct clientk_value *value, enum kv_status *status)
 {
@@ -214,8 +215,8 @@ enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
     return execute_into(client, &task, value, NULL);
 }
 
-/* Executes a write whose *result has no value. options: NULL: the defaults. *version (may be NULL): the
- * entry's new version. */
+/* Executes a write whose *result has no value. options: NULL: the defaults. *version (may be NULL):
+ * the entry's new version. */
 static enum kv_status execute_write(struct clientk *client, struct task *task,
                                     const struct clientk_write_options *options,
                                     struct clientk_result *result, uint64_t *version)

@@ -24,8 +24,8 @@ static inline uint64_t client_deadline_ms(const struct clientk *client)
     return clock_monotonic_coarse_ms() + client->settings.timeout_ms;
 }
 
-/* Executes the operation of *task, of which nothing else is filled in, and fills *result. Returns the
- * status of *result, or KV_USAGE as client_check does. The thread's last error says why. */
+/* Executes the operation of *task, of which nothing else is filled in, and fills *result. Returns
+ * the status of *result, or KV_USAGE as client_check does. The thread's last error says why. */
 enum kv_status client_execute_one(struct clientk *client, struct task *task,
                                   struct clientk_result *result);
 

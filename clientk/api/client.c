@@ -57,7 +57,8 @@ static struct clientk *new_client(const struct client_settings *settings)
     return NULL;
 }
 
-/* Connects the first combiner, and notes the uid of the server: the handle accepts no other later. */
+/* Connects the first combiner, and notes the uid of the server: the handle accepts no other
+ * later. */
 static enum kv_status client_connect_first(struct clientk *client, struct kv_error *error)
 {
     bool fail_fast = client->settings.fail_fast;

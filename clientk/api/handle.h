@@ -22,8 +22,8 @@ struct clientk {
     struct combiner *combiners; /* combiner_count of them; each synchronises itself */
     unsigned combiner_count;
 
-    /* Threads and combiners (threads.c). All guarded by handles_lock, except the epoch, which threads
-     * read to see whether their combiner may have changed. */
+    /* Threads and combiners (threads.c). All guarded by handles_lock, except the epoch, which
+     * threads read to see whether their combiner may have changed. */
     _Atomic uint32_t layout_epoch;
     bool shared; /* more threads than combine_above: all share combine_groups combiners */
     unsigned thread_count;

@@ -99,8 +99,8 @@ static bool scan_is_over(const struct clientk_operation *operation, const struct
 }
 
 /* Decides whether to fetch the next page. A server that has no time for the scan may give a page
- * without entries and with the same cursor (then the scan has not advanced): KV_OK, unless it has done
- * so for as long as a call may take. */
+ * without entries and with the same cursor (then the scan has not advanced): KV_OK, unless it has
+ * done so for as long as a call may take. */
 static enum kv_status scan_may_continue(const struct clientk *client, struct scan_walk *walk,
                                         bool has_advanced)
 {

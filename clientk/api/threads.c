@@ -13,8 +13,9 @@
 
 #define NO_SLOT (-1)
 
-/* A thread that waits for the leader of its combiner, which waits for the server, yields only once: if
- * all waiting threads ran once more, that would cost more than the one system call that wakes them. */
+/* A thread that waits for the leader of its combiner, which waits for the server, yields only once:
+ * if all waiting threads ran once more, that would cost more than the one system call that wakes
+ * them. */
 #define FOLLOWER_YIELDS_MAX 1u
 
 _Thread_local struct attachment *thread_attachments;

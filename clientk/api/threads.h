@@ -21,8 +21,8 @@
 #include "mqkv/error.h"
 #include "wire/wait.h"
 
-/* Prepares this module and base/handles; harmless when repeated. KV_OK; KV_LIMIT, KV_NO_MEMORY: the next
- * call tries again. */
+/* Prepares this module and base/handles; harmless when repeated. KV_OK; KV_LIMIT, KV_NO_MEMORY: the
+ * next call tries again. */
 enum kv_status threads_setup(struct kv_error *error);
 
 /* What one thread has in one handle. Its thread frees it; the handle only sets `client` to NULL. */
@@ -33,8 +33,8 @@ struct attachment {
     struct direct_reader reader;
     struct combiner *combiner; /* as of `epoch` */
     uint32_t epoch;            /* the layout_epoch of the handle */
-    /* The thread's number in the order of the first calls, which picks its group, and its number among
-     * the threads of that group; with gaps where threads have ended. Both constant. */
+    /* The thread's number in the order of the first calls, which picks its group, and its number
+     * among the threads of that group; with gaps where threads have ended. Both constant. */
     unsigned number, number_in_group;
 
     /* Guarded by handles_lock. */
@@ -46,11 +46,12 @@ struct attachment {
 /* The attachments of the calling thread, in no order. Private to this module. */
 extern _Thread_local struct attachment *thread_attachments __attribute__((visibility("hidden")));
 
-/* As thread_attachment, for one that is not the first of the list, or whose combiner may have changed. */
+/* As thread_attachment, for one that is not the first of the list, or whose combiner may have
+ * changed. */
 struct attachment *thread_find_attachment(struct clientk *client);
 
-/* Returns the calling thread's attachment to `client`, which is made at its first call; its combiner is
- * the one to use now. NULL: no memory. */
+/* Returns the calling thread's attachment to `client`, which is made at its first call; its
+ * combiner is the one to use now. NULL: no memory. */
 static inline struct attachment *thread_attachment(struct clientk *client)
 {
     struct attachment *first = thread_attachments;
@@ -60,8 +61,8 @@ static inline struct attachment *thread_attachment(struct clientk *client)
     return thread_find_attachment(client);
 }
 
-/* Makes the thread of `attachment`, which could not get a session of its own, use the first combiner from
- * now on. False: it used that already. */
+/* Makes the thread of `attachment`, which could not get a session of its own, use the first
+ * combiner from now on. False: it used that already. */
 bool thread_share_first_combiner(struct attachment *attachment);
 
 /* Detaches all threads from `client`, which is about to be freed. */

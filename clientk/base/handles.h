@@ -10,17 +10,18 @@
 
 extern atomic_uint handles_forks __attribute__((visibility("hidden")));
 
-/* Prepares for forks, before the first handle is opened; harmless when repeated. False: no memory; the next
- * call tries again. */
+/* Prepares for forks, before the first handle is opened; harmless when repeated. False: no memory;
+ * the next call tries again. */
 bool handles_setup(void);
 
-/* Take and release the lock that guards the threads, combiners and pipelines of all handles. It is taken
- * when a thread or a pipeline comes or goes, but not by a call that finds its combiner, and is held while a
- * combiner is closed, and over a fork. */
+/* Take and release the lock that guards the threads, combiners and pipelines of all handles. It is
+ * taken when a thread or a pipeline comes or goes, but not by a call that finds its combiner, and
+ * is held while a combiner is closed, and over a fork. */
 void handles_lock(void);
 void handles_unlock(void);
 
-/* Returns the number of forks that led to this process: in a child it is another one than in the parent. */
+/* Returns the number of forks that led to this process: in a child it is another one than in the
+ * parent. */
 static inline unsigned handles_fork_generation(void)
 {
     return atomic_load_explicit(&handles_forks, memory_order_relaxed);

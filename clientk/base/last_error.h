@@ -8,14 +8,15 @@
 
 extern _Thread_local struct kv_error last_error_private __attribute__((visibility("hidden")));
 
-/* Returns the calling thread's last error. Another thread may write it while the thread waits in a call. */
+/* Returns the calling thread's last error. Another thread may write it while the thread waits in a
+ * call. */
 static inline struct kv_error *last_error_of_thread(void)
 {
     return &last_error_private;
 }
 
-/* Ensures that the sentence of *error describes `status`, if that is a failure: if it was written for another
- * status, it becomes kv_status_text(status). Returns `status`. */
+/* Ensures that the sentence of *error describes `status`, if that is a failure: if it was written
+ * for another status, it becomes kv_status_text(status). Returns `status`. */
 enum kv_status last_error_explain(struct kv_error *error, enum kv_status status);
 
 #endif

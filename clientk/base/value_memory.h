@@ -14,7 +14,8 @@
 /* As value_reserve, for a value whose memory is too small. */
 bool value_grow(struct clientk_value *value, size_t size);
 
-/* Makes room in *value for `size` bytes and the NUL after them, and keeps its bytes. False: no memory. */
+/* Makes room in *value for `size` bytes and the NUL after them, and keeps its bytes. False: no
+ * memory. */
 static inline bool value_reserve(struct clientk_value *value, size_t size)
 {
     return size < value->capacity || value_grow(value, size);

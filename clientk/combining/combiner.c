@@ -223,8 +223,8 @@ static void stop_all(struct combiner *combiner, enum kv_status status, const str
     }
 }
 
-/* Deals with the `status` of an attempt to connect: stops the calls whose deadline has passed, or, if
- * the reason will not pass, all. */
+/* Deals with the `status` of an attempt to connect: stops the calls whose deadline has passed, or,
+ * if the reason will not pass, all. */
 static void connecting_failed(struct combiner *combiner, enum kv_status status,
                               const struct kv_error *error)
 {
@@ -296,8 +296,8 @@ static enum fill_verdict fill_from_calls(struct combiner *combiner,
     return FILL_ALL;
 }
 
-/* Packs a message, which stays empty if no call needs one; lets the segment grow, until deadline_ms,
- * if that is necessary. */
+/* Packs a message, which stays empty if no call needs one; lets the segment grow, until
+ * deadline_ms, if that is necessary. */
 static enum kv_status pack_calls(struct combiner *combiner, struct inflight_message *message,
                                  uint64_t deadline_ms)
 {
@@ -381,8 +381,8 @@ static void execute_one_message(struct combiner *combiner)
     stop_rest_of_stopped_calls(combiner);
 }
 
-/* Passes the lead to the first call on the list, or to the next one to arrive, and wakes the threads on
- * *to_wake. */
+/* Passes the lead to the first call on the list, or to the next one to arrive, and wakes the
+ * threads on *to_wake. */
 static void pass_lead_and_wake(struct combiner *combiner, struct wake_list *to_wake)
 {
     do {
@@ -403,9 +403,9 @@ __attribute__((noinline)) static void pass_lead(struct combiner *combiner)
     pass_lead_and_wake(combiner, &nobody);
 }
 
-/* Executes the first message of a leader that is alone, without anything that only several calls need.
- * Its call is not on the list, and stays unfinished if the leader is not alone, or if one message was
- * not enough. Returns the error that stopped the message. */
+/* Executes the first message of a leader that is alone, without anything that only several calls
+ * need. Its call is not on the list, and stays unfinished if the leader is not alone, or if one
+ * message was not enough. Returns the error that stopped the message. */
 static enum kv_status lead_alone(struct combiner *combiner, struct call *own)
 {
     if (combiner->first || combiner->window.in_flight > 0 || combiner->linger.expected > 1)

@@ -1,10 +1,10 @@
 /*
  * combiner: a session that any number of threads share by flat combining (Hendler, Incze, Shavit,
- * Tzafrir: Flat combining and the synchronization-parallelism tradeoff, SPAA 2010). A thread puts its
- * call on the combiner's list. One of the threads, the leader, packs the operations of all calls into
- * one message of a window of one (window.h), sends it, and receives the reply, which completes the
- * operations. When its own call is finished, the leader passes the lead to the next thread. A thread
- * that is alone leads at once, which costs it two atomic operations.
+ * Tzafrir: Flat combining and the synchronization-parallelism tradeoff, SPAA 2010). A thread puts
+ * its call on the combiner's list. One of the threads, the leader, packs the operations of all
+ * calls into one message of a window of one (window.h), sends it, and receives the reply, which
+ * completes the operations. When its own call is finished, the leader passes the lead to the next
+ * thread. A thread that is alone leads at once, which costs it two atomic operations.
  *
  * The combiner connects by itself when it is first used, and again when the server was restarted.
  */
@@ -26,9 +26,9 @@
 #include "mqkv/error.h"
 #include "wire/wait.h"
 
-/* What one call of a thread asks for: tasks (task.h), whose results go to the caller, and the progress
- * made. The call lives on the stack of its thread, which waits until the call is finished; meanwhile
- * the leader works on it. */
+/* What one call of a thread asks for: tasks (task.h), whose results go to the caller, and the
+ * progress made. The call lives on the stack of its thread, which waits until the call is finished;
+ * meanwhile the leader works on it. */
 struct call {
     struct task_queue queue; /* first: the tasks that are due */
     size_t unfinished;       /* tasks that are not complete */
@@ -66,18 +66,20 @@ struct combiner {
     struct clientk_info facts; /* guarded by facts_lock; about the last session, without counters */
 };
 
-/* Prepares a combiner without a session. `settings` and `direct`, which is told of each session, stay
- * with the caller. False: no memory. */
+/* Prepares a combiner without a session. `settings` and `direct`, which is told of each session,
+ * stay with the caller. False: no memory. */
 bool combiner_init(struct combiner *combiner, const struct client_settings *settings,
                    struct direct *direct);
 
-/* Closes the session, after BYE if `say_goodbye`, and frees the combiner. No thread may be in a call. */
+/* Closes the session, after BYE if `say_goodbye`, and frees the combiner. No thread may be in a
+ * call. */
 void combiner_free(struct combiner *combiner, bool say_goodbye);
 
 /* The `complete` of the queue of a call. */
 void call_complete_task(struct task_queue *queue, struct task *task, const struct outcome *outcome);
 
-/* Begins a call without tasks, which is to be finished by deadline_ms. error: of the calling thread. */
+/* Begins a call without tasks, which is to be finished by deadline_ms. error: of the calling
+ * thread. */
 static inline void call_init(struct call *call, uint64_t deadline_ms, struct kv_error *error)
 {
     call->queue.first = NULL;
@@ -90,8 +92,8 @@ static inline void call_init(struct call *call, uint64_t deadline_ms, struct kv_
     call->error = error;
 }
 
-/* Adds a task of which only the operation is filled in. Its result goes to *result. The task, its key
- * and its value stay until the call is finished. */
+/* Adds a task of which only the operation is filled in. Its result goes to *result. The task, its
+ * key and its value stay until the call is finished. */
 static inline void call_add(struct call *call, struct task *task, struct clientk_result *result)
 {
     task->queue = &call->queue;
@@ -109,13 +111,13 @@ static inline bool call_finished(const struct call *call)
 }
 
 /* Stops the due tasks of a call, unless that is finished. The call gets `status`, or
- * KV_OUTCOME_UNKNOWN; the results of the tasks get status_of_rest, which must say that they were not
- * executed, or KV_OUTCOME_UNKNOWN if they may have been. */
+ * KV_OUTCOME_UNKNOWN; the results of the tasks get status_of_rest, which must say that they were
+ * not executed, or KV_OUTCOME_UNKNOWN if they may have been. */
 void call_stop(struct call *call, enum kv_status status, enum kv_status status_of_rest);
 
 /* Executes the call until it is finished, also for other threads. `waiter` and call->turn.sleeper,
- * which the caller sets, belong to the calling thread. Threads of one combiner should have different
- * sleeper numbers, but need not. */
+ * which the caller sets, belong to the calling thread. Threads of one combiner should have
+ * different sleeper numbers, but need not. */
 void combiner_execute(struct combiner *combiner, struct call *call, struct wire_waiter *waiter);
 
 /* Connects unless the combiner is connected. For the one thread that opens the handle. Returns as
@@ -123,11 +125,12 @@ void combiner_execute(struct combiner *combiner, struct call *call, struct wire_
 enum kv_status combiner_connect(struct combiner *combiner, uint64_t deadline_ms,
                                 struct kv_error *error);
 
-/* Closes the session if no thread is using it. It is opened again when the combiner is next used. */
+/* Closes the session if no thread is using it. It is opened again when the combiner is next
+ * used. */
 void combiner_retire(struct combiner *combiner);
 
-/* Adds the counters of the combiner to *info, and the facts about its session unless they are filled
- * in already. Any thread. */
+/* Adds the counters of the combiner to *info, and the facts about its session unless they are
+ * filled in already. Any thread. */
 void combiner_add_info(struct combiner *combiner, struct clientk_info *info);
 
 #endif

@@ -1,13 +1,14 @@
 #include "clientk/combining/linger.h"
 
-/* A wait takes at most this fraction of the last round trip, which is what a wait in vain costs ... */
+/* A wait takes at most this fraction of the last round trip, which is what a wait in vain costs
+ * ... */
 #define LINGER_SHARE 8u
 
 /* ... but none below this, where two reads of the clock and a yield cost more than they gain ... */
 #define LINGER_MIN_NS 1000u
 
-/* ... and no wait beyond this, in which 64 woken threads can run on two CPUs. Threads that have not come
- * back by then are busy with something else. */
+/* ... and no wait beyond this, in which 64 woken threads can run on two CPUs. Threads that have not
+ * come back by then are busy with something else. */
 #define LINGER_MAX_NS 250000u
 
 bool linger_matters(const struct linger *linger, unsigned calls)

@@ -1,6 +1,6 @@
 /*
- * turn: how a thread whose call another thread works on waits for its turn, and how the leader of the
- * combiner (combiner.h) gives the turn.
+ * turn: how a thread whose call another thread works on waits for its turn, and how the leader of
+ * the combiner (combiner.h) gives the turn.
  *
  * The thread polls the state of its turn for a while, then sleeps on a word of the combiner, which
  * counts wake-ups. 32 threads sleep on one word, each with a bit of its own (futex(2),
@@ -38,8 +38,8 @@ struct wake_list {
     bool any;
 };
 
-/* Leader: sets the turn to `state`, TURN_FINISHED or TURN_TO_LEAD, and puts its thread on *to_wake if
- * that sleeps. The call belongs to its thread then: the leader must not touch it any more. */
+/* Leader: sets the turn to `state`, TURN_FINISHED or TURN_TO_LEAD, and puts its thread on *to_wake
+ * if that sleeps. The call belongs to its thread then: the leader must not touch it any more. */
 void turn_give(struct turn *turn, enum turn_state state, struct wake_list *to_wake);
 
 /* Leader: wakes the threads on *list, which sleep on `wakes`, and empties the list. */

@@ -8,8 +8,8 @@
 #include "common/memory/reserved.h"
 #include "wire/operation.h"
 
-/* How many keys of a batch are looked for together: the cache lines of some come while others are looked
- * at. */
+/* How many keys of a batch are looked for together: the cache lines of some come while others are
+ * looked at. */
 #define KEYS_TOGETHER 16u
 
 void direct_init(struct direct *direct, const struct client_settings *settings)
@@ -125,7 +125,8 @@ __attribute__((noinline)) static void take_up_offer(struct direct *direct)
     pthread_mutex_unlock(&direct->lock);
 }
 
-/* Renews the offer if a server that still runs has put the object out of use: there will be another one. */
+/* Renews the offer if a server that still runs has put the object out of use: there will be another
+ * one. */
 __attribute__((noinline)) static void offer_again(struct direct *direct)
 {
     pthread_mutex_lock(&direct->lock);

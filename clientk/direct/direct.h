@@ -1,22 +1,24 @@
 /*
  * direct: reads without messages (DIRECT in clientk(3)), as the calls of a handle use them.
  *
- * Direct reads are linearizable, together with all reads and writes by message. The daemon answers a write
- * after it has stored the slot that shows the write, and every later look, of any process, sees a slot that
- * was stored. So a direct read that begins after a write was answered sees that write, and a read that begins
- * after another read saw a state, either way, sees that state or a later one. What a look gives was so at
- * one moment between its beginning and its end (direct_read.h). A thread therefore reads its own writes, and
- * those of other threads of its handle, as soon as their calls have returned. A write that is under way, in
- * another thread, in a pipeline, or after KV_TIMEOUT or KV_OUTCOME_UNKNOWN, takes effect at a moment that
- * nobody knows yet: a direct read sees it or not, as a read by message would. Entries expire by
- * CLOCK_REALTIME of this process, which is also the daemon's.
+ * Direct reads are linearizable, together with all reads and writes by message. The daemon answers
+ * a write after it has stored the slot that shows the write, and every later look, of any process,
+ * sees a slot that was stored. So a direct read that begins after a write was answered sees that
+ * write, and a read that begins after another read saw a state, either way, sees that state or a
+ * later one. What a look gives was so at one moment between its beginning and its end
+ * (direct_read.h). A thread therefore reads its own writes, and those of other threads of its
+ * handle, as soon as their calls have returned. A write that is under way, in another thread, in a
+ * pipeline, or after KV_TIMEOUT or KV_OUTCOME_UNKNOWN, takes effect at a moment that nobody knows
+ * yet: a direct read sees it or not, as a read by message would. Entries expire by CLOCK_REALTIME
+ * of this process, which is also the daemon's.
  *
- * When a daemon is replaced, the next one serves the same object, or retires it before it answers anything;
- * so what a reader finds in use counts. If the next daemon cannot find the object, because its name was
- * removed, readers see that the first daemon has ended. A daemon that makes a new object, because the name
- * was removed, retires the old object before anything changes in the new one alone; readers ask by message
- * until they have found the new one. A reader checks all of this after it has read the last byte: it may
- * have stood still at any instruction, for as long as all of that takes.
+ * When a daemon is replaced, the next one serves the same object, or retires it before it answers
+ * anything; so what a reader finds in use counts. If the next daemon cannot find the object,
+ * because its name was removed, readers see that the first daemon has ended. A daemon that makes a
+ * new object, because the name was removed, retires the old object before anything changes in the
+ * new one alone; readers ask by message until they have found the new one. A reader checks all of
+ * this after it has read the last byte: it may have stood still at any instruction, for as long as
+ * all of that takes.
  *
  * Threads: any. The threads of a handle share one struct direct; each has a struct direct_reader.
  */
@@ -53,19 +55,19 @@ void direct_init(struct direct *direct, const struct client_settings *settings);
 /* Closes the store and the offer. No thread may be in a call. */
 void direct_free(struct direct *direct);
 
-/* Notes that a session has begun: its *welcome, the uid of the server, and its descriptor, which stays the
- * caller's. The first read that could use the offer looks at it, and so do later ones while the object is not
- * there. */
+/* Notes that a session has begun: its *welcome, the uid of the server, and its descriptor, which
+ * stays the caller's. The first read that could use the offer looks at it, and so do later ones
+ * while the object is not there. */
 void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, uid_t server_uid,
                     struct direct_server server);
 
-/* Reads `key` into *value; only version, expiry and size if !with_bytes. True: *status is that of the read;
- * false: the read has to go by message. */
+/* Reads `key` into *value; only version, expiry and size if !with_bytes. True: *status is that of
+ * the read; false: the read has to go by message. */
 bool direct_get(struct direct *direct, struct direct_reader *reader, struct kv_slice key,
                 bool with_bytes, struct clientk_value *value, enum kv_status *status);
 
-/* Executes `count` operations in order, if all of them are GET or EXISTS, as far as that goes without a
- * message, and fills `results`. Returns how many, from the first on, were executed. */
+/* Executes `count` operations in order, if all of them are GET or EXISTS, as far as that goes
+ * without a message, and fills `results`. Returns how many, from the first on, were executed. */
 size_t direct_execute(struct direct *direct, struct direct_reader *reader,
                       const struct clientk_operation *operations, size_t count,
                       struct clientk_result *results);
@@ -80,16 +82,18 @@ static inline bool direct_is_on(const struct direct *direct)
 /* How often a read is begun: once more if the daemon turns out to have ended meanwhile. */
 #define DIRECT_ATTEMPTS 2u
 
-/* How long it takes until an offer whose object was not there is looked at again, in milliseconds. */
+/* How long it takes until an offer whose object was not there is looked at again, in
+ * milliseconds. */
 #define DIRECT_LOOK_PAUSE_MS 1000u
 
-/* Begins to read. Returns the store to read from, which stays until direct_end; NULL: reads go by message,
- * and there is nothing to end. */
+/* Begins to read. Returns the store to read from, which stays until direct_end; NULL: reads go by
+ * message, and there is nothing to end. */
 struct direct_store *direct_begin(struct direct *direct, struct direct_reader *reader);
 
-/* Ends what direct_begin began. False: what was read does not count, since the object was put out of use, or
- * the daemon does not seem to run any more, so that another one may have freed what was read. (If the end of
- * the daemon was known when the read began, the read itself checks: direct_look_counts.) */
+/* Ends what direct_begin began. False: what was read does not count, since the object was put out
+ * of use, or the daemon does not seem to run any more, so that another one may have freed what was
+ * read. (If the end of the daemon was known when the read began, the read itself checks:
+ * direct_look_counts.) */
 static inline bool direct_end(struct direct_store *store, struct direct_reader *reader)
 {
     const struct shared_store *header = (const struct shared_store *)direct_store_view(store)->base;

@@ -1,13 +1,13 @@
 /*
- * direct_log: the log of one generation of a data file, as a reader in another process has it: mapped for
- * reading, or with a descriptor to read it with calls (pread).
+ * direct_log: the log of one generation of a data file, as a reader in another process has it:
+ * mapped for reading, or with a descriptor to read it with calls (pread).
  *
- * Device and inode of the file must be those that the shared store tells. While the generation is in use, its
- * file exists, so no other file has that inode: a reader that finds the generation unchanged afterwards has
- * the right file.
+ * Device and inode of the file must be those that the shared store tells. While the generation is
+ * in use, its file exists, so no other file has that inode: a reader that finds the generation
+ * unchanged afterwards has the right file.
  *
- * The mapping may be larger than the file, so that the file can grow into it; readers touch only the first
- * usable_bytes, which the file has had. Somebody may shorten the file all the same: see
+ * The mapping may be larger than the file, so that the file can grow into it; readers touch only
+ * the first usable_bytes, which the file has had. Somebody may shorten the file all the same: see
  * common/memory/mapguard.h.
  *
  * Threads: any may read; direct_store.h says which thread opens and closes.
@@ -46,12 +46,12 @@ struct direct_log_facts {
     uint64_t tail;
 };
 
-/* Opens the log that *facts describe, in the directory dir_fd, and maps it if `map`. NULL with errno; ENOENT:
- * there is another file now, or none. */
+/* Opens the log that *facts describe, in the directory dir_fd, and maps it if `map`. NULL with
+ * errno; ENOENT: there is another file now, or none. */
 struct direct_log *direct_log_open(int dir_fd, const struct direct_log_facts *facts, bool map);
 
-/* Makes more of the file usable, which has grown. False: it does not fit into the mapping, or is gone; then the
- * log is to be opened anew. */
+/* Makes more of the file usable, which has grown. False: it does not fit into the mapping, or is
+ * gone; then the log is to be opened anew. */
 bool direct_log_extend(struct direct_log *log, int dir_fd, const struct direct_log_facts *facts);
 
 /* Closes and frees the log, which no other thread uses. NULL is harmless. */

@@ -18,8 +18,8 @@
 #include "kvstore/format/sizes.h"
 
 /* How often a look is repeated. Moving an item takes some ten nanoseconds, splitting a segment a
- * microsecond or two: a look that was disturbed this often has met a writer that was preempted, or one
- * writer after the other. */
+ * microsecond or two: a look that was disturbed this often has met a writer that was preempted, or
+ * one writer after the other. */
 #define MAX_TRIES 64u
 
 /* How much is read at first of a record in a file that is not mapped. */
@@ -55,8 +55,9 @@ bool direct_look_begin(const struct direct_store *store, const struct direct_vie
     return look->moves % 2 == 0;
 }
 
-/* Keeps reads of the bytes of a record, which are no atomic words, before the loads that follow. (The
- * thread sanitizer knows no fences, and sees another mapping than the one that is written to.) */
+/* Keeps reads of the bytes of a record, which are no atomic words, before the loads that follow.
+ * (The thread sanitizer knows no fences, and sees another mapping than the one that is written
+ * to.) */
 static inline void order_reads_before(void)
 {
 #ifndef __SANITIZE_THREAD__
@@ -77,8 +78,8 @@ bool direct_look_holds(const struct direct_look *look)
            direct_look_is_current(look);
 }
 
-/* Whether the log has its name still, once the daemon has ended: a daemon that came since, and did not
- * find the object to put it out of use, may have freed the log, but would have removed its name
+/* Whether the log has its name still, once the daemon has ended: a daemon that came since, and did
+ * not find the object to put it out of use, may have freed the log, but would have removed its name
  * before. */
 __attribute__((noinline)) static bool log_has_name(const struct direct_store *store,
                                                    const struct direct_look *look)

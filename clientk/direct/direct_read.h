@@ -4,9 +4,9 @@
  *
  * 1. Look the key up; again if items were moved meanwhile, or the generation was replaced. What was
  *    found then was so at one moment since the call began.
- * 2. Verify the record, and copy its value. A record never changes.
- * 3. If the generation was replaced meanwhile, the bytes may be zeros of a hole: begin again.
- * 4. If the object was put out of use meanwhile, or its daemon has ended, the bytes may be zeros, too,
+ * 2. Verify the record, and copy its value. A record never changes. 3. If the generation was
+ * replaced meanwhile, the bytes may be zeros of a hole: begin again. 4. If the object was put out
+ * of use meanwhile, or its daemon has ended, the bytes may be zeros, too,
  *    and do not count, however long the reader stood still in the copy (direct_end).
  *
  * As with `serverk --verify first`, small records are verified each time, and large ones
@@ -36,15 +36,16 @@ struct direct_place {
 
 struct direct_place direct_place_of(const struct direct_store *store, struct kv_slice key);
 
-/* Ask for the cache lines that a lookup at `place` will touch first, without waiting for them: those of
- * the index, and, once these are there, those of the record. */
+/* Ask for the cache lines that a lookup at `place` will touch first, without waiting for them:
+ * those of the index, and, once these are there, those of the record. */
 void direct_prefetch_index(const struct direct_store *store, const struct direct_view *view,
                            struct direct_place place);
 void direct_prefetch_record(const struct direct_store *store, const struct direct_view *view,
                             struct direct_place place);
 
-/* Reads the entry of `key`, which belongs to `place`, into *value; without its bytes if !with_bytes.
- * True: *status is that of the read, as the daemon's would be. False: the read has to go by message. */
+/* Reads the entry of `key`, which belongs to `place`, into *value; without its bytes if
+ * !with_bytes. True: *status is that of the read, as the daemon's would be. False: the read has to
+ * go by message. */
 bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_place place,
                  bool with_bytes, struct clientk_value *value, enum kv_status *status);
 
@@ -77,28 +78,28 @@ bool direct_look_holds(const struct direct_look *look);
 /* Returns true if the generation is the same as when the look began. */
 bool direct_look_is_current(const struct direct_look *look);
 
-/* Returns true if the generation is the same and, if the daemon is known to have ended, the log is still
- * in its place. Then the bytes of records that were read since the look began count, if direct_end says
- * so, too. To be called after the last byte was read. */
+/* Returns true if the generation is the same and, if the daemon is known to have ended, the log is
+ * still in its place. Then the bytes of records that were read since the look began count, if
+ * direct_end says so, too. To be called after the last byte was read. */
 bool direct_look_counts(const struct direct_store *store, const struct direct_look *look);
 
 /* Returns how many of the top bits of a hash the directory tells apart. */
 uint32_t direct_look_depth(const struct direct_look *look);
 
-/* Returns the segment for `hash`; NULL: there is nothing usable in its place, and look->needs_more says
- * whether more of the object is needed. */
+/* Returns the segment for `hash`; NULL: there is nothing usable in its place, and look->needs_more
+ * says whether more of the object is needed. */
 const struct index_segment *direct_look_segment(struct direct_look *look,
                                                 const struct direct_view *view, uint32_t hash);
 
-/* Parses the record at `offset` into *found. Its slices lie in the mapping; or, without a mapping, in
- * *room, which grows as needed, and then the bytes of the value are missing unless `whole`.
+/* Parses the record at `offset` into *found. Its slices lie in the mapping; or, without a mapping,
+ * in *room, which grows as needed, and then the bytes of the value are missing unless `whole`.
  * RECORD_UNREADABLE: the record cannot be had. */
 enum record_verdict direct_look_record(struct direct_store *store, const struct direct_look *look,
                                        uint64_t offset, bool whole, struct clientk_value *room,
                                        struct direct_found *found);
 
-/* Returns true if the checksum of the record, which is whole, holds. A large record that was verified
- * once is not verified again, unless the daemon says so (--verify every). */
+/* Returns true if the checksum of the record, which is whole, holds. A large record that was
+ * verified once is not verified again, unless the daemon says so (--verify every). */
 bool direct_found_is_sound(const struct direct_store *store, const struct direct_found *found);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * direct_readers: which threads are reading the mappings of a handle at this moment, and mappings that wait
- * until no thread reads them any more.
+ * direct_readers: which threads are reading the mappings of a handle at this moment, and mappings
+ * that wait until no thread reads them any more.
  *
- * Each thread has a struct direct_reader, where it writes the number of the era while it reads. A thread that
- * takes a mapping out of use first removes the pointer to the mapping, then ends the era: a reader of a later
- * era cannot have found it (epoch-based reclamation: K. Fraser, "Practical lock-freedom", 2004). Readers
- * neither wait nor take a lock.
+ * Each thread has a struct direct_reader, where it writes the number of the era while it reads. A
+ * thread that takes a mapping out of use first removes the pointer to the mapping, then ends the
+ * era: a reader of a later era cannot have found it (epoch-based reclamation: K. Fraser, "Practical
+ * lock-freedom", 2004). Readers neither wait nor take a lock.
  *
  * Threads: a reader belongs to its thread; the rest is guarded as said at each function.
  */
@@ -70,8 +70,8 @@ static inline void direct_reader_count(_Atomic uint64_t *counter, uint64_t more)
     atomic_store_explicit(counter, before + more, memory_order_relaxed);
 }
 
-/* Retires `retired`, to which no pointer leads any more: this call or a later one releases it when no thread
- * can be reading it. The caller may be reading it, too. Takes handles_lock. */
+/* Retires `retired`, to which no pointer leads any more: this call or a later one releases it when
+ * no thread can be reading it. The caller may be reading it, too. Takes handles_lock. */
 void direct_readers_retire(struct direct_readers *readers, struct direct_retired *retired);
 
 /* Releases everything that was retired. No thread may be reading. */

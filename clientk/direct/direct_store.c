@@ -22,12 +22,13 @@
 /* The address space that a view takes at least. */
 #define FIRST_VIEW_BYTES (UINT64_C(1) << 20)
 
-/* At most one of this many descriptors that the process may have is for data files that are read with
- * calls, but DESCRIPTORS_MIN are always allowed. */
+/* At most one of this many descriptors that the process may have is for data files that are read
+ * with calls, but DESCRIPTORS_MIN are always allowed. */
 #define DESCRIPTOR_SHARE 8u
 #define DESCRIPTORS_MIN  16u
 
-/* How long a log that could not be opened, for want of memory or of permission, is not tried again. */
+/* How long a log that could not be opened, for want of memory or of permission, is not tried
+ * again. */
 #define NO_LOG_PAUSE_MS 1000u
 
 /* The view ------------------------------------------------------------------------------------- */
@@ -74,7 +75,8 @@ static uint64_t object_bytes_now(int fd)
     return fstat(fd, &is) == 0 && is.st_size > 0 ? (uint64_t)is.st_size : 0;
 }
 
-/* How many bytes of the object may be touched: those that it has, as far as the daemon shares them. */
+/* How many bytes of the object may be touched: those that it has, as far as the daemon shares
+ * them. */
 static uint64_t object_usable_bytes(const struct shared_store *header, uint64_t object_bytes)
 {
     uint64_t shared = __atomic_load_n(&header->shared_bytes, __ATOMIC_ACQUIRE);
@@ -106,9 +108,9 @@ bool direct_store_grow(struct direct_store *store)
 
 /* Finding and checking ------------------------------------------------------------------------- */
 
-/* Whether the object may be mapped. Another user who can shorten an object can end a process that maps
- * it: so the object must be of the own user, or open to a group that trusts its members, or the program
- * has asked for such objects. */
+/* Whether the object may be mapped. Another user who can shorten an object can end a process that
+ * maps it: so the object must be of the own user, or open to a group that trusts its members, or
+ * the program has asked for such objects. */
 static bool object_is_trusted(const struct direct_offer *offer, const struct stat *object)
 {
     if (offer->of_any_user || wire_uid_is_own(offer->server_uid))
@@ -165,8 +167,8 @@ static enum direct_reason take_constants(struct direct_store *store,
     return sound ? DIRECT_IN_USE : DIRECT_DAMAGED;
 }
 
-/* Opens the data directory that the header names, if it is the one of the offer. -1: *reason says why
- * not. */
+/* Opens the data directory that the header names, if it is the one of the offer. -1: *reason says
+ * why not. */
 static int open_store_directory(const struct shared_store *header, const struct direct_offer *offer,
                                 enum direct_reason *reason)
 {
@@ -181,7 +183,8 @@ static int open_store_directory(const struct shared_store *header, const struct 
                                                        : DIRECT_NO_DIRECTORY;
         return -1;
     }
-    /* Looking at "." needs the permission to enter that opening files needs, too; O_PATH does not. */
+    /* Looking at "." needs the permission to enter that opening files needs, too; O_PATH does
+     * not. */
     bool may_enter = fstatat(fd, ".", &is, 0) == 0;
     if (may_enter && is.st_dev == offer->device && is.st_ino == offer->inode)
         return fd;
@@ -207,7 +210,8 @@ static void release_store(struct direct_retired *retired)
     direct_store_close((struct direct_store *)retired);
 }
 
-/* Makes a store without object and directory, which owns the descriptor of the server. NULL: no memory. */
+/* Makes a store without object and directory, which owns the descriptor of the server. NULL: no
+ * memory. */
 static struct direct_store *new_store(const struct direct_offer *offer, uint32_t datafiles,
                                       bool map_logs)
 {
@@ -226,8 +230,8 @@ static struct direct_store *new_store(const struct direct_offer *offer, uint32_t
     return store;
 }
 
-/* Makes a store for the view. NULL: *reason says why not, and the descriptor of the server stays the
- * caller's. */
+/* Makes a store for the view. NULL: *reason says why not, and the descriptor of the server stays
+ * the caller's. */
 static struct direct_store *make_store(const struct direct_offer *offer, bool map_logs,
                                        const struct direct_view *view, enum direct_reason *reason)
 {

@@ -1,13 +1,13 @@
 /*
- * direct_store: the shared store of a daemon (kvstore/shared/shared_store.h) as a reader in another process
- * has it: the object, which was found and checked, its mapping, which grows with it, and the logs that were
- * opened so far. Everything is mapped for reading only.
+ * direct_store: the shared store of a daemon (kvstore/shared/shared_store.h) as a reader in another
+ * process has it: the object, which was found and checked, its mapping, which grows with it, and
+ * the logs that were opened so far. Everything is mapped for reading only.
  *
- * A reader believes nothing that lies in the object: it copies the constant part and checks it; each other
- * word that it loads it compares with usable_bytes before it uses the word as a place.
+ * A reader believes nothing that lies in the object: it copies the constant part and checks it;
+ * each other word that it loads it compares with usable_bytes before it uses the word as a place.
  *
- * Threads: any may read, between direct_reader_begin and direct_reader_end. Mappings and logs are replaced by
- * one thread at a time, which holds `changing`; readers do not wait for that.
+ * Threads: any may read, between direct_reader_begin and direct_reader_end. Mappings and logs are
+ * replaced by one thread at a time, which holds `changing`; readers do not wait for that.
  */
 #ifndef MQKV_CLIENTK_DIRECT_DIRECT_STORE_H
 #define MQKV_CLIENTK_DIRECT_DIRECT_STORE_H
@@ -75,8 +75,9 @@ struct direct_store {
     struct direct_log *_Atomic logs[]; /* log_slots of them; NULL: not opened */
 };
 
-/* Opens and checks the store of *offer, whose descriptor of the server it then owns. map_logs, stale_ms: as
- * in struct direct_store; readers: where replaced mappings are retired. NULL: *reason says why not. */
+/* Opens and checks the store of *offer, whose descriptor of the server it then owns. map_logs,
+ * stale_ms: as in struct direct_store; readers: where replaced mappings are retired. NULL: *reason
+ * says why not. */
 struct direct_store *direct_store_open(const struct direct_offer *offer, bool map_logs,
                                        uint32_t stale_ms, struct direct_readers *readers,
                                        enum direct_reason *reason);
@@ -84,8 +85,8 @@ struct direct_store *direct_store_open(const struct direct_offer *offer, bool ma
 /* Closes and frees the store, which no other thread uses. NULL is harmless. */
 void direct_store_close(struct direct_store *store);
 
-/* Asks the kernel whether the daemon still runs, for direct_store_is_usable, once a clock tick. now_ms:
- * the tick. True: it runs, or has ended less than stale_ms ago. */
+/* Asks the kernel whether the daemon still runs, for direct_store_is_usable, once a clock tick.
+ * now_ms: the tick. True: it runs, or has ended less than stale_ms ago. */
 bool direct_store_look(struct direct_store *store, uint64_t now_ms);
 
 /* Returns true if no daemon has put the object out of use. */
@@ -94,8 +95,8 @@ static inline bool direct_store_in_use(const struct shared_store *header)
     return __atomic_load_n(&header->condition, __ATOMIC_ACQUIRE) == SHARED_STORE_IN_USE;
 }
 
-/* Returns true if reads of the object count: no daemon has put it out of use, and its daemon runs, or has
- * ended less than stale_ms ago, as far as is known at this tick of the clock. */
+/* Returns true if reads of the object count: no daemon has put it out of use, and its daemon runs,
+ * or has ended less than stale_ms ago, as far as is known at this tick of the clock. */
 static inline bool direct_store_is_usable(struct direct_store *store,
                                           const struct shared_store *header)
 {
@@ -123,7 +124,8 @@ static inline struct direct_view *direct_store_view(const struct direct_store *s
     return atomic_load_explicit(&store->view, memory_order_acquire);
 }
 
-/* Returns the `size` bytes at `offset` of the object; NULL: they are not usable (direct_store_grow). */
+/* Returns the `size` bytes at `offset` of the object; NULL: they are not usable
+ * (direct_store_grow). */
 static inline const void *direct_view_at(const struct direct_view *view, uint64_t offset,
                                          uint64_t size)
 {
@@ -134,8 +136,8 @@ static inline const void *direct_view_at(const struct direct_view *view, uint64_
 /* Makes more of the object usable, which may have grown. True: more of it is usable now. */
 bool direct_store_grow(struct direct_store *store);
 
-/* Returns the log that *facts describe, usable up to facts->tail if that is possible. NULL: the log cannot be
- * had; another generation may be in use. */
+/* Returns the log that *facts describe, usable up to facts->tail if that is possible. NULL: the log
+ * cannot be had; another generation may be in use. */
 struct direct_log *direct_store_log(struct direct_store *store,
                                     const struct direct_log_facts *facts);
 

@@ -20,7 +20,8 @@ static bool key_use_is_empty(const struct key_use *use)
     return use->reads == 0 && use->writes == 0;
 }
 
-/* Returns the slot of the hash, or the empty one where the hash belongs; some slot always is empty. */
+/* Returns the slot of the hash, or the empty one where the hash belongs; some slot always is
+ * empty. */
 static struct key_use *key_set_find(const struct key_set *set, uint64_t key_hash)
 {
     size_t mask = set->slot_count - 1;

@@ -1,7 +1,7 @@
 /*
- * key_set: the keys of the operations in flight, by their hashes. The set decides whether an operation
- * may be sent beside those in flight: two reads of a key may overtake each other, but nothing may
- * overtake a write. Two keys with the same hash cost time, never correctness.
+ * key_set: the keys of the operations in flight, by their hashes. The set decides whether an
+ * operation may be sent beside those in flight: two reads of a key may overtake each other, but
+ * nothing may overtake a write. Two keys with the same hash cost time, never correctness.
  *
  * Threads: as the window.
  */
@@ -26,15 +26,15 @@ struct key_set {
 /* Returns the 64 bits that stand for `key`. */
 uint64_t key_set_hash(struct kv_slice key);
 
-/* Adds an operation on the key of that hash, which writes it or not. False: no memory, and nothing was
- * added. */
+/* Adds an operation on the key of that hash, which writes it or not. False: no memory, and nothing
+ * was added. */
 bool key_set_add(struct key_set *set, uint64_t key_hash, bool writes);
 
 /* Removes one operation that key_set_add has added with the same arguments. */
 void key_set_remove(struct key_set *set, uint64_t key_hash, bool writes);
 
-/* Returns true if an operation on the key of that hash, which writes it or not, must wait for one that
- * is in the set. */
+/* Returns true if an operation on the key of that hash, which writes it or not, must wait for one
+ * that is in the set. */
 bool key_set_conflicts(const struct key_set *set, uint64_t key_hash, bool writes);
 
 /* Frees the memory of the set, which is empty then. */

@@ -11,8 +11,8 @@
 #define OFFSET_BYTES             4u
 /* The most that a result takes in the reply, without its value. */
 #define RESULT_BYTES             (WIRE_RESULT_MAX_FIELD_BYTES + OFFSET_BYTES)
-/* What a result usually takes: its fixed fields and two more. If the server may stop, this is counted
- * for each result, and the difference to RESULT_BYTES is kept free once. */
+/* What a result usually takes: its fixed fields and two more. If the server may stop, this is
+ * counted for each result, and the difference to RESULT_BYTES is kept free once. */
 #define USUAL_RESULT_BYTES       (WIRE_RESULT_FIXED_BYTES + 16u)
 /* How far the segment grows because the values of a request did not all fit. */
 #define REASONABLE_SEGMENT_BYTES ((uint64_t)8 << 20)

@@ -45,13 +45,14 @@ struct request_builder {
     const uint8_t *key_at, *value_at;
 };
 
-/* Begins a request to `connection`, which may use its segment from region_start to region_end. False:
- * no memory. */
+/* Begins a request to `connection`, which may use its segment from region_start to region_end.
+ * False: no memory. */
 bool builder_begin(struct request_builder *builder, struct connection *connection,
                    uint64_t region_start, uint64_t region_end);
 
-/* Adds *operation, and copies its key and value. value_bytes: the size of the value that the operation
- * reads, if that is known, else 0; if it is known, BUILDER_ADDED promises room for that value. */
+/* Adds *operation, and copies its key and value. value_bytes: the size of the value that the
+ * operation reads, if that is known, else 0; if it is known, BUILDER_ADDED promises room for that
+ * value. */
 enum builder_verdict builder_add(struct request_builder *builder,
                                  const struct wire_operation *operation, uint64_t value_bytes);
 

@@ -1,8 +1,8 @@
 /*
  * task: one operation of a caller, from its submission to its completion. A task is either due, and
- * waits in the queue of its owner, or it is in a message in flight (window.h). It is completed exactly
- * once. A task that must be sent again returns to the front of its queue, so that the operations of a
- * queue are sent in order.
+ * waits in the queue of its owner, or it is in a message in flight (window.h). It is completed
+ * exactly once. A task that must be sent again returns to the front of its queue, so that the
+ * operations of a queue are sent in order.
  *
  * Threads: a queue and its tasks belong to one thread at a time.
  */
@@ -42,9 +42,9 @@ struct outcome {
 
 struct task_queue {
     struct task *first, *last;
-    /* True: key and value of a task are borrowed until the task is packed; then the message has them,
-     * and a task that returns to the queue gets a copy. False: they are borrowed until the task is
-     * completed. */
+    /* True: key and value of a task are borrowed until the task is packed; then the message has
+     * them, and a task that returns to the queue gets a copy. False: they are borrowed until the
+     * task is completed. */
     bool lent_until_packed;
     /* Called when `task` is complete, once for each task, which then belongs to its owner again. It
      * must not touch the window. */

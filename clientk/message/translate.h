@@ -47,9 +47,9 @@ bool result_is_cut_short(const struct clientk_result *result);
 
 /* Copies *from to *to, and, if gives_value (the operation gives a value), the value, out of the
  * message or out of the segment of `values`. If only the size of the value came, to->value gets the
- * size and no data. A failure has a value only if that is the sentence about the failure (ADMIN), or a
- * page that is cut short. to->status is KV_IO if *from makes no sense (as a success without the
- * value), KV_NO_MEMORY if there is no memory. */
+ * size and no data. A failure has a value only if that is the sentence about the failure (ADMIN),
+ * or a page that is cut short. to->status is KV_IO if *from makes no sense (as a success without
+ * the value), KV_NO_MEMORY if there is no memory. */
 void translate_result(const struct wire_result *from, const struct large_values *values,
                       bool gives_value, struct clientk_result *to);
 
@@ -81,13 +81,14 @@ static inline bool operation_reads_entry(enum wire_opcode opcode)
     return opcode == WIRE_OP_GET || opcode == WIRE_OP_EXCHANGE;
 }
 
-/* Returns true if the operation may be sent again although it may have been executed: it only reads;
- * or repeat_writes is set, and executing it twice has the effect of once, except for the version. */
+/* Returns true if the operation may be sent again although it may have been executed: it only
+ * reads; or repeat_writes is set, and executing it twice has the effect of once, except for the
+ * version. */
 bool operation_repeatable(const struct wire_operation *operation, bool repeat_writes);
 
-/* Returns the outcome of a write that was sent again and then ended with `status`. A refusal or failure
- * says nothing of the first time: KV_OUTCOME_UNKNOWN; but a delete that finds nothing left is
- * KV_OK. */
+/* Returns the outcome of a write that was sent again and then ended with `status`. A refusal or
+ * failure says nothing of the first time: KV_OUTCOME_UNKNOWN; but a delete that finds nothing left
+ * is KV_OK. */
 enum kv_status operation_status_of_repeat(const struct wire_operation *operation,
                                           enum kv_status status);
 

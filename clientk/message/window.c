@@ -95,7 +95,8 @@ enum kv_status window_connect(struct window *window, uint64_t deadline_ms, struc
     return status;
 }
 
-/* Ends the message. Tasks that are not complete are due again, before those that are due already. */
+/* Ends the message. Tasks that are not complete are due again, before those that are due
+ * already. */
 static void end_message(struct window *window, struct inflight_message *message);
 
 /* Filling ----------------------------------------------------------------------------------- */
@@ -135,8 +136,8 @@ static bool reserve_task(struct inflight_message *message)
     return true;
 }
 
-/* Whether the task must wait for an operation in flight. A task that was refused for lack of room is
- * sent again alone, since the server keeps only a few large replies for a session. */
+/* Whether the task must wait for an operation in flight. A task that was refused for lack of room
+ * is sent again alone, since the server keeps only a few large replies for a session. */
 static bool task_must_wait(const struct window *window, struct task *task)
 {
     if (window->limit == 1)
@@ -381,7 +382,8 @@ static bool window_take_result(struct window *window, struct inflight_message *m
     return true;
 }
 
-/* Refuses the tasks of a message that the server has refused as a whole: it executed none of them. */
+/* Refuses the tasks of a message that the server has refused as a whole: it executed none of
+ * them. */
 __attribute__((noinline)) static void window_take_refusal(struct window *window,
                                                           struct inflight_message *message)
 {
@@ -432,8 +434,8 @@ static enum kv_status send_message(struct window *window, struct inflight_messag
     return status;
 }
 
-/* Sends the due parts of all messages in flight, as far as there are credits. KV_OK; KV_TIMEOUT: the
- * lane was full until deadline_ms; KV_NO_SERVER, KV_IO. */
+/* Sends the due parts of all messages in flight, as far as there are credits. KV_OK; KV_TIMEOUT:
+ * the lane was full until deadline_ms; KV_NO_SERVER, KV_IO. */
 static enum kv_status send_due_messages(struct window *window, uint64_t deadline_ms)
 {
     enum kv_status status = KV_OK;

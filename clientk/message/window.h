@@ -9,9 +9,9 @@
  * waits while another one on its key is in flight, unless both only read. So the operations of a
  * queue on one key take effect in the order of the queue.
  *
- * Short replies: a server that offers them (WIRE_WELCOME_SHORT_REPLIES) stops at the first operation
- * whose result does not fit, and answers with the results so far. With an older server an operation
- * that gives a value is the last of its message, since it may be refused and sent again.
+ * Short replies: a server that offers them (WIRE_WELCOME_SHORT_REPLIES) stops at the first
+ * operation whose result does not fit, and answers with the results so far. With an older server an
+ * operation that gives a value is the last of its message, since it may be refused and sent again.
  *
  * Threads: one at a time, except that any thread may read the counters.
  */
@@ -28,8 +28,8 @@
 #include "clientk/session/connection.h"
 #include "clientk/session/round_trip.h"
 
-/* Private to window.c, except in_flight, request.count, and deadline_ms, which the owner sets before
- * the message is sent. */
+/* Private to window.c, except in_flight, request.count, and deadline_ms, which the owner sets
+ * before the message is sent. */
 struct inflight_message {
     struct request_builder request;
     struct round_trip round_trip;
@@ -52,8 +52,8 @@ struct window {
     _Atomic uint64_t messages_sent, operations_sent, reconnects;
 };
 
-/* Makes a window without a session, for `limit` messages in flight. `ladder`: as in connection_init.
- * False: no memory. */
+/* Makes a window without a session, for `limit` messages in flight. `ladder`: as in
+ * connection_init. False: no memory. */
 bool window_init(struct window *window, const struct client_settings *settings,
                  const struct wire_geometry *ladder, unsigned limit);
 
@@ -83,14 +83,14 @@ enum fill_verdict {
     FILL_NO_MEMORY
 };
 
-/* Moves tasks from the front of the queue into the message, until that has `limit` operations (0: as
- * many as fit). A task that needs no message to be answered is completed at once. */
+/* Moves tasks from the front of the queue into the message, until that has `limit` operations (0:
+ * as many as fit). A task that needs no message to be answered is completed at once. */
 enum fill_verdict window_fill(struct window *window, struct inflight_message *message,
                               struct task_queue *queue, uint32_t limit);
 
-/* Makes the segment as large as the FILL_SEGMENT of `message` asks for, by deadline_ms. Nothing may be
- * in flight. KV_OK; KV_TIMEOUT, KV_NO_SERVER, KV_IO: the server did not answer, and the connection is
- * closed. */
+/* Makes the segment as large as the FILL_SEGMENT of `message` asks for, by deadline_ms. Nothing may
+ * be in flight. KV_OK; KV_TIMEOUT, KV_NO_SERVER, KV_IO: the server did not answer, and the
+ * connection is closed. */
 enum kv_status window_grow(struct window *window, const struct inflight_message *message,
                            uint64_t deadline_ms);
 
@@ -102,14 +102,14 @@ enum kv_status window_send(struct window *window, struct inflight_message *messa
                            uint64_t deadline_ms);
 
 /* Waits until deadline_ms for one message of the server, and processes it. KV_OK; KV_TIMEOUT: none
- * came, and nothing has changed. KV_NO_SERVER, KV_NO_SESSION, KV_IO, KV_NO_MEMORY: the connection is
- * lost. */
+ * came, and nothing has changed. KV_NO_SERVER, KV_NO_SESSION, KV_IO, KV_NO_MEMORY: the connection
+ * is lost. */
 enum kv_status window_receive(struct window *window, uint64_t deadline_ms);
 
 /* Executes tasks from the front of the queue with one message, if that needs no preparation: the
  * window is one of one message, nothing is in flight, the session can be used, and the segment is
- * large enough. Otherwise KV_OK, and the caller prepares. If a message was sent, *sent is set, and this
- * function waits until deadline_ms for the answer and returns as window_receive does. */
+ * large enough. Otherwise KV_OK, and the caller prepares. If a message was sent, *sent is set, and
+ * this function waits until deadline_ms for the answer and returns as window_receive does. */
 enum kv_status window_execute(struct window *window, struct task_queue *queue, uint64_t deadline_ms,
                               bool *sent);
 
@@ -117,13 +117,13 @@ enum kv_status window_execute(struct window *window, struct task_queue *queue, u
  * Returns as window_receive does. */
 enum kv_status window_poll(struct window *window);
 
-/* Closes the connection, after BYE if `say_goodbye`. Tasks in flight that surely were not executed, or
- * may be repeated, are due again; the others are stopped with KV_OUTCOME_UNKNOWN. */
+/* Closes the connection, after BYE if `say_goodbye`. Tasks in flight that surely were not executed,
+ * or may be repeated, are due again; the others are stopped with KV_OUTCOME_UNKNOWN. */
 void window_lose(struct window *window, bool say_goodbye);
 
-/* Gives up the tasks in flight of `queue`, or, if that is NULL, those of messages whose deadline has
- * passed. They are completed with KV_TIMEOUT; those that the server cannot execute yet are due again
- * instead. */
+/* Gives up the tasks in flight of `queue`, or, if that is NULL, those of messages whose deadline
+ * has passed. They are completed with KV_TIMEOUT; those that the server cannot execute yet are due
+ * again instead. */
 void window_give_up(struct window *window, const struct task_queue *queue);
 
 /* Adds the counters of the window to *info. Any thread. */

@@ -228,8 +228,8 @@ static enum kv_status watch_ask_and_receive(struct clientk_watch *watch)
     return status == KV_OK ? event_loop_run(watch->pipeline) : status;
 }
 
-/* Does what can be done without waiting. When this function returns KV_OK and has no news, a request is under
- * way: without one the descriptor would not tell of the next change. */
+/* Does what can be done without waiting. When this function returns KV_OK and has no news, a
+ * request is under way: without one the descriptor would not tell of the next change. */
 static enum kv_status watch_advance(struct clientk_watch *watch)
 {
     enum kv_status status = watch_ask_and_receive(watch);
@@ -335,8 +335,9 @@ static enum kv_status watch_await_positions(struct clientk_watch *watch, struct 
     return status;
 }
 
-/* Sends the first request for changes. From now on a request is under way until it is answered, or for longer
- * than the server may keep it; what interrupts the waits of the program does not end the request. */
+/* Sends the first request for changes. From now on a request is under way until it is answered, or
+ * for longer than the server may keep it; what interrupts the waits of the program does not end the
+ * request. */
 static enum kv_status watch_begin_to_follow(struct clientk_watch *watch)
 {
     struct client_settings *settings = &watch->pipeline->settings;

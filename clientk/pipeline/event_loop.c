@@ -15,8 +15,8 @@
 #include "common/report/error.h"
 #include "common/time/clock.h"
 
-/* How often to look for what no descriptor tells: the end of a server without a pidfd, or of its queue before
- * it has answered; and the program's wish to interrupt. */
+/* How often to look for what no descriptor tells: the end of a server without a pidfd, or of its
+ * queue before it has answered; and the program's wish to interrupt. */
 #define LOOK_EVERY_MS  100u
 /* How far the coarse clock may be behind the timer. */
 #define COARSE_LAG_MS  10u
@@ -64,8 +64,8 @@ static struct event_loop *new_event_loop(void)
     return NULL;
 }
 
-/* Replaces a session with a ring, which has no descriptor that tells of messages, by one with a reply
- * queue. */
+/* Replaces a session with a ring, which has no descriptor that tells of messages, by one with a
+ * reply queue. */
 static enum kv_status leave_ring(struct clientk_pipeline *pipeline, struct kv_error *error)
 {
     struct window *window = &pipeline->window;
@@ -187,8 +187,8 @@ static void connect_failed(struct clientk_pipeline *pipeline, enum kv_status sta
     stop_due_tasks(pipeline, status == KV_TIMEOUT ? KV_DEADLINE : status);
 }
 
-/* Continues an attempt to connect, or begins one if tasks are due. ended: the server of the attempt has
- * ended. */
+/* Continues an attempt to connect, or begins one if tasks are due. ended: the server of the attempt
+ * has ended. */
 static void continue_connecting(struct clientk_pipeline *pipeline, bool ended)
 {
     struct event_loop *events = pipeline->events;
@@ -229,8 +229,8 @@ static void continue_growing(struct clientk_pipeline *pipeline, bool ended)
     loop_lose_session(pipeline, status != KV_NO_SERVER && !ended);
 }
 
-/* Begins to make the segment as large as the message, which is empty, needs it. False: that is under way, or
- * the connection is lost. */
+/* Begins to make the segment as large as the message, which is empty, needs it. False: that is
+ * under way, or the connection is lost. */
 static bool begin_to_grow(struct clientk_pipeline *pipeline, const struct inflight_message *message)
 {
     struct window *window = &pipeline->window;
@@ -338,9 +338,9 @@ static void loop_pack_due(struct clientk_pipeline *pipeline)
         more = loop_begin_filling(pipeline) && loop_pack_message(pipeline);
 }
 
-/* Returns the due task whose key and value are borrowed still; NULL: there is none. It need not be the last
- * one: if the connection is lost while it is packed, other tasks are due before it, with copies, and those
- * that `complete` submits then come behind it. */
+/* Returns the due task whose key and value are borrowed still; NULL: there is none. It need not be
+ * the last one: if the connection is lost while it is packed, other tasks are due before it, with
+ * copies, and those that `complete` submits then come behind it. */
 static struct task *find_lent(const struct clientk_pipeline *pipeline)
 {
     struct task *task = pipeline->due.first;
@@ -411,8 +411,9 @@ static bool take_events(struct clientk_pipeline *pipeline)
     return ended;
 }
 
-/* Takes in what the server has sent: no more messages than can be in flight, so that a server that answers at
- * once leaves the program time for its other descriptors. ended: the server has ended. */
+/* Takes in what the server has sent: no more messages than can be in flight, so that a server that
+ * answers at once leaves the program time for its other descriptors. ended: the server has
+ * ended. */
 static void loop_receive(struct clientk_pipeline *pipeline, bool ended)
 {
     struct window *window = &pipeline->window;

@@ -52,8 +52,8 @@ static void pipeline_leave_list(struct clientk_pipeline *pipeline)
 
 /* Sending and receiving --------------------------------------------------------------------- */
 
-/* Waits until deadline_ms for one message of the server. KV_TIMEOUT: none came, and messages whose deadline
- * has passed were given up. Otherwise as window_receive. */
+/* Waits until deadline_ms for one message of the server. KV_TIMEOUT: none came, and messages whose
+ * deadline has passed were given up. Otherwise as window_receive. */
 static enum kv_status pipeline_receive(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
     enum kv_status status = window_receive(&pipeline->window, deadline_ms);
@@ -104,16 +104,16 @@ static void pipeline_send_filling(struct clientk_pipeline *pipeline, uint64_t de
         pipeline_drain(pipeline, deadline_ms);
 }
 
-/* Provides a message to fill. KV_OK: pipeline->filling may be NULL still, if the connection was lost.
- * KV_TIMEOUT; KV_NO_MEMORY; or as window_connect. */
+/* Provides a message to fill. KV_OK: pipeline->filling may be NULL still, if the connection was
+ * lost. KV_TIMEOUT; KV_NO_MEMORY; or as window_connect. */
 static enum kv_status pipeline_begin_filling(struct clientk_pipeline *pipeline,
                                              uint64_t deadline_ms, struct kv_error *error)
 {
     struct window *window = &pipeline->window;
     if (pipeline->filling)
         return KV_OK;
-    /* The server may write an answer to the segment for which no task waits any more: no value may be
-     * put there before there is a new segment. */
+    /* The server may write an answer to the segment for which no task waits any more: no value may
+     * be put there before there is a new segment. */
     if (window->connection.suspect) {
         pipeline_drain(pipeline, deadline_ms);
         pipeline_lose_session(pipeline);
@@ -132,7 +132,8 @@ static enum kv_status pipeline_begin_filling(struct clientk_pipeline *pipeline,
     return KV_OK;
 }
 
-/* Packs due tasks, as many as one message takes. KV_OK; KV_TIMEOUT, KV_NO_MEMORY: nothing was packed. */
+/* Packs due tasks, as many as one message takes. KV_OK; KV_TIMEOUT, KV_NO_MEMORY: nothing was
+ * packed. */
 static enum kv_status pipeline_fill(struct clientk_pipeline *pipeline, uint64_t deadline_ms)
 {
     struct inflight_message *message = pipeline->filling;
@@ -219,8 +220,8 @@ static enum kv_status pipeline_no_memory(struct kv_error *error)
     return kv_error_set(error, KV_NO_MEMORY, "no memory for a pipeline");
 }
 
-/* Connects, and gives the window `messages` messages (0: as many as it may have), but no more than the server
- * grants. */
+/* Connects, and gives the window `messages` messages (0: as many as it may have), but no more than
+ * the server grants. */
 static enum kv_status pipeline_connect_first(struct clientk_pipeline *pipeline, uint32_t messages,
                                              struct kv_error *error)
 {
@@ -288,8 +289,8 @@ static enum kv_status pipeline_check_use(const struct clientk_pipeline *pipeline
     return KV_OK;
 }
 
-/* Adds *operation, with the tag, to a pipeline without an event loop. KV_OK: it will be completed. Any other
- * status: it was not added, and *error says why. */
+/* Adds *operation, with the tag, to a pipeline without an event loop. KV_OK: it will be completed.
+ * Any other status: it was not added, and *error says why. */
 static enum kv_status pipeline_submit(struct clientk_pipeline *pipeline,
                                       const struct wire_operation *operation, void *tag,
                                       struct kv_error *error)

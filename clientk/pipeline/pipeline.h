@@ -1,6 +1,7 @@
 /*
- * pipeline: the clientk_pipeline calls, except clientk_pipeline_open, and the list of a handle's pipelines. A
- * pipeline has a session of its own and lives until it is closed, even if its handle is closed first.
+ * pipeline: the clientk_pipeline calls, except clientk_pipeline_open, and the list of a handle's
+ * pipelines. A pipeline has a session of its own and lives until it is closed, even if its handle
+ * is closed first.
  *
  * Threads: one at a time for each pipeline; any for a list.
  */

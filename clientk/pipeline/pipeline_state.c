@@ -51,7 +51,8 @@ void pipeline_complete(struct task_queue *queue, struct task *task, const struct
         translate_result(outcome->result, outcome->values,
                          operation_gives_value(task->operation.opcode), &pipeline->result);
     } else {
-        /* The sentence is the server's, or else what the thread's last error says of that status. */
+        /* The sentence is the server's, or else what the thread's last error says of that
+         * status. */
         struct kv_error *error = last_error_of_thread();
         if (outcome->sentence.size > 0)
             kv_error_set(error, outcome->status, "server refused: %.*s",

@@ -1,6 +1,6 @@
 /*
- * pipeline_state: the inside of a pipeline and its tasks, for the calls that wait (pipeline.c) and those that
- * do not (event_loop.c).
+ * pipeline_state: the inside of a pipeline and its tasks, for the calls that wait (pipeline.c) and
+ * those that do not (event_loop.c).
  *
  * Threads: as the pipeline.
  */
@@ -50,7 +50,8 @@ struct clientk_pipeline {
     struct clientk_pipeline *next;
 };
 
-/* Returns a task for one operation, which is pending until the task is given back. NULL: no memory. */
+/* Returns a task for one operation, which is pending until the task is given back. NULL: no
+ * memory. */
 struct task *pipeline_take_task(struct clientk_pipeline *pipeline);
 
 /* Takes back a task of pipeline_take_task. */

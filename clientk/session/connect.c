@@ -58,8 +58,8 @@ static enum kv_status await_welcome(struct connection *connection, uint64_t dead
     }
 }
 
-/* Sends the first request, an empty one, at once: a guest lane may be open to others until a message
- * arrives through it. */
+/* Sends the first request, an empty one, at once: a guest lane may be open to others until a
+ * message arrives through it. */
 static enum kv_status close_lane_to_others(struct connection *connection, uint64_t deadline_ms,
                                            struct kv_error *error)
 {

@@ -9,10 +9,10 @@
 #include "common/assert/assert.h"
 #include "common/time/clock.h"
 
-/* How long a wait goes on before the client checks that the server still runs. A pidfd ends the wait
- * when the server ends, so with a pidfd the check is for what that does not tell. A program with an
- * `interrupted` function is asked as often as there is a check without a pidfd: a wait that is
- * answered within LOOK_AFTER_MS is never interrupted. */
+/* How long a wait goes on before the client checks that the server still runs. A pidfd ends the
+ * wait when the server ends, so with a pidfd the check is for what that does not tell. A program
+ * with an `interrupted` function is asked as often as there is a check without a pidfd: a wait that
+ * is answered within LOOK_AFTER_MS is never interrupted. */
 #define LOOK_AFTER_MS            100u
 #define LOOK_AFTER_WITH_PIDFD_MS 1000u
 /* A client that sleeps at a ring is not woken when the server ends. */
@@ -43,9 +43,9 @@ static bool server_ended(const struct connection *connection)
     return poll(&ended, 1, 0) > 0;
 }
 
-/* The priority of the next message, by which the kernel orders every queue. A server that serves all
- * alike wants no priorities; but in a lane that others may have opened nothing of theirs may come
- * first. Before there is a session, only HELLO is sent. */
+/* The priority of the next message, by which the kernel orders every queue. A server that serves
+ * all alike wants no priorities; but in a lane that others may have opened nothing of theirs may
+ * come first. Before there is a session, only HELLO is sent. */
 static unsigned priority_to_send(const struct connection *connection)
 {
     const struct wire_welcome *welcome = &connection->welcome;
@@ -107,10 +107,10 @@ static ssize_t receive_now(void *context)
     return got > 0 ? got : 1; /* an empty message is a message, and garbage */
 }
 
-/* Sleeps until a message may be there, or until *look_ms (0: to be chosen), when it checks whether to
- * wait on; a signal that ends a sleep early does not postpone the check. KV_OK: try again;
- * KV_TIMEOUT: the deadline, or an interruption; KV_NO_SERVER: the server has ended, KV_NO_SESSION: it
- * has ended the session, but in both cases it may have answered before. */
+/* Sleeps until a message may be there, or until *look_ms (0: to be chosen), when it checks whether
+ * to wait on; a signal that ends a sleep early does not postpone the check. KV_OK: try again;
+ * KV_TIMEOUT: the deadline, or an interruption; KV_NO_SERVER: the server has ended, KV_NO_SESSION:
+ * it has ended the session, but in both cases it may have answered before. */
 static enum kv_status sleep_for_message(struct connection *connection, uint64_t deadline_ms,
                                         uint64_t *look_ms)
 {

@@ -3,9 +3,9 @@
  * the server lives. This module moves messages; round_trip.h knows how request and answer belong
  * together, and connect.h opens a session.
  *
- * Threads: one at a time. No function waits beyond the deadline that it is given, in milliseconds of
- * CLOCK_MONOTONIC; a wait that the program interrupts (client_settings.h) ends as if the deadline had
- * come.
+ * Threads: one at a time. No function waits beyond the deadline that it is given, in milliseconds
+ * of CLOCK_MONOTONIC; a wait that the program interrupts (client_settings.h) ends as if the
+ * deadline had come.
  */
 #ifndef MQKV_CLIENTK_SESSION_CONNECTION_H
 #define MQKV_CLIENTK_SESSION_CONNECTION_H
@@ -60,7 +60,7 @@ struct connection {
     uint64_t
         filled_ms; /* when garbage filled the queue, so that no answer may fit; 0: it has not */
     struct wire_waiter waiter;
-    uint8_t *received;          /* room for reply_geometry.message_bytes */
+    uint8_t *received; /* room for reply_geometry.message_bytes */
     size_t received_bytes;
     struct large_values values; /* the value segment of the session */
     uint32_t backoff_ms;   /* the pause before the next attempt to connect; 0: the last succeeded */
@@ -79,25 +79,25 @@ void connection_init(struct connection *connection, const struct client_settings
  * The answer costs no system call if the server was heard within this clock tick. */
 bool connection_usable(const struct connection *connection);
 
-/* Returns true if the server has ended, or if its lane was unlinked. The answer costs no system call,
- * and is false, if the server was heard within this clock tick. */
+/* Returns true if the server has ended, or if its lane was unlinked. The answer costs no system
+ * call, and is false, if the server was heard within this clock tick. */
 bool connection_server_gone(const struct connection *connection);
 
 /* Tells the server that the session ends, if there is room in the lane. */
 void connection_say_bye(struct connection *connection);
 
-/* Closes the session and all descriptors, after connection_say_bye if `say_goodbye`. Harmless if the
- * connection is closed. */
+/* Closes the session and all descriptors, after connection_say_bye if `say_goodbye`. Harmless if
+ * the connection is closed. */
 void connection_close(struct connection *connection, bool say_goodbye);
 
-/* Writes to `name` a name for a queue, segment or ring (`role`) of this process that it has not used
- * yet. */
+/* Writes to `name` a name for a queue, segment or ring (`role`) of this process that it has not
+ * used yet. */
 void connection_new_name(const struct connection *connection, enum wire_queue_role role,
                          char name[WIRE_QUEUE_NAME_BYTES]);
 
-/* Puts into the set connection->epoll what the connection waits for: messages of the server, the end
- * of the server and, once, room in the lane that was full. Descriptors that are closed leave the set
- * by themselves. False with errno: no memory, or a limit. */
+/* Puts into the set connection->epoll what the connection waits for: messages of the server, the
+ * end of the server and, once, room in the lane that was full. Descriptors that are closed leave
+ * the set by themselves. False with errno: no memory, or a limit. */
 bool connection_join_epoll(struct connection *connection);
 
 /* Returns true if others filled the reply queue a while ago, and no answer has come since. A caller
@@ -115,17 +115,17 @@ static inline size_t connection_message_bytes(const struct connection *connectio
     return welcome->bulk_bytes > welcome->lane_bytes ? welcome->bulk_bytes : welcome->lane_bytes;
 }
 
-/* Sends `message`, of at most connection_message_bytes, to the lane for messages of that size. KV_OK;
- * KV_TIMEOUT: the lane was full until the deadline, nothing was sent; KV_NO_SERVER: the server has
- * ended, nothing was sent; KV_IO. */
+/* Sends `message`, of at most connection_message_bytes, to the lane for messages of that size.
+ * KV_OK; KV_TIMEOUT: the lane was full until the deadline, nothing was sent; KV_NO_SERVER: the
+ * server has ended, nothing was sent; KV_IO. */
 enum kv_status connection_send(struct connection *connection, const void *message, size_t size,
                                uint64_t deadline_ms);
 
 /* Receives the next message of the server: *header, and *body, borrowed until the next call. A
  * message that is not the server's is dropped and makes the connection suspect. KV_OK; KV_TIMEOUT;
- * KV_NO_SERVER: the server has ended, and there is no further message; KV_NO_SESSION: the server has
- * ended the session, and there is no further message, or another process has filled the queue, and no
- * answer has come since; KV_IO. */
+ * KV_NO_SERVER: the server has ended, and there is no further message; KV_NO_SESSION: the server
+ * has ended the session, and there is no further message, or another process has filled the queue,
+ * and no answer has come since; KV_IO. */
 enum kv_status connection_receive(struct connection *connection, uint64_t deadline_ms,
                                   struct wire_header *header, struct read_cursor *body);
 

@@ -7,7 +7,8 @@
 #include "common/report/error.h"
 #include "wire/entrance.h"
 
-/* How many lanes in a row may be closed before they were opened: the server waits 100 ms for each. */
+/* How many lanes in a row may be closed before they were opened: the server waits 100 ms for
+ * each. */
 #define LANES_MISSED_MAX 5u
 
 /* Checks that lane 0 belongs to the uid that the server must have: another user may create queues
@@ -166,8 +167,8 @@ enum kv_status handshake_read_answer(struct connection *connection,
     return KV_OK;
 }
 
-/* Opens one lane of the session. It must belong to the owner of lane 0; a guest lane may also be our
- * own. */
+/* Opens one lane of the session. It must belong to the owner of lane 0; a guest lane may also be
+ * our own. */
 static enum kv_status open_lane(const struct connection *connection, enum wire_queue_role role,
                                 unsigned number, mqd_t *lane, struct kv_error *error)
 {

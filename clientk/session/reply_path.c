@@ -16,8 +16,8 @@
 
 /* How many names to try: one is taken only if a process of the same pid ended in its handshake. */
 #define NAME_ATTEMPTS     64u
-/* How long to wait for bytes in queues: the server closes the queues of sessions a moment after their
- * BYE. */
+/* How long to wait for bytes in queues: the server closes the queues of sessions a moment after
+ * their BYE. */
 #define LIMIT_PATIENCE_MS 50u
 #define LIMIT_STEP_MS     5u
 

@@ -1,7 +1,7 @@
 /*
  * reply_path: what the replies of a session come through: a ring in shared memory
- * (wire/reply_ring.h) where client and server can share one, else a reply queue. Each session gets a
- * new one.
+ * (wire/reply_ring.h) where client and server can share one, else a reply queue. Each session gets
+ * a new one.
  *
  * A reply queue has the narrowest mode with which the server can send to it: the fewer other
  * processes can open the queue while it has its name, the fewer can fill it later.
@@ -18,9 +18,9 @@
 #include "mqkv/error.h"
 #include "wire/queue_name.h"
 
-/* Creates the ring or the reply queue for the server that was found, locked and open to that server,
- * and writes its name to `name`. If queues are short of bytes, waits for a moment, but not beyond
- * deadline_ms. KV_UNSUPPORTED: the settings demand a ring, and there can be none; KV_LIMIT,
+/* Creates the ring or the reply queue for the server that was found, locked and open to that
+ * server, and writes its name to `name`. If queues are short of bytes, waits for a moment, but not
+ * beyond deadline_ms. KV_UNSUPPORTED: the settings demand a ring, and there can be none; KV_LIMIT,
  * KV_NO_MEMORY, KV_IO, ... After a failure no name is left. */
 enum kv_status reply_path_make(struct connection *connection, char name[WIRE_QUEUE_NAME_BYTES],
                                uint64_t deadline_ms, struct kv_error *error);

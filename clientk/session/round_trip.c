@@ -59,8 +59,8 @@ enum kv_status round_trip_send_fragment(struct round_trip *round_trip,
     return KV_OK;
 }
 
-/* Makes room for `size` bytes of one more fragment. The buffer grows with what has arrived, not with
- * what the server announced. False: no memory. */
+/* Makes room for `size` bytes of one more fragment. The buffer grows with what has arrived, not
+ * with what the server announced. False: no memory. */
 static bool reserve_fragment(struct round_trip *round_trip, size_t size)
 {
     size_t needed = round_trip->fragments_bytes + size;

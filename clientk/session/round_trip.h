@@ -34,8 +34,8 @@ struct round_trip {
     size_t fragments_bytes, fragments_capacity;
 };
 
-/* Begins a round trip with `message`, of message_bytes bytes, which was built for this connection and
- * has request_id in its header. Nothing is sent yet. */
+/* Begins a round trip with `message`, of message_bytes bytes, which was built for this connection
+ * and has request_id in its header. Nothing is sent yet. */
 static inline void round_trip_begin(struct round_trip *round_trip, const uint8_t *message,
                                     size_t message_bytes, uint64_t request_id, uint64_t deadline_ms)
 {
@@ -51,18 +51,18 @@ static inline void round_trip_begin(struct round_trip *round_trip, const uint8_t
 }
 
 /* Sends and receives until the round trip is answered, or until deadline_ms. KV_OK: answered;
- * KV_TIMEOUT: to be continued or dropped; KV_NO_SERVER, KV_IO, KV_NO_MEMORY: the round trip is over,
- * and the connection is of no further use. */
+ * KV_TIMEOUT: to be continued or dropped; KV_NO_SERVER, KV_IO, KV_NO_MEMORY: the round trip is
+ * over, and the connection is of no further use. */
 enum kv_status round_trip_continue(struct round_trip *round_trip, struct connection *connection,
                                    uint64_t deadline_ms);
 
-/* Sends the fragment that is due, for which there must be a credit. Returns as connection_send does,
- * or KV_IO: the fragment cannot be built. */
+/* Sends the fragment that is due, for which there must be a credit. Returns as connection_send
+ * does, or KV_IO: the fragment cannot be built. */
 enum kv_status round_trip_send_fragment(struct round_trip *round_trip,
                                         struct connection *connection, uint64_t deadline_ms);
 
-/* Sends what is due, for which there must be a credit: the whole message if it is small enough, else
- * a fragment. Returns as round_trip_send_fragment does. */
+/* Sends what is due, for which there must be a credit: the whole message if it is small enough,
+ * else a fragment. Returns as round_trip_send_fragment does. */
 static inline enum kv_status round_trip_send(struct round_trip *round_trip,
                                              struct connection *connection, uint64_t deadline_ms)
 {

@@ -14,10 +14,10 @@
 #include "mqkv/status.h"
 #include "wire/queue.h"
 
-/* Gives connection->values a segment of at least `bytes` bytes, by deadline_ms. No message that uses
- * the segment may be in flight. KV_OK; if no segment can be had, connection->values is unavailable
- * then. KV_TIMEOUT, KV_NO_SERVER, ...: the server did not answer the offer, and the connection is
- * suspect. */
+/* Gives connection->values a segment of at least `bytes` bytes, by deadline_ms. No message that
+ * uses the segment may be in flight. KV_OK; if no segment can be had, connection->values is
+ * unavailable then. KV_TIMEOUT, KV_NO_SERVER, ...: the server did not answer the offer, and the
+ * connection is suspect. */
 enum kv_status value_segment_grow(struct connection *connection, uint64_t bytes,
                                   uint64_t deadline_ms);
 
@@ -36,8 +36,8 @@ struct segment_offer {
 bool segment_offer_begin(struct connection *connection, uint64_t bytes, uint64_t deadline_ms,
                          struct segment_offer *offer);
 
-/* Waits until wait_ms for the answer. KV_OK: the server has answered; KV_TIMEOUT with offer->segment:
- * to be continued. Otherwise the offer is over, and the connection suspect. */
+/* Waits until wait_ms for the answer. KV_OK: the server has answered; KV_TIMEOUT with
+ * offer->segment: to be continued. Otherwise the offer is over, and the connection suspect. */
 enum kv_status segment_offer_continue(struct connection *connection, struct segment_offer *offer,
                                       uint64_t wait_ms);
 

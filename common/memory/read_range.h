@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <unistd.h>
 
-/* Reads `size` bytes at `offset` of the file `fd` into `data`. False: the file ends before, or cannot
- * be read (errno); `data` may have some of the bytes then. */
+/* Reads `size` bytes at `offset` of the file `fd` into `data`. False: the file ends before, or
+ * cannot be read (errno); `data` may have some of the bytes then. */
 static inline bool read_range(int fd, void *data, uint64_t size, uint64_t offset)
 {
     uint8_t *at = data;

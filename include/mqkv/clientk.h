@@ -59,16 +59,17 @@ struct clientk;
 /* The version of the library that runs, as MQKV_VERSION_STRING is that of the header. */
 const char *clientk_version(void);
 
-/* How entries are read (clientk_options, clientk_info). With all but OFF, GET, EXISTS, batches of
- * them and scans read the server's index and data files in place, without a message and without the
- * server's time, where the server allows it (serverk --direct) and the files can be reached; what
- * cannot be read so is asked for by message. They are as consistent as by message: each sees all
- * writes that were answered before it began.
+/* How entries are read (clientk_options, clientk_info). Unless this is OFF, GET, EXISTS, batches of
+ * these and scans read the server's index and data files in place, without a message and without
+ * the server's time, if the server allows it (serverk --direct) and the files can be reached; what
+ * cannot be read in place is asked for by message. Such reads are as consistent as those by
+ * message: each sees all writes that were answered before it began.
  *
- * MAP: data files are mapped. A disk that fails, or somebody who shortens a file, is SIGBUS in this
- * process. PREAD: they are read with calls; then that is KV_IO, by message; the index, which lies
- * in memory, is mapped all the same. AUTO: as MAP, if the server's user is the caller's own, or
- * lets the caller's group read; a server of another user is asked by message. */
+ * MAP: data files are mapped. If the disk fails, or somebody shortens a file, this process gets
+ * SIGBUS. PREAD: data files are read with calls; in these cases a read goes by message and gives
+ * KV_IO. The index, which lies in memory, is mapped all the same. AUTO: as MAP, if the server's
+ * user is the caller's, or lets the caller's group read; a server of another user is asked by
+ * message. */
 enum clientk_direct {
     CLIENTK_DIRECT_AUTO, /* in options: $MQKV_DIRECT ("auto", "off", "map", "pread") decides */
     CLIENTK_DIRECT_OFF,
@@ -78,58 +79,62 @@ enum clientk_direct {
 
 struct clientk_options {
     const char *queue;       /* NAME of serverk -m; default: $MQKV_QUEUE, else /serverk */
-    uint32_t timeout_ms;     /* of a call, reconnecting included; default 5000. Scans have it anew
-                                for each page, clientk_execute for each 4,096 operations */
+    uint32_t timeout_ms;     /* of a call, reconnecting included; default 5000. It begins anew with
+                                each page of a scan and each 4,096 operations of clientk_execute */
     bool repeat_writes;      /* repeat writes whose fate is unknown, where that is harmless */
     bool fail_fast;          /* KV_NO_SERVER at once instead of waiting for a server to come */
-    bool fail_fast_open;     /* likewise, but in clientk_open only: later calls sit out a restart */
-    const char *spin;        /* "auto" (default), "off", microseconds */
-    uint32_t combine_above;  /* threads with a session each; above, all share; default 8 */
-    uint32_t combine_groups; /* sessions that they share then; default 3 */
+    bool fail_fast_open;     /* as fail_fast, but in clientk_open only: later calls wait */
+    const char *spin;        /* how to wait: "auto" (default), "off", or microseconds to poll */
+    uint32_t combine_above;  /* up to this many threads have a session each; default 8 */
+    uint32_t combine_groups; /* sessions that more threads share; default 3 */
     uint8_t priority;        /* of this handle's messages, 0..31: clientk_set_priority */
-    /* Asked about every 100 ms by calls that wait, in their threads, and by attempts to connect and
-     * pipeline calls; also before the next page of a scan and the next 4,096 operations of
-     * clientk_execute. True ends the wait as the timeout would. NULL: never. */
+    /* Calls that wait invoke this function about every 100 ms, in their threads, and so do attempts
+     * to connect and calls of pipelines; it is also invoked before the next page of a scan and the
+     * next 4,096 operations of clientk_execute. If it returns true, the wait ends as it would at
+     * the timeout. NULL: nothing interrupts a wait. */
     bool (*interrupted)(void);
-    /* uid (number or user name) that the server must have;
-     * default: $MQKV_SERVER_UID, else any. Another server is KV_DENIED and is sent nothing.
-     * The handle accepts only the uid of its first server. */
+    /* The user (a number or a name) that the server must have; default: $MQKV_SERVER_UID, else any.
+     * A server of another user is KV_DENIED, and nothing is sent to it. Later the handle accepts
+     * only the user of its first server. */
     const char *server_uid;
     /* How replies come: "shared": through shared memory, which takes none of the user's queue
      * bytes; "queue": through a reply queue; "auto": shared, where the server has the same uid and
      * allows it. Default: $MQKV_REPLIES, else "auto". Event loops have a queue in any case. */
     const char *replies;
     enum clientk_direct direct; /* reads without messages: AUTO, OFF, MAP, PREAD */
-    /* Once the server has ended without saying so (kill -9), direct reads go on for so long from
-     * its last state, which has every write that was answered; 0: not, they wait for the next
-     * server as other calls do. */
+    /* How many milliseconds direct reads go on, from the last state of the server, which has every
+     * write that was answered, once the server has ended without saying so (kill -9); 0: they wait
+     * for the next server as other calls do. */
     uint32_t direct_stale_ms;
     uint64_t reserved[6];
 };
 
-/* Connects (one handshake) and returns the handle. KV_NO_SERVER, KV_DENIED, KV_LIMIT,
- * KV_UNSUPPORTED (protocol version), KV_USAGE, KV_TIMEOUT, KV_NO_MEMORY, each with a sentence.
- * options may be NULL. */
+/* Connects (one handshake) and makes a handle, *client. options NULL: the defaults. KV_OK;
+ * KV_NO_SERVER, KV_DENIED, KV_LIMIT, KV_UNSUPPORTED (protocol version), KV_USAGE, KV_TIMEOUT,
+ * KV_NO_MEMORY, each with a sentence in *error (may be NULL). */
 enum kv_status clientk_open(const struct clientk_options *options, struct clientk **client,
                             struct kv_error *error);
 
-/* Says goodbye and frees. No other thread may be in a call. NULL is harmless. */
+/* Ends the sessions of the handle and frees it. No other thread may be in a call. NULL is
+ * harmless. */
 void clientk_close(struct clientk *client);
 
-/* The priority, 0 (the default) to 31, of this handle's messages from now on, those of all its
- * threads; pipelines that are open keep theirs. A server that was started with --sched priority or
- * cost serves higher ones first; other servers are not sent them. KV_USAGE. */
+/* Sets the priority, 0 (the default) to 31, of the messages that all threads send through this
+ * handle from now on; pipelines that are open keep theirs. A server that was started with --sched
+ * priority or cost serves messages of higher priority first; other servers get no priorities.
+ * KV_OK; KV_USAGE. */
 #define CLIENTK_MAX_PRIORITY 31u
 enum kv_status clientk_set_priority(struct clientk *client, unsigned priority);
 
 /* In a forked child: frees the handle's memory and descriptors without telling the server. */
 void clientk_abandon(struct clientk *client);
 
-/* The sentence about the last failure in this thread ("server refused: ..."); never NULL. */
+/* Returns the sentence about the last failure in this thread ("server refused: ..."); never
+ * NULL. */
 const char *clientk_last_error(void);
 
-/* A value as the library hands it out: reuse it for as many calls as you like (the memory grows as
- * needed and is reused), and free it at the end. */
+/* A value that the library returns. One struct serves any number of calls: its memory grows as
+ * needed and is reused. Free it at the end with clientk_value_free. */
 struct clientk_value {
     void *data; /* followed by a NUL that size does not count */
     size_t size;
@@ -140,22 +145,23 @@ struct clientk_value {
 };
 void clientk_value_free(struct clientk_value *value);
 
-/* How safe a write must be before the call returns; the default is the server's setting. */
+/* How safe a write must be before the call returns: as the server is set (the default); on disk
+ * within the server's sync interval; on disk. */
 enum clientk_durability { CLIENTK_SERVER_DEFAULT, CLIENTK_SYNC_INTERVAL, CLIENTK_SYNC_ALWAYS };
 
-/* Of every write but add. PUT and EXCHANGE take all of it, but at most one of the three conditions;
- * DELETE takes if_version and durability; APPEND and TOUCH durability. What a call does not take
- * must be 0: KV_USAGE. */
+/* The options of every write but ADD. PUT takes all of them, EXCHANGE all but give_version, both at
+ * most one of the three conditions; DELETE takes if_version and durability; APPEND and TOUCH take
+ * durability. An option that a call does not take must be 0: KV_USAGE. */
 struct clientk_write_options {
     bool if_absent;   /* else KV_EXISTS */
     bool if_present;  /* else KV_NOT_FOUND */
-    bool keep_expiry; /* of the entry that is replaced */
+    bool keep_expiry; /* the new entry expires when the old one would */
     enum clientk_durability durability;
     uint64_t if_version; /* if not 0, else KV_NOT_FOUND, KV_VERSION_MISMATCH */
     uint64_t expiry_ms;  /* since 1970; 0: never */
-    /* Of PUT, to bring back an entry of a backup: the version that it is to have. It gets the next
-     * one all the same if the key is there with a higher one, or that one may have been given in
-     * the data file before. Not with if_version; servers up to 0.1.0 give KV_UNSUPPORTED. */
+    /* PUT, to bring back an entry of a backup: the version that the entry is to have. It gets the
+     * next version all the same if the key is there with a higher one, or if the data file may have
+     * given that version before. Not with if_version; servers up to 0.1.0 give KV_UNSUPPORTED. */
     uint64_t give_version;
     uint64_t reserved[1];
 };
@@ -165,15 +171,17 @@ struct clientk_write_options {
  * KV_TIMEOUT, KV_DEADLINE, KV_NO_SERVER, KV_OUTCOME_UNKNOWN, KV_LIMIT, KV_NO_MEMORY; KV_USAGE for
  * impossible arguments: clientk_last_error names the one, or the member of the options. */
 
+/* Reads the value of `key`, with its version and expiry, into *value. KV_NOT_FOUND. */
 enum kv_status clientk_get(struct clientk *client, struct kv_slice key,
                            struct clientk_value *value);
 
-/* Fills version, expiry_ms and size, without the value. KV_NOT_FOUND. */
+/* Fills in version, expiry_ms and size of *value (may be NULL), without the value itself.
+ * KV_NOT_FOUND. */
 enum kv_status clientk_exists(struct clientk *client, struct kv_slice key,
                               struct clientk_value *value);
 
-/* Writes. options NULL: the defaults. *version (may be NULL): the entry's new version; of a
- * deletion, the deletion's; 0 if the write was not executed. */
+/* Writes. options NULL: the defaults. *version (may be NULL): the new version of the entry, or that
+ * of the deletion; 0 if the write was not executed. */
 
 enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct kv_slice value,
                            const struct clientk_write_options *options, uint64_t *version);
@@ -182,7 +190,7 @@ enum kv_status clientk_put(struct clientk *client, struct kv_slice key, struct k
 enum kv_status clientk_delete(struct clientk *client, struct kv_slice key,
                               const struct clientk_write_options *options, uint64_t *version);
 
-/* Of add; {0}: no bounds, and an absent key counts as 0. */
+/* The options of ADD; {0}: no bounds, and an absent key counts as 0. */
 struct clientk_add_options {
     bool has_min, has_max; /* the sum must lie within min and max, as far as they are given; else
                               KV_OUT_OF_BOUNDS and nothing changes */
@@ -197,22 +205,23 @@ struct clientk_add_options {
     uint64_t reserved[1];
 };
 
-/* *sum (may be NULL): the sum; with KV_OUT_OF_BOUNDS the number that is there. KV_NOT_A_NUMBER. */
+/* Adds `delta` to the decimal number at `key`. *sum (may be NULL): the sum; with KV_OUT_OF_BOUNDS
+ * the number that is there. KV_NOT_A_NUMBER. */
 enum kv_status clientk_add(struct clientk *client, struct kv_slice key, int64_t delta,
                            const struct clientk_add_options *options, int64_t *sum,
                            uint64_t *version);
 
-/* *value_bytes (may be NULL): the new size. */
+/* Appends `suffix` to the value. *value_bytes (may be NULL): the new size. */
 enum kv_status clientk_append(struct clientk *client, struct kv_slice key, struct kv_slice suffix,
                               const struct clientk_write_options *options, uint64_t *value_bytes,
                               uint64_t *version);
 
-/* Puts `value` and gives the old one; *found (may be NULL) false if there was none. */
+/* Puts `value` and returns the old value in *old. *found (may be NULL): whether there was one. */
 enum kv_status clientk_exchange(struct clientk *client, struct kv_slice key, struct kv_slice value,
                                 const struct clientk_write_options *options,
                                 struct clientk_value *old, bool *found, uint64_t *version);
 
-/* expiry_ms since 1970; 0: never (persist). */
+/* Sets the expiry of the entry to expiry_ms, in milliseconds since 1970; 0: it never expires. */
 enum kv_status clientk_touch(struct clientk *client, struct kv_slice key, uint64_t expiry_ms,
                              const struct clientk_write_options *options, uint64_t *version);
 
@@ -225,54 +234,57 @@ struct clientk_entry {
 };
 typedef bool (*clientk_visit)(void *context, const struct clientk_entry *entry);
 
-/* Visits entries whose key begins with prefix, page by page, from *cursor (0: start; may be NULL:
- * all from the start) until the end, `limit` entries (0: no limit) or until the visitor returns
- * false; *cursor: where to go on, 0: done. An entry that exists all the while is visited exactly
- * once. A visitor that stops leaves *cursor at the beginning of its page, some of which may then be
- * visited again: to go on later, give a limit instead. KV_BAD_REQUEST: *cursor comes from no scan
- * of this store: begin again. KV_CORRUPT, KV_IO: a record is damaged, or cannot be read;
- * clientk_last_error names the data file and the offset. If *cursor has changed, the entries before
- * it were visited and *cursor is behind it (0: nothing follows): call again, with what is left of
- * the limit, for the rest. */
+/* Calls visit(context, entry) for the entries whose key begins with `prefix`, page by page, from
+ * *cursor on (0, or cursor NULL: from the start), until the end, until `limit` entries (0: no
+ * limit) were visited, or until `visit` returns false. *cursor: where to continue, 0: nothing is
+ * left. An entry that exists all the while is visited exactly once. A visitor that stops the scan
+ * leaves *cursor at the beginning of its page, some of which may then be visited again: to continue
+ * later, give a limit instead. KV_BAD_REQUEST: *cursor comes from no scan of this store: begin
+ * again. KV_CORRUPT, KV_IO: a record is damaged, or cannot be read; clientk_last_error names the
+ * data file and the offset. If *cursor has changed, the entries before that record were visited and
+ * *cursor is behind it (0: nothing follows): call again, with what is left of the limit, for the
+ * rest. */
 enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool keys_only,
                             uint64_t *cursor, uint64_t limit, clientk_visit visit, void *context);
 
-/* Visits all entries whose key begins with prefix, each data file as it was at one moment: the
- * server reads a file under one hold of its reader lock (serverk --locking). Between two files
- * others may write; a store of one data file is seen whole. KV_BUFFER_TOO_SMALL: a file's entries
- * are more than the largest answer holds (max_value_bytes, about); KV_LIMIT: or more than a lock is
- * held for. */
+/* Visits all entries whose key begins with `prefix`, as clientk_scan does, each data file as it was
+ * at one moment: the server reads a file without releasing its reader lock (serverk --locking).
+ * Between two files others may write; a store of one data file is seen whole. KV_BUFFER_TOO_SMALL:
+ * the entries of a file are more than the largest answer holds (about max_value_bytes); KV_LIMIT:
+ * reading them would take longer than the server holds a lock. */
 enum kv_status clientk_scan_atomic(struct clientk *client, struct kv_slice prefix, bool keys_only,
                                    clientk_visit visit, void *context);
 
-/* Deletes all entries whose key begins with prefix (empty: all), from *cursor on (NULL, or 0: from
- * the start): a scan, and deletes in batches. Not atomic: others read and write meanwhile; what is
- * put while it runs may be deleted or not, what was there before is. *deleted (may be NULL): how
- * many it deleted, whatever the status. *cursor: where to go on after a failure, from the start
- * again if that is 0; after KV_OK, not 0: it was interrupted. KV_CORRUPT, KV_IO: a failure; or
- * records that are damaged or cannot be read were left out, as clientk_last_error then says, and
- * with *cursor 0 all else is done. */
+/* Deletes all entries whose key begins with `prefix` (empty: all entries), from *cursor on (0, or
+ * cursor NULL: from the start): a scan, and deletes in batches. This is not atomic: others read and
+ * write meanwhile. Entries that were there before are deleted; an entry that is put meanwhile may
+ * be deleted or not. *deleted (may be NULL): how many entries were deleted, whatever the status.
+ * *cursor: where to continue after a failure (0: from the start); if it is not 0 after KV_OK, the
+ * call was interrupted. KV_CORRUPT, KV_IO: a failure; or records that are damaged or cannot be read
+ * were left out, as clientk_last_error then says: if *cursor is 0, everything else is done. */
 enum kv_status clientk_delete_prefix(struct clientk *client, struct kv_slice prefix,
                                      uint64_t *cursor, uint64_t *deleted);
 
-/* Visits the entries of a CLIENTK_SCAN's result. KV_IO: it is malformed. */
+/* Calls visit(context, entry) for the entries of *page, the value of the result of a CLIENTK_SCAN.
+ * KV_IO: the page is malformed. */
 enum kv_status clientk_read_page(const struct clientk_value *page, clientk_visit visit,
                                  void *context);
 
-/* The server's statistics as JSON text. section NULL: all. */
+/* Returns the server's statistics in *json, as JSON text. section: one part of them; NULL: all. */
 enum kv_status clientk_stats(struct clientk *client, const char *section,
                              struct clientk_value *json);
 
-/* One empty round trip; *round_trip_ns may be NULL. */
+/* Makes an empty round trip. *round_trip_ns (may be NULL): how long it took. */
 enum kv_status clientk_ping(struct clientk *client, uint64_t *round_trip_ns);
 
-/* Everything written before is on disk when it returns KV_OK. */
+/* Waits until everything that was written before is on disk. */
 enum kv_status clientk_sync(struct clientk *client);
 
-/* Administrative commands, for the server's own user and root: KV_DENIED for others. clientk(1)
- * has them as commands: config, kill, slow, hotkeys. *answer (may be NULL) is the command's
- * text; after a failure of the command it is the sentence about it, as clientk_last_error is.
- * KV_NOT_FOUND: the server knows no such command; KV_UNSUPPORTED: it is too old to have any. */
+/* Executes an administrative command with its argument, for the server's own user and root:
+ * KV_DENIED for others. clientk(1) has these commands as its own: config, kill, slow, hotkeys.
+ * *answer (may be NULL): the text of the command; after a failure of the command, the sentence
+ * about it, as clientk_last_error. KV_NOT_FOUND: the server knows no such command; KV_UNSUPPORTED:
+ * the server is too old to have any. */
 enum kv_status clientk_admin(struct clientk *client, const char *command, struct kv_slice argument,
                              struct clientk_value *answer);
 
@@ -296,7 +308,7 @@ enum clientk_opcode {
     CLIENTK_ADMIN   /* key: a command, value: its argument: see clientk_admin */
 };
 
-/* Of one page of a scan. */
+/* The options of one page of a scan. */
 struct clientk_scan_options {
     bool keys_only;
     bool atomic;     /* whole data files, each seen at one moment: see clientk_scan_atomic */
@@ -310,7 +322,7 @@ struct clientk_operation {
     enum clientk_opcode opcode;
     struct kv_slice key;
     struct kv_slice value;
-    struct clientk_write_options write; /* of every write but ADD; of TOUCH also its expiry_ms */
+    struct clientk_write_options write; /* every write but ADD; TOUCH: also its expiry_ms */
     int64_t delta;                      /* ADD */
     struct clientk_add_options add;     /* ADD */
     struct clientk_scan_options scan;   /* SCAN */
@@ -328,10 +340,11 @@ struct clientk_result {
     uint64_t reserved[2];
 };
 
-/* Executes the operations in order, in as few messages as they fit in; each result gets its status.
- * Returns KV_OK if all were executed (whatever their statuses), else the error that stopped
- * execution: operations already sent report KV_TIMEOUT or KV_OUTCOME_UNKNOWN; those that surely
- * were not executed report KV_DEADLINE, KV_NO_SERVER, or that error. Not atomic as a whole. */
+/* Executes `count` operations in order, in as few messages as possible, and fills the same number
+ * of results. Returns KV_OK if all were executed, whatever their statuses, else the error that
+ * stopped the batch: operations that were sent then have the status KV_TIMEOUT or
+ * KV_OUTCOME_UNKNOWN; those that surely were not executed have KV_DEADLINE, KV_NO_SERVER, or that
+ * error. The batch is not atomic as a whole. */
 enum kv_status clientk_execute(struct clientk *client, const struct clientk_operation *operations,
                                size_t count, struct clientk_result *results);
 
@@ -339,61 +352,62 @@ enum kv_status clientk_execute(struct clientk *client, const struct clientk_oper
 
 struct clientk_pipeline;
 
-/* Called once for each operation that was submitted, from within clientk_pipeline_* calls, in
- * the thread that makes them; it must not use the pipeline (KV_USAGE), but see
+/* Completes one operation that was submitted with `tag`. Called once for each, from within calls of
+ * the pipeline, in the thread that makes them. It must not use the pipeline (KV_USAGE), but see
  * clientk_pipeline_fd. result->value lives until it returns. */
 typedef void (*clientk_complete)(void *context, void *tag, const struct clientk_result *result);
 
-/* A pipeline is a session of its own, for one thread at a time; it may outlive the handle. window:
- * messages in flight (1..the credits that the server grants; 0: as many); batch: operations a
- * message at most (0: as fit). */
+/* Opens a pipeline, *pipeline: a session of its own, for one thread at a time, which may outlive
+ * the handle. window: how many messages may be in flight (0, or more than the server grants: as
+ * many as it grants); batch: how many operations a message may have (0: as many as fit); complete:
+ * is called with `context`. Fails as clientk_open does. */
 enum kv_status clientk_pipeline_open(struct clientk *client, uint32_t window, uint32_t batch,
                                      clientk_complete complete, void *context,
                                      struct clientk_pipeline **pipeline, struct kv_error *error);
 
-/* Adds one operation (copied, key and value too); sends when a message is full; waits for room in
- * the window. Operations on one key take effect in the order of submission. Other statuses than
- * KV_OK: it was not added, and will not be completed. */
+/* Adds a copy of *operation, its key and value included; sends a message if one is full, and waits
+ * for room in the window. Operations on one key take effect in the order of submission. KV_OK: the
+ * operation will be completed, with `tag`; any other status: it was not added. */
 enum kv_status clientk_pipeline_submit(struct clientk_pipeline *pipeline,
                                        const struct clientk_operation *operation, void *tag);
 
-/* The priority of operations submitted from now on; at first that of the handle. Those before are
- * sent with what they had, and messages of different priority may be in flight together; an
- * operation still waits for those before it on the same key. KV_USAGE. */
+/* Sets the priority of operations that are submitted from now on; at first it is that of the
+ * handle. Earlier operations keep theirs, and messages of different priority may be in flight
+ * together; an operation still waits for those before it on the same key. KV_OK; KV_USAGE. */
 enum kv_status clientk_pipeline_set_priority(struct clientk_pipeline *pipeline, unsigned priority);
 
-/* Sends what is pending and waits until everything is complete. KV_OK (whatever the statuses of the
- * operations), or the first status since the last flush that stopped a message. */
+/* Waits until all operations are complete. KV_OK, whatever their statuses; or the first status
+ * since the last flush that stopped a message. */
 enum kv_status clientk_pipeline_flush(struct clientk_pipeline *pipeline);
 
 /* Event loops: a pipeline of a program that waits itself, for many things at once.
  *
- * clientk_pipeline_fd hands the pipeline to the program's loop, while nothing is pending, and
- * gives a descriptor for poll(2), epoll(7) and the like. It is readable when there is something
- * to do: replies, the end of the server, room in a request queue that was full, a time that has
- * come. It stays the same over reconnects; the pipeline closes it. -1: KV_LIMIT, KV_NO_MEMORY,
- * KV_USAGE (clientk_last_error tells).
+ * clientk_pipeline_fd hands the pipeline, which must have nothing pending, to the program's loop,
+ * and returns a descriptor for poll(2), epoll(7) and the like. The descriptor is readable when
+ * there is something to do: replies, the end of the server, room in a request queue that was full,
+ * a time that has come. It stays the same when the pipeline reconnects, and is closed with the
+ * pipeline. -1: KV_LIMIT, KV_NO_MEMORY or KV_USAGE, as clientk_last_error says.
  *
- * From then on no call waits, but for flush and close: submit copies what cannot be sent yet,
- * and may be called by `complete` too; an operation is completed within timeout_ms if it could
- * not be sent, and within timeout_ms of having been sent. To limit what is kept, look at
- * clientk_pipeline_pending. */
+ * From then on only flush and close wait. Submit copies what cannot be sent yet, and `complete` may
+ * call it, too. An operation that cannot be sent is completed within timeout_ms of its submission,
+ * one that was sent within timeout_ms of its sending. clientk_pipeline_pending helps to limit how
+ * much is kept. */
 int clientk_pipeline_fd(struct clientk_pipeline *pipeline);
 
-/* Completes what has come and sends what was submitted, without waiting: to be called when the
- * descriptor is readable, and after a round of clientk_pipeline_submit outside of `complete`.
- * It deals with a bounded number of messages; the descriptor stays readable while there are
- * more. KV_OK; KV_LIMIT, KV_NO_MEMORY: the descriptor does not tell all, call again soon;
- * KV_USAGE. */
+/* Completes operations whose replies have come, and sends what was submitted, without waiting. The
+ * program calls this when the descriptor is readable, and after it has submitted operations outside
+ * of `complete`. One call processes a limited number of messages; the descriptor stays readable
+ * while there are more. KV_OK; KV_LIMIT, KV_NO_MEMORY: the descriptor may miss something, call
+ * again soon; KV_USAGE. */
 enum kv_status clientk_pipeline_process(struct clientk_pipeline *pipeline);
 
-/* Operations that were submitted and are not complete. */
+/* Returns the number of operations that were submitted and are not complete. */
 size_t clientk_pipeline_pending(const struct clientk_pipeline *pipeline);
 
-/* Flushes and frees. NULL is harmless. */
+/* Flushes the pipeline and frees it. NULL is harmless. */
 void clientk_pipeline_close(struct clientk_pipeline *pipeline);
 
-/* Changes: who watches is told what is put, deleted or expires -------------------------------- */
+/* Changes: a watch tells what is put, deleted or expires --------------------------------------- */
 
 struct clientk_watch;
 
@@ -420,34 +434,36 @@ struct clientk_watch_options {
     uint64_t reserved[4];
 };
 
-/* A watch is a session of its own, for one thread at a time; it may outlive the handle. Changes
- * that are made after it returned are seen, each once, those of a key in the order of their
- * versions; those of different keys in any. It goes on over restarts of the server. options NULL:
- * all changes from now on. As clientk_open; KV_UNSUPPORTED: an older server, or one whose data are
- * elsewhere; KV_USAGE. */
+/* Opens a watch, *watch: a session of its own, for one thread at a time, which may outlive the
+ * handle. It tells each change that is made after this call has returned once; changes of one key
+ * come in the order of their versions, those of different keys in any order. Restarts of the server
+ * do not end the watch. options NULL: all changes from now on. Fails as clientk_open does;
+ * KV_UNSUPPORTED: the server is older, or its data are elsewhere; KV_USAGE. */
 enum kv_status clientk_watch_open(struct clientk *client,
                                   const struct clientk_watch_options *options,
                                   struct clientk_watch **watch, struct kv_error *error);
 
-/* The next change. timeout_ms: how long to wait for one; 0: not at all; below 0: for ever. KV_OK;
- * KV_TIMEOUT: there is none yet (a server that is silent is asked again, and nothing tells so), or
- * the wait was interrupted; KV_MISSED: there were changes that the server does not know any more
- * (serverk --keep-changes), and the watch goes on with those of now: who keeps a copy reads it
- * anew. Others, as KV_NO_SERVER and KV_OVERLOADED: call again, after a while, to go on. */
+/* Returns the next change in *change. timeout_ms: how long to wait for one; 0: not at all; below 0:
+ * for ever. KV_OK; KV_TIMEOUT: there is none yet (a server that is silent is asked again, and
+ * nothing tells so), or the wait was interrupted; KV_MISSED: there were changes that the server
+ * does not know any more (serverk --keep-changes), and the watch continues with those of now, so
+ * that a copy of the entries has to be read anew. Others, as KV_NO_SERVER and KV_OVERLOADED: call
+ * again, after a while, to continue. */
 enum kv_status clientk_watch_next(struct clientk_watch *watch, int timeout_ms,
                                   struct clientk_change *change);
 
-/* For poll(2), epoll(7) and the like: readable when clientk_watch_next with timeout_ms 0 is to be
- * called, until it gives KV_TIMEOUT. It stays the same over reconnects; the watch closes it. -1:
- * KV_USAGE. */
+/* Returns a descriptor for poll(2), epoll(7) and the like. When it is readable, the program calls
+ * clientk_watch_next with timeout_ms 0 until that returns KV_TIMEOUT. The descriptor stays the same
+ * when the watch reconnects, and is closed with the watch. -1: KV_USAGE. */
 int clientk_watch_fd(struct clientk_watch *watch);
 
-/* The place behind the last change that was given, as text (letters, digits, '-', '_', '.'; about
- * 27 bytes for each data file of the server): a watch that is opened with it goes on from there,
- * also after restarts of both. KV_NO_MEMORY. */
+/* Returns the place behind the last change that clientk_watch_next has returned in *text (letters,
+ * digits, '-', '_', '.'; about 27 bytes for each data file of the server): a watch that is opened
+ * with this text continues there, also after restarts of program and server. KV_OK;
+ * KV_NO_MEMORY. */
 enum kv_status clientk_watch_position(struct clientk_watch *watch, struct clientk_value *text);
 
-/* NULL is harmless. */
+/* Ends the session of the watch and frees it. NULL is harmless. */
 void clientk_watch_close(struct clientk_watch *watch);
 
 /* Facts ---------------------------------------------------------------------------------------- */
@@ -456,20 +472,21 @@ struct clientk_info {
     uint32_t server_pid;
     uint64_t max_value_bytes;
     uint32_t sessions;                 /* of this handle */
-    uint32_t reply_depth, reply_bytes; /* of its first reply queue, or what takes its place */
-    uint32_t lane_bytes, bulk_bytes;   /* messages that the server takes */
+    uint32_t reply_depth, reply_bytes; /* geometry of its first reply queue or ring */
+    uint32_t lane_bytes, bulk_bytes;   /* the largest messages that the server takes */
     uint64_t messages;                 /* sent by this handle */
     uint64_t operations;               /* in them */
     uint64_t reconnects;
-    const char *replies;        /* "shared" or "queue": how those of its first session come */
-    const char *replies_reason; /* why not through shared memory; NULL if they do */
+    const char *replies;        /* "shared" or "queue": how replies come in its first session */
+    const char *replies_reason; /* why not through shared memory; NULL: they come so */
     uint64_t direct_reads;      /* operations that needed no message */
-    uint64_t direct_asks;       /* reads that could not be made so, and went by message after all */
-    const char *direct_reason;  /* a sentence: why reads go as they do; it stays */
+    uint64_t direct_asks;       /* direct reads that were tried in vain, and went by message */
+    const char *direct_reason;  /* a sentence: why reads go as they do; it lives for ever */
     enum clientk_direct direct; /* how they go now: OFF (by message), MAP, PREAD */
     uint32_t read_only;         /* 1: the server lets this user read only (serverk --read-group) */
     uint64_t reserved[2];
 };
+/* Fills in *info; with zeros if `client` is no handle of this process. */
 void clientk_info(struct clientk *client, struct clientk_info *info);
 
 #pragma GCC visibility pop
