@@ -94,43 +94,13 @@ static inline bool write_operation(struct request_builder *builder,
     return true;
 }
 
-/* Adds an operation that is too large for any message, so that the request goes in fragments. */
-__attribute__((noinline)) static enum builder_verdict
-add_in_fragments(struct request_builder *builder, const struct wire_operation *operation,
-                 size_t size)
-{
-    if (builder->count > 0)
-        return BUILDER_FULL;
-    if (WIRE_HEADER_BYTES + size > builder->capacity &&
-        !replace_buffer(builder, WIRE_HEADER_BYTES + size))
-        return BUILDER_NO_MEMORY;
-    builder->cursor = write_cursor(builder->message, WIRE_HEADER_BYTES + size);
-    write_room(&builder->cursor, WIRE_HEADER_BYTES);
-    builder->in_fragments = true;
-    write_operation(builder, operation);
-    return BUILDER_ADDED;
-}
+static enum builder_verdict add_elsewhere(struct request_builder *builder,
+                                          const struct wire_operation *operation);
 
 static inline enum builder_verdict add_inline(struct request_builder *builder,
                                               const struct wire_operation *operation)
 {
-    if (write_operation(builder, operation))
-        return BUILDER_ADDED;
-    return add_in_fragments(builder, operation, wire_operation_size(operation));
-}
-
-/* Whether the value goes through the segment: it is large, or the operation fits a message only
- * without it. */
-static bool belongs_in_segment(const struct request_builder *builder,
-                               const struct wire_operation *operation)
-{
-    if (builder->values->unavailable || operation->value.size == 0)
-        return false;
-    if (operation->value.size > VALUE_INLINE_MAX_BYTES)
-        return true;
-    size_t message_room = builder->message_limit_bytes - WIRE_HEADER_BYTES;
-    size_t size = wire_operation_size(operation);
-    return size > message_room && size - operation->value.size + OFFSET_BYTES <= message_room;
+    return write_operation(builder, operation) ? BUILDER_ADDED : add_elsewhere(builder, operation);
 }
 
 /* Adds the operation, with its value in the segment. */
@@ -154,6 +124,29 @@ add_through_segment(struct request_builder *builder, const struct wire_operation
         builder->region_used += large_values_align(operation->value.size);
     }
     return verdict;
+}
+
+/* Adds an operation that does not fit into the message: with its value in the segment if only the
+ * rest fits a message; else in fragments, as the only operation of the request. */
+__attribute__((noinline)) static enum builder_verdict
+add_elsewhere(struct request_builder *builder, const struct wire_operation *operation)
+{
+    size_t message_room = builder->message_limit_bytes - WIRE_HEADER_BYTES;
+    size_t size = wire_operation_size(operation);
+    bool is_placed = operation->flags & WIRE_VALUE_IN_SEGMENT;
+    if (!is_placed && !builder->values->unavailable && operation->value.size > 0 &&
+        size > message_room && size - operation->value.size + OFFSET_BYTES <= message_room)
+        return add_through_segment(builder, operation);
+    if (builder->count > 0)
+        return BUILDER_FULL;
+    if (WIRE_HEADER_BYTES + size > builder->capacity &&
+        !replace_buffer(builder, WIRE_HEADER_BYTES + size))
+        return BUILDER_NO_MEMORY;
+    builder->cursor = write_cursor(builder->message, WIRE_HEADER_BYTES + size);
+    write_room(&builder->cursor, WIRE_HEADER_BYTES);
+    builder->in_fragments = true;
+    write_operation(builder, operation);
+    return BUILDER_ADDED;
 }
 
 /* Sets aside room in the segment, if there is any, for a value of about `bytes` bytes (known: of
@@ -194,9 +187,9 @@ enum builder_verdict builder_add(struct request_builder *builder,
                 return verdict;
         }
     }
-    enum builder_verdict verdict = belongs_in_segment(builder, operation)
-                                       ? add_through_segment(builder, operation)
-                                       : add_inline(builder, operation);
+    bool is_large = operation->value.size > VALUE_INLINE_MAX_BYTES && !builder->values->unavailable;
+    enum builder_verdict verdict =
+        is_large ? add_through_segment(builder, operation) : add_inline(builder, operation);
     if (verdict == BUILDER_ADDED) {
         KV_ASSERT(builder->reply_left_bytes >= RESULT_BYTES && region_is_consistent(builder));
         builder->reply_left_bytes -= builder->may_stop ? USUAL_RESULT_BYTES : RESULT_BYTES;
