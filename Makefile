@@ -62,7 +62,8 @@ ALLOCATOR_OBJ := $(OUT)/obj/kvstore/cache/system_allocator.o $(call lab_objects,
 KVCHECK_OBJ := $(call objects,kvstore/kvcheck)
 KVSTORE_OBJ := $(call without_absent,$(filter-out $(KVCHECK_OBJ),$(call objects,kvstore))) \
 	$(call lab_objects,lab/locking) $(call lab_objects,lab/allocator)
-LAB_OBJ := $(call lab_objects,lab/dispatch) $(call lab_objects,lab/schedule) $(call lab_objects,lab/service)
+LAB_OBJ := $(patsubst %,$(OUT)/obj/lab/%.o,$(if $(filter-out no,$(LAB)),lab lab_options)) \
+	$(call lab_objects,lab/dispatch) $(call lab_objects,lab/schedule) $(call lab_objects,lab/service)
 WIRE_OBJ := $(call objects,wire)
 ENGINE_OBJ := $(call objects,engine)
 # The engine for a NATS cluster, where its client library is there; NATS= builds without.
@@ -71,7 +72,7 @@ NATSKV_SRC := $(call sources,bridges/cluster/natskv)
 NATSKV_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(if $(NATS),$(filter-out %_absent.c,$(NATSKV_SRC)),$(filter %_absent.c %/bucket_name.c,$(NATSKV_SRC))))
 NATS_LIBS := $(if $(NATS),-lnats)
 SANDBOX_OBJ := $(call objects,sandbox)
-SERVERK_OBJ := $(call objects,serverk) $(LAB_OBJ) $(SANDBOX_OBJ) $(call objects,bridges/cluster/mirror) $(ENGINE_OBJ) $(NATSKV_OBJ)
+SERVERK_OBJ := $(call without_absent,$(call objects,serverk)) $(LAB_OBJ) $(SANDBOX_OBJ) $(call objects,bridges/cluster/mirror) $(ENGINE_OBJ) $(NATSKV_OBJ)
 # The clientk command compares header pages of data files (clientk/program/backup).
 CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program) $(OUT)/obj/kvstore/format/file_chapters.o
 # The client library reads the files of a store itself (clientk/direct): by the code that knows their bytes.

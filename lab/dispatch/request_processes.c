@@ -16,6 +16,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/memory/mapguard.h"
+#include "lab/dispatch/slots.h"
 #include "serverk/dispatch/worker.h"
 #include "serverk/execute/allowance.h"
 #include "serverk/execute/execution.h"
@@ -366,7 +367,15 @@ static void free_processes(void *context)
         munmap(all->words, count * sizeof *all->words);
     free(all->reaper.receiver.buffer);
     worker_free(&all->reaper);
+    slots_free(all->slots);
     free(all);
+}
+
+/* The pool's put_stats. */
+static void put_process_stats(void *context, struct json *json)
+{
+    const struct request_processes *all = context;
+    slots_put_stats(all->slots, json);
 }
 
 static void *map_shared(size_t bytes)
@@ -420,17 +429,20 @@ enum kv_status request_processes_create(const struct service *service, struct po
     if (!all)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory for %u processes (-w)", count);
     all->service = service;
-    all->slots = service->slots;
+    all->slots = slots_create(count);
     all->epoll = all->stop_event = -1;
     enum kv_status status =
-        allocate(all, count)
+        all->slots && allocate(all, count)
             ? start_reaper(all, error)
             : kv_error_set(error, KV_NO_MEMORY, "out of memory for %u processes (-w)", count);
     if (status != KV_OK) {
         free_processes(all);
         return status;
     }
-    *feed = (struct pool_feed){
-        .context = all, .handle = serve_message, .finish = wait_for_all, .free = free_processes};
+    *feed = (struct pool_feed){.context = all,
+                               .handle = serve_message,
+                               .finish = wait_for_all,
+                               .put_stats = put_process_stats,
+                               .free = free_processes};
     return KV_OK;
 }

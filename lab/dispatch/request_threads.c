@@ -6,6 +6,7 @@
 
 #include "common/time/clock.h"
 #include "common/report/error.h"
+#include "lab/dispatch/slots.h"
 #include "serverk/dispatch/worker.h"
 
 /* Enough for the deepest call; and so small that the C library keeps the stacks of 64 threads for
@@ -78,7 +79,15 @@ static void free_threads(void *context)
         worker_free(&threads->places[i].worker);
     }
     pthread_attr_destroy(&threads->attributes);
+    slots_free(threads->slots);
     free(threads);
+}
+
+/* The pool's put_stats. */
+static void put_thread_stats(void *context, struct json *json)
+{
+    const struct request_threads *threads = context;
+    slots_put_stats(threads->slots, json);
 }
 
 static bool set_up_place(struct request_threads *threads, unsigned number)
@@ -99,11 +108,11 @@ enum kv_status request_threads_create(const struct service *service, struct pool
     if (!threads)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory for %u threads (-w)", count);
     threads->service = service;
-    threads->slots = service->slots;
+    threads->slots = slots_create(count);
     pthread_attr_init(&threads->attributes);
     pthread_attr_setstacksize(&threads->attributes, STACK_BYTES);
     for (unsigned i = 0; i < count; i++) {
-        if (set_up_place(threads, i))
+        if (threads->slots && set_up_place(threads, i))
             continue;
         free_threads(threads);
         return kv_error_set(error, KV_NO_MEMORY,
@@ -111,7 +120,10 @@ enum kv_status request_threads_create(const struct service *service, struct pool
                             "three of the largest values (--max-value); ulimit -v bounds it",
                             count);
     }
-    *feed = (struct pool_feed){
-        .context = threads, .handle = start_thread, .finish = wait_for_all, .free = free_threads};
+    *feed = (struct pool_feed){.context = threads,
+                               .handle = start_thread,
+                               .finish = wait_for_all,
+                               .put_stats = put_thread_stats,
+                               .free = free_threads};
     return KV_OK;
 }

@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "serverk/daemon/json_writer.h"
+
 struct slots {
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t given;
@@ -90,4 +92,19 @@ struct slot_counts slots_counts(struct slots *slots)
     struct slot_counts counts = slots->counts;
     pthread_mutex_unlock(&slots->lock);
     return counts;
+}
+
+void slots_put_stats(struct slots *slots, struct json *json)
+{
+    struct slot_counts counts = slots_counts(slots);
+    begin_member(json, "alive");
+    open_object(json);
+    put_number(json, "now", counts.live);
+    put_number(json, "most", counts.live_max);
+    put_number(json, "limit", counts.limit);
+    put_number(json, "started", counts.started);
+    put_number(json, "limit_waits", counts.waits);
+    put_number(json, "died", counts.died);
+    put_number(json, "taken_back", counts.taken_back);
+    close_object(json);
 }

@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+struct json;
 struct slots;
 
 struct slot_counts {
@@ -40,5 +41,8 @@ void slots_wait_all(struct slots *slots);
 void slots_count_died(struct slots *slots);
 void slots_count_taken_back(struct slots *slots);
 struct slot_counts slots_counts(struct slots *slots);
+
+/* Adds the counts to section "server" of the statistics. */
+void slots_put_stats(struct slots *slots, struct json *json);
 
 #endif

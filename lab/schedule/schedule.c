@@ -14,7 +14,7 @@ struct waiting {
     uint64_t due_ns;
     uint64_t number; /* of the message, in the order of adding */
     uint64_t received_ns;
-    struct schedule_source source;
+    struct message_source source;
     uint32_t place; /* in `messages` */
     uint32_t size;
     unsigned priority;
@@ -205,7 +205,7 @@ bool schedule_full(const struct schedule *schedule)
     return schedule_waiting(schedule) >= schedule->capacity;
 }
 
-void schedule_add(struct schedule *schedule, struct kv_slice message, struct schedule_source source,
+void schedule_add(struct schedule *schedule, struct kv_slice message, struct message_source source,
                   unsigned priority, uint64_t work_ns, uint64_t now_ns)
 {
     struct waiting waiting = {.due_ns = now_ns + schedule_delay_ns(priority, work_ns),
@@ -231,7 +231,7 @@ void schedule_add(struct schedule *schedule, struct kv_slice message, struct sch
 }
 
 size_t schedule_take(struct schedule *schedule, uint32_t payers, uint8_t *buffer,
-                     struct schedule_source *source, unsigned *priority, uint64_t now_ns,
+                     struct message_source *source, unsigned *priority, uint64_t now_ns,
                      uint64_t *waited_ns)
 {
     pthread_mutex_lock(&schedule->lock);

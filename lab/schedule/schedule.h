@@ -27,6 +27,7 @@
 
 #include "common/numbers/histogram.h"
 #include "mqkv/slice.h"
+#include "serverk/receive/message_order.h"
 
 /* A microsecond of expected work counts as a millisecond of waiting. */
 #define SCHEDULE_STRETCH 1000u
@@ -56,21 +57,14 @@ bool schedule_full(const struct schedule *schedule);
  * should be received. The same promise holds for the worker that asked. */
 uint32_t schedule_full_payers(const struct schedule *schedule);
 
-/* Where a message comes from. */
-struct schedule_source {
-    struct session *session; /* held; NULL: none */
-    unsigned queue;
-    unsigned payer;
-};
-
 /* Adds a copy of the message, which was received now. */
-void schedule_add(struct schedule *schedule, struct kv_slice message, struct schedule_source source,
+void schedule_add(struct schedule *schedule, struct kv_slice message, struct message_source source,
                   unsigned priority, uint64_t work_ns, uint64_t now_ns);
 
 /* Moves the first message of those payers (as bits) to `buffer`: its size, its source (as
  * schedule_add was told) and priority, and how long it waited; 0: none waits. */
 size_t schedule_take(struct schedule *schedule, uint32_t payers, uint8_t *buffer,
-                     struct schedule_source *source, unsigned *priority, uint64_t now_ns,
+                     struct message_source *source, unsigned *priority, uint64_t now_ns,
                      uint64_t *waited_ns);
 
 unsigned schedule_waiting(const struct schedule *schedule);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -9,12 +10,8 @@
 #include "common/time/clock.h"
 #include "common/time/pause.h"
 #include "lab/service/service_time.h"
-#include "serverk/execute/backup.h"
 #include "serverk/execute/execution.h"
 #include "serverk/execute/execution_internal.h"
-#include "serverk/execute/inquiries.h"
-#include "serverk/execute/watch.h"
-#include "serverk/execute/writes.h"
 
 #define NS_PER_SECOND   1000000000u
 #define PAUSES_PER_LOOK 16u
@@ -24,6 +21,11 @@ static _Thread_local struct {
     uint64_t ns;
     const struct execution_context *context;
 } owed;
+
+static const struct service_time *service_time_of(const struct execution_context *context)
+{
+    return context->runner_context;
+}
 
 static uint64_t thread_cpu_ns(void)
 {
@@ -66,14 +68,14 @@ void serving_before_unlock(void)
     uint64_t asked_ns = owed.ns;
     uint64_t begun_ns = clock_monotonic_ns();
     owed.ns = 0;
-    if (context->service_time->work)
+    if (service_time_of(context)->work)
         burn(asked_ns);
     else
         sleep_until(begun_ns + asked_ns);
     struct worker_statistics *statistics = context->statistics;
-    statistics_add(&statistics->served, 1);
-    statistics_add(&statistics->served_asked_ns, asked_ns);
-    statistics_add(&statistics->served_taken_ns, clock_monotonic_ns() - begun_ns);
+    statistics_add(&statistics->lab[SERVING_OPERATIONS], 1);
+    statistics_add(&statistics->lab[SERVING_ASKED_NS], asked_ns);
+    statistics_add(&statistics->lab[SERVING_TAKEN_NS], clock_monotonic_ns() - begun_ns);
 }
 
 /* Drawn from the time, not from a state that is carried on: processes of --dispatch process begin
@@ -90,8 +92,8 @@ static uint64_t draw_ns(const struct service_time *service_time)
 static void run_served(struct execution *execution)
 {
     const struct execution_context *context = execution->context;
-    uint64_t ns = draw_ns(context->service_time);
-    bool locked = context->service_time->locked;
+    uint64_t ns = draw_ns(service_time_of(context));
+    bool locked = service_time_of(context)->locked;
     owed.context = context;
     owed.ns = locked ? ns : 0;
     execution_runners[execution->operation->opcode](execution);
@@ -100,18 +102,21 @@ static void run_served(struct execution *execution)
     serving_before_unlock();
 }
 
+static operation_runner served_runners[STATISTICS_OPCODES];
+
+/* Before main begins, so that no thread sees half a table. */
+__attribute__((constructor)) static void fill_served_runners(void)
+{
+    static const unsigned served[] = {WIRE_OP_GET,      WIRE_OP_EXISTS, WIRE_OP_PUT,
+                                      WIRE_OP_DELETE,   WIRE_OP_ADD,    WIRE_OP_APPEND,
+                                      WIRE_OP_EXCHANGE, WIRE_OP_TOUCH,  WIRE_OP_SCAN};
+    memcpy(served_runners, execution_runners, sizeof served_runners);
+    for (size_t i = 0; i < sizeof served / sizeof served[0]; i++)
+        served_runners[served[i]] = run_served;
+}
+
 void serving_begin(struct execution_context *context, const struct service_time *service_time)
 {
-    static const operation_runner served[STATISTICS_OPCODES] = {
-        [WIRE_OP_GET] = run_served,      [WIRE_OP_EXISTS] = run_served,
-        [WIRE_OP_PUT] = run_served,      [WIRE_OP_DELETE] = run_served,
-        [WIRE_OP_ADD] = run_served,      [WIRE_OP_APPEND] = run_served,
-        [WIRE_OP_EXCHANGE] = run_served, [WIRE_OP_TOUCH] = run_served,
-        [WIRE_OP_SCAN] = run_served,     [WIRE_OP_STATS] = run_stats,
-        [WIRE_OP_PING] = run_ping,       [WIRE_OP_SYNC] = run_sync,
-        [WIRE_OP_BACKUP] = run_backup,   [WIRE_OP_ADMIN] = run_admin,
-        [WIRE_OP_WATCH] = run_watch,
-    };
-    context->service_time = service_time;
-    context->runners = served;
+    context->runner_context = service_time;
+    context->runners = served_runners;
 }

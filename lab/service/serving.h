@@ -10,6 +10,10 @@
 #ifndef MQKV_LAB_SERVICE_SERVING_H
 #define MQKV_LAB_SERVICE_SERVING_H
 
+/* What it counts, of statistics.h: operations with a service time; the time that was asked for, and
+ * that was taken. */
+enum serving_counter { SERVING_OPERATIONS, SERVING_ASKED_NS, SERVING_TAKEN_NS };
+
 struct execution_context;
 struct service_time;
 

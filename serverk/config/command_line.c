@@ -15,7 +15,7 @@ static void print_help(void)
 {
     printf("usage: serverk [-d D] [-w M] [-f DIR] [-m NAME] [options]\n"
            "The daemon of mqkv, a key-value store over POSIX message queues.\n\n");
-    option_print_help(stdout, options_rows, HELP_COLUMNS);
+    options_print_help(stdout, HELP_COLUMNS);
     printf("\nSIGTERM and SIGINT stop it cleanly. Manual: serverk(1).\n");
 }
 

@@ -1,6 +1,7 @@
 /*
- * dispatch_model: which dispatch models there are (--dispatch), and what the command line and the
- * server must know of them before they run. What they do: dispatch.h.
+ * dispatch_model: how messages come to threads (--dispatch): what a pool of workers (pool.h) differs
+ * in. The daemon has one model: all workers receive messages and execute them. The lab has others,
+ * in which one thread receives.
  */
 #ifndef MQKV_SERVERK_CONFIG_DISPATCH_MODEL_H
 #define MQKV_SERVERK_CONFIG_DISPATCH_MODEL_H
@@ -8,29 +9,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum dispatch_model {
-    DISPATCH_POOL,    /* M worker threads receive and execute */
-    DISPATCH_EVENT,   /* one thread receives and executes */
-    DISPATCH_THREAD,  /* one thread receives, and starts a thread for each message */
-    DISPATCH_PROCESS, /* one thread receives, and forks a process per request that only reads */
-    DISPATCH_MODELS
+#include "mqkv/error.h"
+
+struct pool_feed;
+struct service;
+
+struct dispatch_model {
+    const char *name;
+    uint32_t default_workers; /* of -w; 0: the number of CPUs */
+    bool one_receives;        /* one thread receives messages; else all workers do */
+    unsigned helpers;         /* threads that write statistics beside receivers and requests */
+    bool serves_beside;       /* requests are alive beside the thread that receives them, -w at once
+                                 at most; each writes statistics */
+    bool forks;               /* processes work on copies of the daemon's memory */
+    bool ends_threads; /* a thread serves one message: it need not lower its nice value again */
+    /* Makes what the receiving thread does with messages. NULL: it handles them itself. */
+    enum kv_status (*make_feed)(const struct service *service, struct pool_feed *feed,
+                                struct kv_error *error);
 };
 
-/* "pool" ... */
-const char *dispatch_model_name(enum dispatch_model model);
+extern const struct dispatch_model dispatch_pool;
 
-/* What -w means: the workers of a pool; the requests that may be alive at once with THREAD and
- * PROCESS; EVENT takes 1 only. */
-uint32_t dispatch_model_default_workers(enum dispatch_model model);
+/* What -w means where it is not given. */
+uint32_t dispatch_model_default_workers(const struct dispatch_model *model);
 
 /* Threads that receive messages. */
-unsigned dispatch_model_receivers(enum dispatch_model model, uint32_t workers);
+unsigned dispatch_model_receivers(const struct dispatch_model *model, uint32_t workers);
 
 /* Threads and processes that write statistics, each a block of its own: first those that
  * receive. */
-unsigned dispatch_model_writers(enum dispatch_model model, uint32_t workers);
-
-/* True if requests are alive beside the thread that receives them, and are limited and counted. */
-bool dispatch_model_counts(enum dispatch_model model);
+unsigned dispatch_model_writers(const struct dispatch_model *model, uint32_t workers);
 
 #endif

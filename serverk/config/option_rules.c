@@ -3,46 +3,23 @@
 #include <string.h>
 
 #include "common/report/error.h"
+#include "serverk/config/dispatch_model.h"
+#include "serverk/config/lab_seam.h"
 
 /* Of --mirror: how long the cluster can be away before everything is copied again. */
 #define MIRROR_KEEP_CHANGES_MS (UINT64_C(24) * 3600 * 1000)
 
-/* Refused, rather than ignored, with a strategy that has no reader-writer locks. */
-static enum options_outcome take_rwlock(const struct parsed_line *line,
-                                        struct server_options *options, struct kv_error *error)
+/* Fills in the default of --direct. */
+static void settle_direct(const struct parsed_line *line, struct server_options *options)
 {
-    if (line->rwlock < 0)
-        return OPTIONS_RUN;
-    options->rwlock = (enum kvstore_rwlock)line->rwlock;
-    if (kvstore_locking_has_rwlocks(options->locking))
-        return OPTIONS_RUN;
-    kv_error_set(error, KV_USAGE,
-                 "--rwlock: '%s' has no meaning with --locking %s, whose locks are mutexes; leave "
-                 "out one of the two",
-                 kvstore_rwlock_name(options->rwlock), kvstore_locking_name(options->locking));
-    return OPTIONS_BAD;
-}
-
-/* Child processes work on copies of the daemon's memory as it was, which shared memory is not. */
-static enum options_outcome take_direct(const struct parsed_line *line,
-                                        struct server_options *options, struct kv_error *error)
-{
-    bool forks = options->dispatch == DISPATCH_PROCESS;
-    bool must_be_seen = options->evict == KVSTORE_EVICT_S3FIFO; /* or what is read is evicted */
-    bool must_wait = options->io == KVSTORE_IO_DIRECT || /* who reads what is mapped does not */
-                     options->service_time.delay.kind != DELAY_OFF;
-    options->direct =
-        forks || must_be_seen || must_wait ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER;
-    if (line->direct < 0)
-        return OPTIONS_RUN;
-    options->direct = (enum kvstore_direct)line->direct;
-    if (!forks || options->direct == KVSTORE_DIRECT_OFF)
-        return OPTIONS_RUN;
-    kv_error_set(error, KV_USAGE,
-                 "--direct %s: with --dispatch process the index is not shared; leave out one of "
-                 "the two",
-                 kvstore_direct_name(options->direct));
-    return OPTIONS_BAD;
+    if (options->evict == KVSTORE_EVICT_S3FIFO)
+        options->no_direct = "--evict s3fifo would not see that an entry was used";
+    else if (options->io == KVSTORE_IO_DIRECT)
+        options->no_direct = "--io direct: who reads without the daemon does not wait for the disk";
+    if (line->direct >= 0)
+        options->direct = (enum kvstore_direct)line->direct;
+    else
+        options->direct = options->no_direct ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER;
 }
 
 /* What would go around the rules. */
@@ -89,49 +66,12 @@ static enum options_outcome check_bound(const struct server_options *options,
 static enum options_outcome check_sched(const struct server_options *options,
                                         struct kv_error *error)
 {
-    if (options->sched == ORDER_COST && options->lanes != LANES_AUTO)
-        kv_error_set(error, KV_USAGE,
-                     "--sched cost needs --lanes auto, where every worker serves every lane; it is "
-                     "--lanes %s",
-                     lanes_mode_name(options->lanes));
-    else if (options->nice && options->sched == ORDER_FIFO)
-        kv_error_set(error, KV_USAGE,
-                     "--nice: with --sched fifo requests bring no priority along; add --sched "
-                     "priority or --sched cost");
-    else if (options->nice && options->dispatch == DISPATCH_PROCESS)
-        kv_error_set(error, KV_USAGE,
-                     "--nice is for threads: it has no meaning with --dispatch process; leave out "
-                     "one of the two");
-    else
-        return OPTIONS_RUN;
-    return OPTIONS_BAD;
-}
-
-/* A daemon that is to keep data for somebody must not be slow by mistake. */
-static enum options_outcome check_service_time(const struct server_options *options,
-                                               struct kv_error *error)
-{
-    if (options->service_time.delay.kind == DELAY_OFF || options->durability == KVSTORE_SYNC_NONE)
+    if (!options->nice || options->sched != ORDER_FIFO)
         return OPTIONS_RUN;
     kv_error_set(error, KV_USAGE,
-                 "--service-time makes each operation slow, for experiments: it goes with --sync "
-                 "none only, so that no store that promises durability has it by mistake; it is "
-                 "--sync %s",
-                 durability_name(options->durability));
-    return OPTIONS_BAD;
-}
-
-/* Fills in the default of -w, which depends on --dispatch. */
-static enum options_outcome settle_workers(struct server_options *options, struct kv_error *error)
-{
-    if (options->workers == 0)
-        options->workers = dispatch_model_default_workers(options->dispatch);
-    if (options->dispatch != DISPATCH_EVENT || options->workers == 1)
-        return OPTIONS_RUN;
-    kv_error_set(error, KV_USAGE,
-                 "--workers: '%u' has no meaning with --dispatch event, where one thread does "
-                 "everything; leave out one of the two",
-                 options->workers);
+                 "--nice: with --sched fifo requests bring no priority along; add --sched "
+                 "priority%s%s",
+                 lab.order_name ? " or --sched " : "", lab.order_name ? lab.order_name : "");
     return OPTIONS_BAD;
 }
 
@@ -156,9 +96,8 @@ static bool is_of_cluster(const struct option_row *row)
 
 static bool is_of_store(const struct option_row *row)
 {
-    return (row->section && strcmp(row->section, "store") == 0 &&
-            strcmp(row->name, "max-value") != 0) ||
-           strcmp(row->name, "service-time") == 0;
+    return row->section && strcmp(row->section, "store") == 0 &&
+           strcmp(row->name, "max-value") != 0;
 }
 
 static bool is_one_of(const struct option_row *row, const char *const *names)
@@ -238,11 +177,6 @@ static enum options_outcome check_engine(struct server_options *options, struct 
         return uses_cluster(options) ? check_copy(options, error) : OPTIONS_RUN;
     if (!options->nats.urls || !options->nats.bucket)
         return refuse("engine", "nats needs --nats URL,... and --bucket NAME", error);
-    if (options->dispatch == DISPATCH_THREAD || options->dispatch == DISPATCH_PROCESS)
-        return refuse("dispatch",
-                      "thread and process have no meaning with --engine nats, where a request "
-                      "that waits holds neither",
-                      error);
     if (check_identity(options, error) != OPTIONS_RUN)
         return OPTIONS_BAD;
     options->direct = KVSTORE_DIRECT_OFF;
@@ -253,9 +187,8 @@ static enum options_outcome check_engine(struct server_options *options, struct 
 enum options_outcome option_rules_check(const struct parsed_line *line,
                                         struct server_options *options, struct kv_error *error)
 {
-    enum options_outcome outcome = take_rwlock(line, options, error);
-    if (outcome == OPTIONS_RUN)
-        outcome = take_direct(line, options, error);
+    enum options_outcome outcome = lab.check(line, options, error) ? OPTIONS_RUN : OPTIONS_BAD;
+    settle_direct(line, options);
     if (outcome == OPTIONS_RUN)
         outcome = check_engine(options, error);
     if (outcome == OPTIONS_RUN)
@@ -266,7 +199,7 @@ enum options_outcome option_rules_check(const struct parsed_line *line,
         outcome = check_readers(options, error);
     if (outcome == OPTIONS_RUN)
         outcome = check_sched(options, error);
-    if (outcome == OPTIONS_RUN)
-        outcome = check_service_time(options, error);
-    return outcome == OPTIONS_RUN ? settle_workers(options, error) : outcome;
+    if (options->workers == 0)
+        options->workers = dispatch_model_default_workers(options->dispatch);
+    return outcome;
 }

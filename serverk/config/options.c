@@ -6,6 +6,7 @@
 
 #include "common/options/option_table.h"
 #include "common/text/parse.h"
+#include "serverk/config/lab_seam.h"
 #include "serverk/config/user_names.h"
 #include "wire/queue_name.h"
 
@@ -25,9 +26,8 @@ static const char *lanes_mode_of(int lanes)
 
 static const char *sched_of(int order)
 {
-    static const char *const names[] = {
-        [ORDER_FIFO] = "fifo", [ORDER_PRIORITY] = "priority", [ORDER_COST] = "cost"};
-    return NAME_OF(names, order);
+    static const char *const names[] = {[ORDER_FIFO] = "fifo", [ORDER_PRIORITY] = "priority"};
+    return order == ORDER_LAB ? lab.order_name : NAME_OF(names, order);
 }
 
 static const char *durability_of(int durability)
@@ -50,24 +50,9 @@ static const char *sandbox_of(int on)
     return NAME_OF(names, on);
 }
 
-static const char *locking_of(int locking)
-{
-    return kvstore_locking_name((enum kvstore_locking)locking);
-}
-
-static const char *rwlock_of(int rwlock)
-{
-    return kvstore_rwlock_name((enum kvstore_rwlock)rwlock);
-}
-
 static const char *io_of(int io)
 {
     return kvstore_io_name((enum kvstore_io)io);
-}
-
-static const char *allocator_of(int allocator)
-{
-    return kvstore_allocator_name((enum kvstore_allocator)allocator);
 }
 
 static const char *evict_of(int evict)
@@ -97,11 +82,6 @@ static const char *nats_sync_of(int always)
 {
     static const char *const names[] = {"interval", "always"};
     return NAME_OF(names, always);
-}
-
-static const char *dispatch_of(int model)
-{
-    return model < DISPATCH_MODELS ? dispatch_model_name((enum dispatch_model)model) : NULL;
 }
 
 const char *lanes_mode_name(enum lanes_mode mode)
@@ -191,11 +171,6 @@ static bool parse_keep_changes_bytes(const char *text, void *field)
     return parse_size(text, UINT64_C(1) << 20, UINT64_C(1) << 50, field);
 }
 
-static bool parse_service_time(const char *text, void *field)
-{
-    return service_time_parse(text, field);
-}
-
 static bool parse_cpus(const char *text, void *field)
 {
     return cpu_list_parse(text, field);
@@ -279,7 +254,7 @@ static const char *advise_group(const char *text)
 
 #define FIELD(name) OPTION_FIELD(struct parsed_line, options.name)
 
-const struct option_row options_rows[] = {
+static const struct option_row daemon_rows[] = {
     {"datafiles", 'd', OPTION_NUMBER, "D", "data files (default: the store's own, 4 for a new one)",
      FIELD(datafiles), .min = 1, .max = KVSTORE_MAX_DATAFILES, .section = "store"},
     {"workers", 'w', OPTION_NUMBER, "M",
@@ -303,12 +278,6 @@ const struct option_row options_rows[] = {
     {"verify", 0, OPTION_CHOICE, "WHEN",
      "first|every: which reads of values of 16 KiB and more are verified (default first)",
      FIELD(verify_every_read), .choice_name = verify_of, .section = "store"},
-    {"locking", 0, OPTION_CHOICE, "STRATEGY",
-     "file-rwlock|file-mutex|global-rwlock|global-mutex|optimistic (default file-rwlock)",
-     FIELD(locking), .choice_name = locking_of, .section = "store"},
-    {"rwlock", 0, OPTION_CHOICE, "PREFERENCE",
-     "prefer-writer|prefer-reader: who goes first at a lock (default prefer-writer)",
-     OPTION_FIELD(struct parsed_line, rwlock), .choice_name = rwlock_of, .section = "store"},
     {"cache", 0, OPTION_PARSED, "SIZE", "memory for values that were read, 0: none (default 0)",
      FIELD(cache_bytes), .parse = parse_cache, .expects = "0 or a size from 64k to 1024G (16M, 1G)",
      .section = "store"},
@@ -319,32 +288,18 @@ const struct option_row options_rows[] = {
     {"evict", 0, OPTION_CHOICE, "WHAT",
      "none|ttl|s3fifo: what makes room at --max-bytes (default none: writes are refused)",
      FIELD(evict), .choice_name = evict_of, .section = "store"},
-    {"allocator", 0, OPTION_CHOICE, "WHICH",
-     "system|locked|thread-local: memory of the cache (default system)", FIELD(allocator),
-     .choice_name = allocator_of, .section = "store"},
-    {"dispatch", 0, OPTION_CHOICE, "MODEL",
-     "pool|event|thread|process: who executes requests (default pool)", FIELD(dispatch),
-     .choice_name = dispatch_of, .section = "workers"},
     {"io", 0, OPTION_CHOICE, "HOW",
      "mmap|pread|direct: files mapped, read by calls, or past the page cache (default mmap)",
      FIELD(io), .choice_name = io_of, .section = "store"},
     {"lanes", 0, OPTION_CHOICE, "MODE",
      "auto|worker|shared: how requests reach the workers (default auto)", FIELD(lanes),
      .choice_name = lanes_mode_of, .section = "queues"},
-    {"sched", 0, OPTION_CHOICE, "ORDER",
-     "fifo|priority|cost: which request comes first (default fifo)", FIELD(sched),
-     .choice_name = sched_of, .section = "workers"},
-    {"sched-queue", 0, OPTION_NUMBER, "N",
-     "with --sched cost: messages that wait in the daemon (default 4096)", FIELD(sched_queue),
-     .min = 1, .max = OPTIONS_MAX_SCHED_QUEUE, .section = "workers"},
+    {"sched", 0, OPTION_CHOICE, "ORDER", "fifo|priority: which request comes first (default fifo)",
+     FIELD(sched), .choice_name = sched_of, .section = "workers"},
     {"nice", 0, OPTION_FLAG, NULL, "a request's priority sets its worker's nice value", FIELD(nice),
      .section = "workers"},
     {"cpus", 0, OPTION_PARSED, "LIST", "run on these CPUs only: 0, 0,2 or 0-3 (default all)",
      FIELD(cpus), .parse = parse_cpus, .expects = CPU_LIST_EXPECTS, .section = "workers"},
-    {"service-time", 0, OPTION_PARSED, "TIME",
-     "for experiments: added to each operation, such as exp:1ms:locked (default off)",
-     FIELD(service_time), .parse = parse_service_time, .expects = SERVICE_TIME_EXPECTS,
-     .section = "workers"},
     {"spin", 0, OPTION_PARSED, "HOW",
      "auto|off|USEC: polling before a worker sleeps (default auto)", FIELD(spin),
      .parse = parse_spin, .expects = "auto, off or microseconds, 1 to 100000", .section = "queues"},
@@ -442,7 +397,28 @@ const struct option_row options_rows[] = {
     {.name = NULL},
 };
 
-_Static_assert(sizeof options_rows / sizeof options_rows[0] <= OPTIONS_MAX, "an origin for each");
+#define DAEMON_ROWS (sizeof daemon_rows / sizeof daemon_rows[0] - 1)
+_Static_assert(DAEMON_ROWS + LAB_MAX_ROWS < OPTIONS_MAX,
+               "a place in the table, and an origin, for each");
+
+static struct option_row joined_rows[OPTIONS_MAX];
+const struct option_row *const options_rows = joined_rows;
+
+/* Before main begins, so that no thread sees half a table. */
+__attribute__((constructor)) static void join_option_tables(void)
+{
+    memcpy(joined_rows, daemon_rows, sizeof daemon_rows);
+    for (size_t i = 0; i < LAB_MAX_ROWS && lab.rows[i].name; i++)
+        joined_rows[DAEMON_ROWS + i] = lab.rows[i];
+}
+
+void options_print_help(FILE *stream, int columns)
+{
+    option_print_help(stream, daemon_rows, columns);
+    if (lab.rows->name)
+        fprintf(stream, "\nFor studies:\n");
+    option_print_help(stream, lab.rows, columns);
+}
 
 const char *options_text_of(const struct server_options *options, const char *name)
 {
@@ -454,18 +430,16 @@ const char *options_text_of(const struct server_options *options, const char *na
 
 void parsed_line_begin(struct parsed_line *line)
 {
-    *line = (struct parsed_line){.rwlock = -1, .direct = -1};
+    *line = (struct parsed_line){.direct = -1};
     line->options = (struct server_options){
         .dir = "./datafiles",
         .queue = WIRE_DEFAULT_QUEUE_NAME,
-        .dispatch = DISPATCH_POOL,
+        .dispatch = &dispatch_pool,
         .durability = KVSTORE_SYNC_INTERVAL,
         .sync_interval_ms = 1000,
-        .locking = KVSTORE_FILE_RWLOCK,
         .io = KVSTORE_IO_MMAP,
         .lanes = LANES_AUTO,
         .sched = ORDER_FIFO,
-        .sched_queue = OPTIONS_DEFAULT_SCHED_QUEUE,
         .spin = {.mode = WIRE_SPIN_AUTO},
         .max_value_bytes = KVSTORE_DEFAULT_MAX_VALUE_BYTES,
         .mode = 0600,
@@ -474,6 +448,7 @@ void parsed_line_begin(struct parsed_line *line)
         .sandbox = true,
         .slow_ms = OPTIONS_DEFAULT_SLOW_MS,
     };
+    lab.begin(line);
 }
 
 const struct option_row *options_find(const char *name)

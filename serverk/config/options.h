@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "common/numbers/cpu_list.h"
@@ -17,7 +18,6 @@
 #include "bridges/cluster/natskv/natskv.h"
 #include "serverk/config/access_rules.h"
 #include "serverk/config/dispatch_model.h"
-#include "lab/service/service_time.h"
 #include "wire/reply_ring.h"
 #include "wire/wait.h"
 
@@ -35,15 +35,16 @@ enum lanes_mode {
 enum request_order {
     ORDER_FIFO,     /* the one sent first (within a lane) */
     ORDER_PRIORITY, /* the one of the highest priority (within a lane: the kernel sees to it) */
-    ORDER_COST      /* of all lanes, by work, priority and age (schedule.h) */
+    ORDER_LAB       /* that of the lab, of all lanes (message_order.h) */
 };
 
-#define OPTIONS_MAX_SCHED_QUEUE     65536u
-#define OPTIONS_DEFAULT_SLOW_MS     100u
-#define OPTIONS_DEFAULT_SCHED_QUEUE 4096u
+#define OPTIONS_DEFAULT_SLOW_MS 100u
 
-/* At most so many options. */
+/* The most rows of options_rows. */
 #define OPTIONS_MAX 96u
+
+/* Room for the values of the lab's options. */
+#define OPTIONS_LAB_BYTES 128u
 
 /* Where the data are. */
 enum engine_kind { ENGINE_KIND_KVSTORE, ENGINE_KIND_NATS };
@@ -55,29 +56,25 @@ struct server_options {
     const char *queue;
     uint32_t datafiles; /* 0: the store's own */
     uint32_t workers;   /* what it counts depends on dispatch (dispatch_model.h) */
-    enum dispatch_model dispatch;
+    const struct dispatch_model *dispatch;
     enum kvstore_durability durability;
     uint32_t sync_interval_ms;
     uint64_t keep_changes_ms;
     uint64_t keep_changes_bytes;
-    enum kvstore_locking locking;
     bool verify_every_read;
-    enum kvstore_rwlock rwlock;
     enum kvstore_io io;
     uint64_t cache_bytes; /* 0: none */
     uint64_t max_bytes;   /* of live records; 0: no bound */
     enum kvstore_evict evict;
-    enum kvstore_allocator allocator;
     enum lanes_mode lanes;
     enum request_order sched;
-    uint32_t sched_queue; /* messages that may wait in the daemon, ORDER_COST */
     bool nice;            /* workers take their nice value from the request's priority */
-    struct service_time service_time; /* added to each operation, for experiments */
-    struct cpu_list cpus;             /* that the threads are bound to */
+    struct cpu_list cpus; /* that the threads are bound to */
     struct wire_spin spin;
     enum wire_replies replies;
     uint32_t max_value_bytes;
     enum kvstore_direct direct; /* who may read without the daemon */
+    const char *no_direct;      /* why nobody does by default; NULL: the owner does */
     enum engine_kind engine;
     struct natskv_options nats; /* for ENGINE_KIND_NATS, and for the next two */
     const char *mirror;         /* servers of the cluster that has a copy; NULL: none */
@@ -100,12 +97,12 @@ struct server_options {
     const char *audit;   /* the file for the audit log; NULL: none */
     char **words;        /* a copy of argv, to be parsed again; NULL ends it */
     struct option_origin origins[OPTIONS_MAX]; /* of each option, in the order of the table */
+    _Alignas(8) unsigned char lab[OPTIONS_LAB_BYTES]; /* the lab's (lab_seam.h) */
 };
 
 /* The command line as it was typed. */
 struct parsed_line {
-    struct server_options options; /* but for rwlock and direct */
-    int rwlock;                    /* enum kvstore_rwlock; -1: not given */
+    struct server_options options; /* but for direct */
     int direct;                    /* enum kvstore_direct; -1: not given */
     bool help, version;
 };
@@ -119,8 +116,13 @@ static inline bool options_use_nats(const struct server_options *options)
     return options->engine == ENGINE_KIND_NATS || options->mirror;
 }
 
-/* What the command line may say, also in the configuration file; the last has no name. */
-extern const struct option_row options_rows[];
+/* What the command line may say, also in the configuration file: the rows of the daemon, then those
+ * of the lab; the last has no name. Constant from the start of main. */
+extern const struct option_row *const options_rows;
+
+/* Prints the rows as help shows them, those of studies last. `columns`: for what stands left of what
+ * an option means. */
+void options_print_help(FILE *stream, int columns);
 
 enum options_outcome {
     OPTIONS_RUN,
@@ -141,7 +143,7 @@ void options_free(struct server_options *options);
 /* The value of an option as it was given; "": nobody gave one. */
 const char *options_text_of(const struct server_options *options, const char *name);
 
-/* "fifo", "priority", "cost". */
+/* "fifo", "priority", or the name of the lab's order. */
 const char *sched_name(enum request_order order);
 
 /* "auto", "worker", "shared". */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/numbers/histogram.h"
 #include "common/text/escape.h"
 
 /* Each member or element is begun by one of the calls below. */
@@ -81,6 +82,22 @@ static inline void put_flag(struct json *json, const char *name, bool flag)
 {
     begin_member(json, name);
     fputs(flag ? "true" : "false", json->stream);
+}
+
+/* Adds an object with the count, the mean, some quantiles and the maximum. */
+static inline void put_quantiles(struct json *json, const char *name,
+                                 const struct histogram *histogram)
+{
+    begin_member(json, name);
+    open_object(json);
+    put_number(json, "count", histogram->total_count);
+    put_us(json, "mean_us", histogram_mean_ns(histogram));
+    put_us(json, "p50_us", (double)histogram_quantile_ns(histogram, 0.5));
+    put_us(json, "p90_us", (double)histogram_quantile_ns(histogram, 0.9));
+    put_us(json, "p99_us", (double)histogram_quantile_ns(histogram, 0.99));
+    put_us(json, "p999_us", (double)histogram_quantile_ns(histogram, 0.999));
+    put_us(json, "max_us", (double)histogram->max_ns);
+    close_object(json);
 }
 
 #endif

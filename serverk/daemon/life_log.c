@@ -5,18 +5,20 @@
 
 #include "common/report/log.h"
 #include "common/text/parse.h"
+#include "serverk/config/lab_seam.h"
 
 /* Who executes requests. */
 static const char *describe_workers(const struct server_options *options, char text[64])
 {
     char count[32];
-    if (options->dispatch == DISPATCH_EVENT)
-        return "one thread (event)";
-    if (options->dispatch == DISPATCH_POOL)
+    const struct dispatch_model *model = options->dispatch;
+    if (!model->one_receives)
         return format_count(options->workers, "worker", text);
-    snprintf(text, 64, "up to %s at once (a %s each)",
-             format_count(options->workers, "request", count),
-             dispatch_model_name(options->dispatch));
+    if (model->serves_beside)
+        snprintf(text, 64, "up to %s at once (a %s each)",
+                 format_count(options->workers, "request", count), model->name);
+    else
+        snprintf(text, 64, "one thread (%s)", model->name);
     return text;
 }
 
@@ -48,9 +50,6 @@ void life_log_start(const struct service *service, const struct sandbox *given_u
     char sandbox[SANDBOX_TEXT_BYTES];
     if (lanes_shortfall(service->lanes))
         log_warn("%s", lanes_shortfall(service->lanes));
-    if (options->allocator != KVSTORE_ALLOCATOR_SYSTEM && options->cache_bytes == 0)
-        log_warn("--allocator %s has no effect: there is no cache (--cache SIZE)",
-                 kvstore_allocator_name(options->allocator));
     if (options->evict == KVSTORE_EVICT_S3FIFO && options->direct != KVSTORE_DIRECT_OFF)
         log_warn("--direct %s with --evict s3fifo: what is read without the daemon does not count "
                  "as read, and is evicted",
@@ -60,13 +59,7 @@ void life_log_start(const struct service *service, const struct sandbox *given_u
                  options->direct == KVSTORE_DIRECT_OFF
                      ? ""
                      : ", but not by programs that read without the daemon (--direct)");
-    if (options->sched != ORDER_COST && options->sched_queue != OPTIONS_DEFAULT_SCHED_QUEUE)
-        log_warn("--sched-queue %u has no effect: requests wait in the daemon with --sched "
-                 "cost only",
-                 options->sched_queue);
-    if (options->service_time.delay.kind != DELAY_OFF)
-        log_warn("--service-time makes each operation slow, for experiments: not for a daemon that "
-                 "serves anybody");
+    lab.warn(options);
     log_info("serverk " MQKV_VERSION " ready: pid %ld, queue %s, %s, %s, %s, %s (%s), %s",
              (long)getpid(), options->queue, describe_place(options, where),
              service->engine->calls->describe(service->engine, engine, sizeof engine),

@@ -28,7 +28,8 @@
 #include "serverk/daemon/stats_json.h"
 #include "serverk/daemon/stats_source.h"
 #include "serverk/daemon/store_opening.h"
-#include "serverk/dispatch/dispatch.h"
+#include "serverk/config/lab_seam.h"
+#include "serverk/dispatch/pool.h"
 #include "serverk/execute/execution.h"
 #include "serverk/session/audit.h"
 #include "serverk/session/orphans.h"
@@ -55,6 +56,7 @@ struct server {
     struct live_settings live;
     struct admin admin;
     struct metrics_file *metrics; /* NULL: none */
+    struct pool_feed feed;
     struct pool *pool;
     struct pidfile *pidfile; /* NULL: none */
 };
@@ -103,16 +105,16 @@ static unsigned statistics_blocks(const struct server_options *options)
     return dispatch_model_writers(options->dispatch, options->workers);
 }
 
-/* Only a pool parks workers: in the other models one thread receives. */
+/* Workers park where all of them receive. */
 static bool wants_parking(const struct server_options *options)
 {
-    return options->dispatch == DISPATCH_POOL && options->lanes == LANES_AUTO;
+    return !options->dispatch->one_receives && options->lanes == LANES_AUTO;
 }
 
-/* The schedule has all messages as soon as a worker looks at the lanes. */
+/* An order has all messages as soon as a worker looks at the lanes. */
 static bool wants_aside(const struct server_options *options)
 {
-    return wants_parking(options) && options->sched != ORDER_COST;
+    return wants_parking(options) && options->sched != ORDER_LAB;
 }
 
 static enum kv_status bind_to_cpus(const struct server_options *options, struct kv_error *error)
@@ -188,8 +190,6 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     service->terms = hello_terms(service);
     if (service->farewells)
         session_set_death_listener(service->sessions, farewells_process_died, service->farewells);
-    if (dispatch_model_counts(options->dispatch))
-        service->slots = slots_create(options->workers);
     if (lanes_have_door(service->lanes)) {
         service->shares = aligned_alloc(_Alignof(struct shares), sizeof(struct shares));
         if (service->shares)
@@ -203,14 +203,11 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         if (wants_aside(options))
             service->aside = aside_create();
     }
-    if (options->sched == ORDER_COST)
-        service->schedule =
-            schedule_create(options->sched_queue, lanes_have_door(service->lanes) ? PAYERS : 1,
-                            lanes_message_bytes(service->lanes), options->workers);
+    if (options->sched == ORDER_LAB)
+        service->order = lab.create_order(service);
     if (!service->watch || !service->statistics || !service->sessions ||
         (!service->commit && !service->submissions) || (service->commit && !service->watchers) ||
-        !service->farewells || (dispatch_model_counts(options->dispatch) && !service->slots) ||
-        (options->sched == ORDER_COST && !service->schedule) ||
+        !service->farewells || (options->sched == ORDER_LAB && !service->order) ||
         (lanes_have_door(service->lanes) && !service->shares) ||
         (wants_parking(options) && !service->parking) || (wants_aside(options) && !service->aside))
         return kv_error_set(error, KV_NO_MEMORY,
@@ -261,6 +258,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
     server->access = (struct access){.rules = options->access, .file = options->config};
     service->access = &server->access;
     service->live = &server->live;
+    service->feed = &server->feed;
     live_settings_take(&server->live, options);
     server->stats.service = service;
     server->stats.started_ns = clock_monotonic_ns();
@@ -305,8 +303,11 @@ enum kv_status server_start(const struct server_options *options, struct server 
     if (status == KV_OK) {
         reload_serve(server->reload, service, &server->live);
         orphans_remove(options->queue);
-        status = dispatch_start(service, &server->pool, error);
+        if (options->dispatch->make_feed)
+            status = options->dispatch->make_feed(service, &server->feed, error);
     }
+    if (status == KV_OK)
+        status = pool_start(service, &server->pool, error);
     if (status == KV_OK && options->metrics)
         status = metrics_file_start(&server->stats, options->metrics, &server->metrics, error);
     if (status != KV_OK) {
@@ -357,11 +358,11 @@ static enum kv_status release(struct server *server, struct kv_error *error)
     watchers_free(service->watchers);
     mirroring_free(service);
     parking_free(service->parking);
-    schedule_free(service->schedule);
+    if (service->order)
+        service->order->free(service->order);
     aside_free(service->aside);
     access_free(service->access);
     free(service->shares);
-    slots_free(service->slots);
     statistics_free_shared(service->statistics, statistics_blocks(service->options));
     pidfile_remove(server->pidfile);
     lanes_close(service->lanes);

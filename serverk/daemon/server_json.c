@@ -7,6 +7,9 @@
 
 #include "common/time/clock.h"
 #include "bridges/cluster/mirror/mirror.h"
+#include "serverk/config/lab_seam.h"
+#include "serverk/daemon/store_opening.h"
+#include "serverk/dispatch/pool.h"
 
 /* What the payer has used while several shared the workers' time. */
 static void put_used(const struct service *service, struct json *json, const char *name,
@@ -94,24 +97,6 @@ static void put_workers(const struct service *service, struct json *json)
     put_number(json, "all_away_ms", counts.all_away_ms);
 }
 
-/* Of the models in which each request has a thread or process of its own. */
-static void put_requests_alive(const struct service *service, struct json *json)
-{
-    if (!service->slots)
-        return;
-    struct slot_counts counts = slots_counts(service->slots);
-    begin_member(json, "alive");
-    open_object(json);
-    put_number(json, "now", counts.live);
-    put_number(json, "most", counts.live_max);
-    put_number(json, "limit", counts.limit);
-    put_number(json, "started", counts.started);
-    put_number(json, "limit_waits", counts.waits);
-    put_number(json, "died", counts.died);
-    put_number(json, "taken_back", counts.taken_back);
-    close_object(json);
-}
-
 static void put_sandbox(const struct sandbox *sandbox, struct json *json)
 {
     begin_member(json, "sandbox");
@@ -125,8 +110,7 @@ static void put_sandbox(const struct sandbox *sandbox, struct json *json)
     close_object(json);
 }
 
-/* Where nobody reads without the daemon. Those of defaults stand in the order of the rules for
- * --direct (option_rules.c). */
+/* Why nobody reads without the daemon. */
 static const char *reason_of_no_direct(const struct service *service)
 {
     const struct server_options *options = service->options;
@@ -136,15 +120,7 @@ static const char *reason_of_no_direct(const struct service *service)
         return "the index could not be put into shared memory: the log says why";
     if (options_text_of(options, "direct")[0] != '\0')
         return "switched off (--direct off)";
-    if (options->dispatch == DISPATCH_PROCESS)
-        return "--dispatch process works on copies of the index";
-    if (options->evict == KVSTORE_EVICT_S3FIFO)
-        return "--evict s3fifo would not see that an entry was used";
-    if (options->io == KVSTORE_IO_DIRECT)
-        return "--io direct: who reads without the daemon does not wait for the disk";
-    if (options->service_time.delay.kind != DELAY_OFF)
-        return "--service-time: who reads without the daemon does not wait";
-    return "off by default with these options";
+    return options->no_direct ? options->no_direct : "off by default with these options";
 }
 
 static void put_direct(const struct service *service, struct json *json)
@@ -171,9 +147,10 @@ static void put_direct(const struct service *service, struct json *json)
 static void put_store(const struct service *service, struct json *json)
 {
     const struct server_options *options = service->options;
-    put_text(json, "locking", kvstore_locking_name(options->locking));
-    if (kvstore_locking_has_rwlocks(options->locking))
-        put_text(json, "rwlock", kvstore_rwlock_name(options->rwlock));
+    const struct kvstore_options opened = store_opening(options);
+    put_text(json, "locking", kvstore_locking_name(opened.locking));
+    if (kvstore_locking_has_rwlocks(opened.locking))
+        put_text(json, "rwlock", kvstore_rwlock_name(opened.rwlock));
     put_number(json, "lock_memory_bytes", kvstore_lock_memory_bytes(service->store));
     put_text(json, "io", kvstore_io_name(options->io));
     put_text(json, "verify", options->verify_every_read ? "every" : "first");
@@ -209,25 +186,6 @@ void put_engine(const struct stats_source *source, struct json *json)
     service->engine->calls->numbers(service->engine, put_engine_number, json);
 }
 
-/* Present only where each operation is made slow, which is no way to serve anybody. */
-static void put_service_time(const struct stats_source *source, struct json *json)
-{
-    const struct server_options *options = source->service->options;
-    struct worker_statistics *sum;
-    if (options->service_time.delay.kind == DELAY_OFF || !(sum = statistics_create(1)))
-        return;
-    stats_source_sum(source, sum);
-    begin_member(json, "service_time");
-    open_object(json);
-    put_text(json, "warning", "each operation is made slow, for experiments");
-    put_text(json, "setting", options_text_of(options, "service-time"));
-    put_number(json, "operations", sum->served);
-    put_us(json, "asked_us", (double)sum->served_asked_ns);
-    put_us(json, "taken_us", (double)sum->served_taken_ns);
-    close_object(json);
-    free(sum);
-}
-
 void put_server(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;
@@ -244,8 +202,9 @@ void put_server(const struct stats_source *source, struct json *json)
     put_text(json, "engine", service->engine->calls->name);
     put_number(json, "datafiles", engine_datafiles(service->engine));
     put_workers(service, json);
-    put_text(json, "dispatch", dispatch_model_name(options->dispatch));
-    put_requests_alive(service, json);
+    put_text(json, "dispatch", options->dispatch->name);
+    if (service->feed->put_stats)
+        service->feed->put_stats(service->feed->context, json);
     put_queues(service, json);
     if (service->store)
         put_store(service, json);
@@ -253,7 +212,7 @@ void put_server(const struct stats_source *source, struct json *json)
     put_number(json, "replies_waiting_for_sync",
                service->commit ? commit_waiting(service->commit) : 0);
     put_number(json, "large_message_bytes", atomic_load(&service->budget->used_bytes));
-    put_service_time(source, json);
+    lab.put_stats(source, json);
     put_direct(service, json);
     put_sandbox(&source->sandbox, json);
 }

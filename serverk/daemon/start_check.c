@@ -14,7 +14,7 @@
 #include "serverk/daemon/start_limits.h"
 #include "serverk/daemon/start_user.h"
 #include "serverk/daemon/store_opening.h"
-#include "serverk/dispatch/dispatch.h"
+#include "serverk/config/dispatch_model.h"
 #include "serverk/lanes/claim.h"
 #include "serverk/lanes/lane_names.h"
 #include "serverk/lanes/lane_probe.h"

@@ -1,6 +1,6 @@
 #include "serverk/daemon/start_limits.h"
 #include "common/report/error.h"
-#include "serverk/dispatch/dispatch.h"
+#include "serverk/config/dispatch_model.h"
 #include "serverk/dispatch/nice.h"
 
 #include <errno.h>
@@ -99,8 +99,7 @@ enum kv_status start_limits_check_descriptors(uint32_t datafiles, unsigned recei
         left, allowed, allowed + needed - left);
 }
 
-/* A thread per message never lowers its nice value: it begins with that of the daemon. */
 enum kv_status start_limits_check_nice(const struct server_options *options, struct kv_error *error)
 {
-    return options->nice && options->dispatch != DISPATCH_THREAD ? nice_permitted(error) : KV_OK;
+    return options->nice && !options->dispatch->ends_threads ? nice_permitted(error) : KV_OK;
 }

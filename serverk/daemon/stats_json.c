@@ -44,20 +44,6 @@ static void put_operations(const struct stats_source *source, struct json *json)
     free(sum);
 }
 
-static void put_histogram(struct json *json, const char *name, const struct histogram *histogram)
-{
-    begin_member(json, name);
-    open_object(json);
-    put_number(json, "count", histogram->total_count);
-    put_us(json, "mean_us", histogram_mean_ns(histogram));
-    put_us(json, "p50_us", (double)histogram_quantile_ns(histogram, 0.5));
-    put_us(json, "p90_us", (double)histogram_quantile_ns(histogram, 0.9));
-    put_us(json, "p99_us", (double)histogram_quantile_ns(histogram, 0.99));
-    put_us(json, "p999_us", (double)histogram_quantile_ns(histogram, 0.999));
-    put_us(json, "max_us", (double)histogram->max_ns);
-    close_object(json);
-}
-
 static void put_latency(const struct stats_source *source, struct json *json)
 {
     struct worker_statistics *sum = statistics_create(1);
@@ -65,24 +51,14 @@ static void put_latency(const struct stats_source *source, struct json *json)
         return;
     stats_source_sum(source, sum);
     for (unsigned stage = 0; stage < STAGES; stage++)
-        put_histogram(json, latency_stage_name((enum latency_stage)stage), &sum->stages[stage]);
+        put_quantiles(json, latency_stage_name((enum latency_stage)stage), &sum->stages[stage]);
     begin_member(json, "work_by_operation");
     open_object(json);
     for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)
         if (sum->work[kind].total_count > 0)
-            put_histogram(json, stats_operation_name(kind), &sum->work[kind]);
+            put_quantiles(json, stats_operation_name(kind), &sum->work[kind]);
     close_object(json);
     free(sum);
-}
-
-static void put_waits(struct json *json, const struct schedule_statistics *statistics)
-{
-    static const char *const names[SCHEDULE_CLASSES] = {"0-7", "8-15", "16-23", "24-31"};
-    begin_member(json, "waits_by_priority");
-    open_object(json);
-    for (unsigned i = 0; i < SCHEDULE_CLASSES; i++)
-        put_histogram(json, names[i], &statistics->waits[i]);
-    close_object(json);
 }
 
 static void put_schedule(const struct stats_source *source, struct json *json)
@@ -90,21 +66,8 @@ static void put_schedule(const struct stats_source *source, struct json *json)
     const struct service *service = source->service;
     put_text(json, "sched", sched_name(service->options->sched));
     put_flag(json, "nice", service->options->nice);
-    if (!service->schedule)
-        return;
-    struct schedule_statistics *statistics = malloc(sizeof *statistics);
-    if (!statistics)
-        return;
-    schedule_statistics(service->schedule, statistics);
-    put_number(json, "capacity", statistics->capacity);
-    put_number(json, "received", statistics->received);
-    put_number(json, "waiting", statistics->waiting);
-    put_number(json, "waiting_max", statistics->waiting_max);
-    begin_member(json, "waiting_mean");
-    fprintf(json->stream, "%.3f", statistics->waiting_mean);
-    put_number(json, "full", statistics->full);
-    put_waits(json, statistics);
-    free(statistics);
+    if (service->order)
+        service->order->put_stats(service->order, json);
 }
 
 static void put_quotas(const struct service *service, struct json *json)

@@ -1,4 +1,5 @@
 #include "serverk/daemon/store_json.h"
+#include "serverk/daemon/store_opening.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -122,7 +123,7 @@ void put_cache(const struct stats_source *source, struct json *json)
     put_number(json, "hits", cache.hits);
     put_number(json, "misses", cache.misses);
     put_number(json, "evictions", cache.evictions);
-    put_text(json, "allocator", kvstore_allocator_name(service->options->allocator));
+    put_text(json, "allocator", kvstore_allocator_name(store_opening(service->options).allocator));
     put_number(json, "segment_bytes", cache.segment_bytes);
     put_number(json, "segment_free_bytes", cache.segment_free_bytes);
 }

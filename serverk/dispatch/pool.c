@@ -192,9 +192,9 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
                                   .stop_event = pool->stop_event,
                                   .sessions = service->sessions,
                                   .turn = farewells_turn(service->farewells, number, queues),
-                                  .schedule = service->schedule,
+                                  .order = service->order,
                                   .aside = service->aside,
-                                  .wants_priority = service->schedule || service->options->nice,
+                                  .wants_priority = service->order || service->options->nice,
                                   .stopping = &pool->stopping};
     if (service->parking)
         receiver->place = parking_place(service->parking, number, &receiver->turn->turn);
@@ -261,9 +261,10 @@ static void interrupt_receive(void *context, unsigned receiver)
         pthread_kill(pool->workers[receiver].thread, WAKE_SIGNAL);
 }
 
-enum kv_status pool_start(const struct service *service, const struct pool_feed *feed,
-                          struct pool **result, struct kv_error *error)
+enum kv_status pool_start(const struct service *service, struct pool **result,
+                          struct kv_error *error)
 {
+    const struct pool_feed *feed = service->feed;
     const struct server_options *options = service->options;
     unsigned count = dispatch_model_receivers(options->dispatch, options->workers);
     struct pool *pool = calloc(1, sizeof *pool + count * sizeof pool->workers[0]);
@@ -338,7 +339,7 @@ void pool_drain(struct pool *pool)
     worker->nice.on = false; /* it is that of the worker's thread, not of this one */
     while ((taken = receiver_take_aside(&worker->receiver)) > 0)
         worker_handle(worker, taken);
-    while (worker->receiver.schedule && (taken = receiver_take_scheduled(&worker->receiver)) > 0)
+    while (worker->receiver.order && (taken = receiver_take_ordered(&worker->receiver)) > 0)
         worker_handle(worker, taken);
     for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++) {
         if ((served_lanes_set(lanes_served(lanes)) >> queue & 1) == 0)

@@ -1,6 +1,6 @@
 /*
- * pool: --dispatch pool: M worker threads, fed as --lanes says; the kernel is the run queue. The
- * other models are pools of one, whose worker may hand messages on (dispatch.h).
+ * pool: M worker threads, fed as --lanes says; the kernel is the run queue. Each handles the messages
+ * that it receives, or hands them to the feed of the dispatch model (dispatch_model.h).
  *
  *   shared  one queue; all workers block in its receive (a single one polls it by the wait rule)
  *   worker  queue q is served by the workers w with w mod queues = q, or, if there are fewer
@@ -19,6 +19,7 @@
 #include "serverk/dispatch/service.h"
 #include "serverk/dispatch/worker.h"
 
+struct json;
 struct pool;
 
 /* What the workers of a pool do with messages if they do not handle them themselves. */
@@ -27,14 +28,17 @@ struct pool_feed {
     message_handler handle; /* NULL: worker_handle */
     /* Called by a worker before it ends. NULL: nothing. */
     void (*finish)(void *context);
+    /* Adds members to section "server" of the statistics. Threads: any. NULL: nothing. */
+    void (*put_stats)(void *context, struct json *json);
     /* Frees the context, after pool_stop. NULL: nothing. */
     void (*free)(void *context);
 };
 
 /* Starts as many threads as the dispatch model has receivers, all signals blocked; theirs are the
- * first blocks of service->statistics. The feed is the pool's from here on, also on failure. */
-enum kv_status pool_start(const struct service *service, const struct pool_feed *feed,
-                          struct pool **pool, struct kv_error *error);
+ * first blocks of service->statistics. What service->feed has is the pool's from here on, also on
+ * failure. */
+enum kv_status pool_start(const struct service *service, struct pool **pool,
+                          struct kv_error *error);
 
 /* Each worker finishes its message and ends; returns when all have. */
 void pool_stop(struct pool *pool);

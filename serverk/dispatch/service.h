@@ -10,7 +10,6 @@
 #include "engine/store_engine.h"
 #include "serverk/config/live_settings.h"
 #include "serverk/config/options.h"
-#include "lab/dispatch/slots.h"
 #include "serverk/execute/commit.h"
 #include "serverk/execute/execution_context.h"
 #include "serverk/execute/request_watch.h"
@@ -20,7 +19,7 @@
 #include "serverk/lanes/lanes.h"
 #include "serverk/receive/aside.h"
 #include "serverk/receive/parking.h"
-#include "lab/schedule/schedule.h"
+#include "serverk/receive/message_order.h"
 #include "serverk/receive/shares.h"
 #include "serverk/session/farewell.h"
 #include "serverk/session/fragments.h"
@@ -28,6 +27,7 @@
 #include "serverk/session/session_table.h"
 
 struct mirror;
+struct pool_feed;
 
 struct service {
     const struct server_options *options; /* as it was started */
@@ -46,11 +46,11 @@ struct service {
     struct mirror *mirror;     /* NULL: there is none (serverk/daemon/mirroring.h) */
     struct write_gate mirror_gate;
     const struct write_gate *gate;        /* NULL: writes have nothing to pass */
-    struct parking *parking;              /* NULL unless --dispatch pool and --lanes auto */
-    struct aside *aside;                  /* likewise; NULL also with --sched cost */
-    struct slots *slots;                  /* NULL unless --dispatch thread or process */
+    struct parking *parking;              /* NULL unless all workers receive, with --lanes auto */
+    struct aside *aside;                  /* likewise; NULL also where messages have an order */
+    const struct pool_feed *feed;         /* of the dispatch model (pool.h) */
     struct shares *shares;                /* NULL: there are no other users */
-    struct schedule *schedule;            /* NULL unless --sched cost */
+    struct message_order *order;          /* NULL: messages wait in the queues */
     struct worker_statistics *statistics; /* dispatch_model_writers blocks */
     struct hello_terms terms;             /* of new sessions */
     stats_writer write_stats;             /* for STATS */

@@ -8,8 +8,8 @@
  * ADMIN that never wait. So the owner is told of the trouble, and clients that read the store
  * without messages get their sessions. The rest it sets aside (aside.h) for the first worker that
  * comes back. What has no room there is answered KV_OVERLOADED; a BYE without room ends its session
- * at once, and what the session has there is executed later. With --sched cost, where all that
- * came is in the schedule, it does not stand in.
+ * at once, and what the session has there is executed later. Where messages have an order
+ * (message_order.h), which has all that came, it does not stand in.
  *
  * It takes no lock that is held while somebody waits for a data file, and its own requests do not
  * count as slow. It waits all the same where the audit log or the log is on the disk that does not

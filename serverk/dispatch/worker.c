@@ -6,7 +6,7 @@
 #include "common/time/clock.h"
 #include "serverk/execute/allowance.h"
 #include "serverk/execute/execution.h"
-#include "lab/service/serving.h"
+#include "serverk/config/lab_seam.h"
 #include "serverk/execute/submission.h"
 #include "serverk/session/deliver.h"
 #include "serverk/session/hello.h"
@@ -36,15 +36,14 @@ bool worker_init(struct worker *worker, const struct service *service,
     execution->runners = execution_runners;
     execution->gate = service->gate;
     execution->live = service->live;
-    execution->one_snapshot = service->options->dispatch == DISPATCH_PROCESS;
+    execution->one_snapshot = service->options->dispatch->forks;
     execution->statistics = statistics;
     execution->write_stats = service->write_stats;
     execution->stats_context = service->stats_context;
     execution->run_admin = service->run_admin;
     execution->admin_context = service->admin_context;
     execution->watchers = service->watchers;
-    if (service->options->service_time.delay.kind != DELAY_OFF)
-        serving_begin(execution, &service->options->service_time);
+    lab.begin_worker(service->options, execution);
     return true;
 }
 
@@ -384,12 +383,12 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
 
 /* Messages carry no time of sending. So the wait of a message that came now is estimated by what is
  * before it: messages waiting in this queue, times the mean time one takes, over the workers that
- * take from it. (The schedule measures it.) */
+ * take from it. (An order of messages measures it.) */
 static void estimate_queue_wait(struct worker *worker, uint64_t service_ns)
 {
     int64_t change = ((int64_t)service_ns - (int64_t)worker->mean_service_ns) / 16;
     worker->mean_service_ns += (uint64_t)change;
-    if (worker->receiver.schedule || worker->receiver.taken % ESTIMATE_EVERY != 0)
+    if (worker->receiver.order || worker->receiver.taken % ESTIMATE_EVERY != 0)
         return;
     const struct receiver *receiver = &worker->receiver;
     uint64_t waiting = receiver_backlog_behind(receiver);

@@ -19,7 +19,7 @@ enum kv_status execute_request(struct execution_context *context, struct session
                                const struct wire_header *request, struct read_cursor *operations,
                                struct reply *reply, const char **sentence);
 
-/* What executes each opcode, where nothing is to be added to it (serving.h). */
+/* What executes each opcode. */
 extern const operation_runner execution_runners[STATISTICS_OPCODES];
 
 #endif

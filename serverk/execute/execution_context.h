@@ -28,8 +28,6 @@ typedef enum kv_status (*stats_writer)(const void *context, struct kv_slice sect
 struct execution;
 typedef void (*operation_runner)(struct execution *execution);
 
-struct service_time;
-
 /* An administrative command, and who gave it. */
 struct admin_call {
     struct kv_slice command, argument; /* the argument may lie in memory that its sender changes */
@@ -60,8 +58,8 @@ struct execution_context {
 
     const struct write_gate *gate; /* NULL: there is none */
 
-    const operation_runner *runners;         /* by opcode */
-    const struct service_time *service_time; /* of the runners of serving.h */
+    const operation_runner *runners; /* by opcode */
+    const void *runner_context;      /* of runners that are not execution_runners; or NULL */
 
     struct fragment_budget *budget; /* NULL: a reply must fit a message, unless reply_reserved */
     bool reply_reserved;            /* fragments are reserved for the reply (reply_start) */

@@ -48,9 +48,7 @@ void statistics_sum(struct worker_statistics *sum, const struct worker_statistic
         sum_counters(&sum->bytes_out, &block->bytes_out, 1);
         sum_counters(sum->dropped, block->dropped, DROPPED_REASONS);
         sum_counters(&sum->sleeps, &block->sleeps, 1);
-        sum_counters(&sum->served, &block->served, 1);
-        sum_counters(&sum->served_asked_ns, &block->served_asked_ns, 1);
-        sum_counters(&sum->served_taken_ns, &block->served_taken_ns, 1);
+        sum_counters(sum->lab, block->lab, STATISTICS_LAB_COUNTERS);
         for (unsigned stage = 0; stage < STAGES; stage++)
             histogram_merge(&sum->stages[stage], &block->stages[stage]);
         for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)

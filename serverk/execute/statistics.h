@@ -12,7 +12,8 @@
 #include "common/numbers/histogram.h"
 #include "mqkv/status.h"
 
-#define STATISTICS_OPCODES 16u /* enum wire_opcode as index; 0 unused */
+#define STATISTICS_OPCODES      16u /* enum wire_opcode as index; 0 unused */
+#define STATISTICS_LAB_COUNTERS 3u
 
 /* Messages without a reply, because their sender could not be proven. */
 enum dropped_reason {
@@ -41,10 +42,8 @@ struct worker_statistics {
     uint64_t bytes_in;
     uint64_t bytes_out;
     uint64_t dropped[DROPPED_REASONS];
-    uint64_t sleeps; /* the worker found nothing and slept */
-    uint64_t served; /* operations with a service time (serving.h): asked for, and taken */
-    uint64_t served_asked_ns;
-    uint64_t served_taken_ns;
+    uint64_t sleeps;                           /* the worker found nothing and slept */
+    uint64_t lab[STATISTICS_LAB_COUNTERS];     /* what the lab counts */
     struct histogram stages[STAGES];           /* STAGE_WORK only in a sum: statistics_finish_sum */
     struct histogram work[STATISTICS_OPCODES]; /* STAGE_WORK by statistics_kind */
 } __attribute__((aligned(128)));

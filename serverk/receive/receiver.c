@@ -7,7 +7,6 @@
 #include <sys/epoll.h>
 
 #include "common/time/clock.h"
-#include "lab/schedule/cost_estimate.h"
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
 
@@ -16,7 +15,7 @@
 #define COLD_AFTER  64u
 #define COLD_ROUNDS 8u
 
-/* While messages wait in the schedule, the queues are looked at so often: each look costs a system
+/* While messages wait in the order, the queues are looked at so often: each look costs a system
  * call a queue. At most so many are received at once, lest a worker be kept from working. */
 #define COLLECT_EVERY_NS 20000u
 #define COLLECT_MESSAGES 64u
@@ -157,8 +156,8 @@ static ssize_t poll_round(void *context)
     size_t before = take_aside(receiver, ~lanes_of_payers(receiver->resting));
     if (before > 0)
         return (ssize_t)before;
-    if (receiver->schedule)
-        served &= ~lanes_of_payers(schedule_full_payers(receiver->schedule));
+    if (receiver->order)
+        served &= ~lanes_of_payers(receiver->order->full_payers(receiver->order));
     if (receiver->turn)
         farewell_enter(receiver->turn);
     uint32_t cold = cold_queues(receiver, served);
@@ -196,7 +195,7 @@ static void claim(struct receiver *receiver, size_t size, struct wire_header *he
 void receiver_claim(struct receiver *receiver, size_t size)
 {
     struct wire_header header;
-    if (!receiver->schedule) /* it was claimed on its way into the schedule */
+    if (!receiver->order) /* it was claimed on its way into the order */
         claim(receiver, size, &header);
 }
 
@@ -223,7 +222,7 @@ bool receiver_drop_stray(struct receiver *receiver, const struct wire_header *he
 
 uint32_t receiver_source(const struct receiver *receiver)
 {
-    bool own = receiver->turn && !receiver->schedule;
+    bool own = receiver->turn && !receiver->order;
     return own ? UINT32_C(1) << receiver->current : UINT32_MAX;
 }
 
@@ -233,46 +232,45 @@ static unsigned payer_of(const struct receiver *receiver, unsigned queue)
     return receiver->shares ? lanes_payer(queue) : PAYER_OWN;
 }
 
-/* The message received gets a place in the schedule, unless it is nobody's. Receiving it is charged
+/* The message received gets a place in the order, unless it is nobody's. Receiving it is charged
  * now, what it asks for when that is done. */
-static void add_to_schedule(struct receiver *receiver, size_t size)
+static void add_to_order(struct receiver *receiver, size_t size)
 {
     struct wire_header header;
     claim(receiver, size, &header);
     uint64_t now_ns = clock_monotonic_ns();
     if (!receiver_drop_stray(receiver, &header, receiver->session)) {
         struct kv_slice message = kv_slice(receiver->buffer, size);
-        struct schedule_source source = {.session = receiver->session,
-                                         .queue = receiver->current,
-                                         .payer = payer_of(receiver, receiver->current)};
-        schedule_add(receiver->schedule, message, source, receiver->priority,
-                     cost_estimate_ns(message), now_ns);
+        struct message_source source = {.session = receiver->session,
+                                        .queue = receiver->current,
+                                        .payer = payer_of(receiver, receiver->current)};
+        receiver->order->add(receiver->order, message, source, receiver->priority, now_ns);
     }
     if (receiver->shares)
         receiver_charge(receiver, now_ns, now_ns);
 }
 
-/* Receives what has come into the schedule. -1: errno. */
+/* Receives what has come into the order. -1: errno. */
 static ssize_t collect(struct receiver *receiver, uint64_t now_ns)
 {
     receiver->collected_ns = now_ns;
     ssize_t size = 0;
-    for (unsigned i = 0; i < COLLECT_MESSAGES && !schedule_full(receiver->schedule); i++) {
+    for (unsigned i = 0; i < COLLECT_MESSAGES && !receiver->order->is_full(receiver->order); i++) {
         size = poll_round(receiver);
         if (size <= 0)
             break;
-        add_to_schedule(receiver, (size_t)size);
+        add_to_order(receiver, (size_t)size);
     }
     return size < 0 ? -1 : 0;
 }
 
 /* The first message of those payers. */
-static size_t take_scheduled(struct receiver *receiver, uint32_t payers)
+static size_t take_ordered(struct receiver *receiver, uint32_t payers)
 {
     uint64_t waited_ns, now_ns = clock_monotonic_ns();
-    struct schedule_source source = {.queue = receiver->current};
-    size_t size = schedule_take(receiver->schedule, payers, receiver->buffer, &source,
-                                &receiver->priority, now_ns, &waited_ns);
+    struct message_source source = {.queue = receiver->current};
+    size_t size = receiver->order->take(receiver->order, payers, receiver->buffer, &source,
+                                        &receiver->priority, now_ns, &waited_ns);
     receiver->session = source.session;
     receiver->current = source.queue;
     receiver->began_ns = receiver->shares && shares_contended(receiver->shares) ? now_ns : 0;
@@ -281,9 +279,9 @@ static size_t take_scheduled(struct receiver *receiver, uint32_t payers)
     return size;
 }
 
-size_t receiver_take_scheduled(struct receiver *receiver)
+size_t receiver_take_ordered(struct receiver *receiver)
 {
-    return take_scheduled(receiver, UINT32_MAX);
+    return take_ordered(receiver, UINT32_MAX);
 }
 
 /* The payers that do not rest. */
@@ -296,16 +294,16 @@ static uint32_t due_payers(const struct receiver *receiver, uint64_t now_ns)
 }
 
 /* A wire_attempt: what is due first, of all that has come and whose payers do not rest. */
-static ssize_t scheduled_round(void *context)
+static ssize_t ordered_round(void *context)
 {
     struct receiver *receiver = context;
     uint64_t now_ns = clock_monotonic_ns();
-    if ((schedule_payers(receiver->schedule) & due_payers(receiver, now_ns)) == 0 ||
+    if ((receiver->order->payers(receiver->order) & due_payers(receiver, now_ns)) == 0 ||
         now_ns - receiver->collected_ns > COLLECT_EVERY_NS)
         if (collect(receiver, now_ns) < 0)
             return -1;
-    size_t size = take_scheduled(receiver, due_payers(receiver, clock_monotonic_ns()));
-    if (size > 0 && schedule_waiting(receiver->schedule) > 0)
+    size_t size = take_ordered(receiver, due_payers(receiver, clock_monotonic_ns()));
+    if (size > 0 && receiver->order->waiting(receiver->order) > 0)
         receiver->found_empty = false;
     return (ssize_t)size;
 }
@@ -323,7 +321,7 @@ static void sleep_beside_resting(const struct receiver *receiver)
     if (receiver->aside && !some_aside)
         events[count++] = (struct pollfd){.fd = receiver->aside->event, .events = POLLIN};
     uint32_t queues = served_queues(receiver) & ~lanes_of_payers(receiver->resting);
-    if (receiver->schedule && schedule_full(receiver->schedule))
+    if (receiver->order && receiver->order->is_full(receiver->order))
         queues = 0;
     while (queues != 0)
         events[count++] = (struct pollfd){.fd = (int)receiver->served->queues[take_lowest(&queues)],
@@ -358,7 +356,7 @@ static void sleep_on_queues(struct receiver *receiver)
 
 static ssize_t take_polling(struct receiver *receiver)
 {
-    wire_attempt attempt = receiver->schedule ? scheduled_round : poll_round;
+    wire_attempt attempt = receiver->order ? ordered_round : poll_round;
     while (!atomic_load_explicit(receiver->stopping, memory_order_relaxed)) {
         ssize_t size = wire_wait(&receiver->waiter, attempt, receiver);
         if (size != 0)
@@ -397,7 +395,7 @@ static unsigned queue_backlog(const struct receiver *receiver, unsigned queue)
 
 unsigned receiver_backlog(const struct receiver *receiver)
 {
-    unsigned waiting = receiver->schedule ? schedule_waiting(receiver->schedule) : 0;
+    unsigned waiting = receiver->order ? receiver->order->waiting(receiver->order) : 0;
     for (uint32_t queues = served_queues(receiver); queues != 0;)
         waiting += queue_backlog(receiver, take_lowest(&queues));
     return waiting;

@@ -3,12 +3,12 @@
  * rule (wire/wait.h) and slept on when they stay empty; or, where several workers serve one queue,
  * a blocking receive, because a poller loses every message to a blocked receiver.
  *
- * With --sched cost the queues are emptied into the schedule, time and again, and messages are
- * taken from there. While the schedule is full they stay in their queues, and then with their
- * senders. What is nobody's gets no place in it.
+ * With an order (message_order.h) the queues are emptied into that, time and again, and messages
+ * are taken from there. While it is full they stay in their queues, and then with their senders.
+ * What is nobody's gets no place in it.
  *
  * Where several payers are active (shares.h), the queues of those that rest are left alone
- * meanwhile, and what they have in the schedule stays there.
+ * meanwhile, and what they have in the order stays there.
  *
  * A queue that gave none of the last messages is polled only every few rounds: each poll is a
  * system call, and lanes of idle sessions should not slow down the busy ones.
@@ -25,7 +25,7 @@
 #include "serverk/lanes/lanes.h"
 #include "serverk/receive/aside.h"
 #include "serverk/receive/parking.h"
-#include "lab/schedule/schedule.h"
+#include "serverk/receive/message_order.h"
 #include "serverk/receive/shares.h"
 #include "serverk/session/farewell.h"
 #include "wire/message.h"
@@ -45,10 +45,10 @@ struct receiver {
     struct session *session; /* of the message received, held; NULL: not looked for yet, or none */
     struct farewell_turn *turn; /* NULL: it does not receive itself */
 
-    struct schedule *schedule; /* --sched cost, of all workers; else NULL */
-    unsigned priority;         /* of the message received, if wants_priority */
+    struct message_order *order; /* of all workers; NULL: messages wait in the queues alone */
+    unsigned priority;           /* of the message received, if wants_priority */
     bool wants_priority;
-    uint64_t collected_ns; /* when the queues were last emptied into the schedule */
+    uint64_t collected_ns; /* when the queues were last emptied into the order */
 
     struct shares *shares; /* of all workers; NULL: nobody shares */
     uint64_t
@@ -106,14 +106,14 @@ void receiver_drop(struct receiver *receiver, enum dropped_reason reason);
 bool receiver_drop_stray(struct receiver *receiver, const struct wire_header *header,
                          const struct session *session);
 
-/* The next message that waits in the schedule, whoever rests, without a look at the queues; 0:
+/* The next message that waits in the order, whoever rests, without a look at the queues; 0:
  * none. */
-size_t receiver_take_scheduled(struct receiver *receiver);
+size_t receiver_take_ordered(struct receiver *receiver);
 
 /* The next message that was set aside; 0: none. */
 size_t receiver_take_aside(struct receiver *receiver);
 
-/* Messages that wait for the receiver now, in its queues and in the schedule. */
+/* Messages that wait for the receiver now, in its queues and in the order. */
 unsigned receiver_backlog(const struct receiver *receiver);
 
 /* Messages waiting behind the last one in its queue. */

@@ -155,7 +155,7 @@ enum kv_status sandbox_enter(const struct server_options *options, int queue,
     enum kv_status status = confine_files(options, queue, sandbox, error);
     if (status != KV_OK)
         return status;
-    const struct syscall_needs needs = {.forks = options->dispatch == DISPATCH_PROCESS,
+    const struct syscall_needs needs = {.forks = options->dispatch->forks,
                                         .nice = options->nice,
                                         .connects = options_use_nats(options)};
     return syscall_filter_enter(&needs, &sandbox->syscall_filter, error);

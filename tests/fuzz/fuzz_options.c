@@ -18,7 +18,6 @@ static void check_bounds(const struct server_options *options)
     require(options->workers >= 1 && options->workers <= OPTIONS_MAX_WORKERS);
     require(options->queue && wire_name_valid(options->queue) && options->dir);
     require(options->cache_bytes <= OPTIONS_MAX_CACHE_BYTES);
-    require(options->sched_queue >= 1 && options->sched_queue <= OPTIONS_MAX_SCHED_QUEUE);
     require(options->max_value_bytes <= 64u << 20);
     require((options->mode & ~0622u) == 0);
 }

@@ -13,6 +13,7 @@
 #include "engine/local_engine.h"
 #include "serverk/config/dispatch_model.h"
 #include "serverk/daemon/stats_json.h"
+#include "serverk/dispatch/pool.h"
 #include "common/time/clock.h"
 #include "tests/support/test_names.h"
 
@@ -59,6 +60,7 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
     fixture->options = (struct server_options){.queue = fixture->name,
                                                .dir = fixture->dir,
                                                .workers = 1,
+                                               .dispatch = &dispatch_pool,
                                                .lanes = LANES_SHARED,
                                                .durability = durability,
                                                .max_value_bytes = max_value_bytes,
@@ -73,6 +75,8 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
     service->options = &fixture->options;
     live_settings_take(&fixture->live, &fixture->options);
     service->live = &fixture->live;
+    static const struct pool_feed no_feed = {.handle = NULL};
+    service->feed = &no_feed;
     service->access = &fixture->access;
     service->watch = request_watch_create();
     must(lanes_open(&lanes, &service->lanes, &error), &error);

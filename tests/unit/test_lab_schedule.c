@@ -20,7 +20,7 @@ static uint32_t payers_due = UINT32_MAX; /* messages of these are taken */
 /* A message whose bytes say its number. */
 static void add(uint32_t number, unsigned priority, uint64_t work_ns, uint64_t now_ns)
 {
-    schedule_add(schedule, kv_slice(&number, sizeof number), (struct schedule_source){0}, priority,
+    schedule_add(schedule, kv_slice(&number, sizeof number), (struct message_source){0}, priority,
                  work_ns, now_ns);
 }
 
@@ -28,7 +28,7 @@ static void add(uint32_t number, unsigned priority, uint64_t work_ns, uint64_t n
 static void add_of(unsigned payer, uint32_t number, uint64_t work_ns)
 {
     schedule_add(schedule, kv_slice(&number, sizeof number),
-                 (struct schedule_source){.payer = payer}, 0, work_ns, 0);
+                 (struct message_source){.payer = payer}, 0, work_ns, 0);
 }
 
 /* The number of the message that comes next, -1: none waits. */
@@ -36,7 +36,7 @@ static int64_t take_at(uint64_t now_ns, unsigned *priority, uint64_t *waited_ns)
 {
     uint8_t buffer[MESSAGE_BYTES];
     uint32_t number;
-    struct schedule_source source;
+    struct message_source source;
     size_t size = schedule_take(schedule, payers_due, buffer, &source, priority, now_ns, waited_ns);
     if (size == 0)
         return -1;

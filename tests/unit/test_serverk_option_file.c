@@ -57,7 +57,7 @@ START_TEST(values_of_each_kind)
                            "\n"
                            "[workers]\n"
                            "workers = 3\n"
-                           "sched = cost\n"
+                           "sched = priority\n"
                            "nice = yes\n"
                            "[log]\n"
                            "verbose = off",
@@ -67,7 +67,7 @@ START_TEST(values_of_each_kind)
     ck_assert_uint_eq(options.sync_interval_ms, 250);
     ck_assert_uint_eq(options.max_value_bytes, 2u << 20);
     ck_assert_uint_eq(options.workers, 3);
-    ck_assert_int_eq(options.sched, ORDER_COST);
+    ck_assert_int_eq(options.sched, ORDER_PRIORITY);
     ck_assert(options.nice && !options.verbose);
 }
 END_TEST

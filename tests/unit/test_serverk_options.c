@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "serverk/config/command_line.h"
+#include "serverk/config/dispatch_model.h"
 #include "tests/support/test_suite.h"
 
 static struct server_options options;
@@ -34,7 +35,6 @@ START_TEST(defaults)
     ck_assert_uint_eq(options.sync_interval_ms, 1000);
     ck_assert_int_eq(options.lanes, LANES_AUTO);
     ck_assert_int_eq(options.sched, ORDER_FIFO);
-    ck_assert_uint_eq(options.sched_queue, 4096);
     ck_assert(!options.nice);
     ck_assert_uint_eq(options.max_value_bytes, 1u << 20);
     ck_assert_uint_eq(options.mode, 0600);
@@ -44,8 +44,8 @@ END_TEST
 
 START_TEST(everything_given)
 {
-    ck_assert_int_eq(parse("-d 7 -w 3 -f /data -m /kv --sync interval:250 --locking global-mutex "
-                           "--dispatch pool --lanes worker --spin 20 --max-value 64k --mode 0622 "
+    ck_assert_int_eq(parse("-d 7 -w 3 -f /data -m /kv --sync interval:250 "
+                           "--lanes worker --spin 20 --max-value 64k --mode 0622 "
                            "--group 42 --daemon --pidfile /run/kv.pid --check -v"),
                      OPTIONS_RUN);
     ck_assert_uint_eq(options.datafiles, 7);
@@ -54,7 +54,6 @@ START_TEST(everything_given)
     ck_assert_str_eq(options.queue, "/kv");
     ck_assert_int_eq(options.durability, KVSTORE_SYNC_INTERVAL);
     ck_assert_uint_eq(options.sync_interval_ms, 250);
-    ck_assert_int_eq(options.locking, KVSTORE_GLOBAL_MUTEX);
     ck_assert_int_eq(options.lanes, LANES_WORKER);
     ck_assert_int_eq(options.spin.mode, WIRE_SPIN_FIXED);
     ck_assert_uint_eq(options.spin.fixed_us, 20);
@@ -66,53 +65,33 @@ START_TEST(everything_given)
 }
 END_TEST
 
-START_TEST(workers_depend_on_dispatch)
+START_TEST(workers_of_a_pool)
 {
-    for (unsigned i = 0; i < DISPATCH_MODELS; i++) {
-        char line[64];
-        enum dispatch_model model = (enum dispatch_model)i;
-        snprintf(line, sizeof line, "--dispatch %s", dispatch_model_name(model));
-        ck_assert_int_eq(parse(line), OPTIONS_RUN);
-        ck_assert_int_eq(options.dispatch, model);
-        ck_assert_uint_eq(options.workers, dispatch_model_default_workers(model));
-        ck_assert_uint_ge(options.workers, 1);
-    }
-    ck_assert_int_eq(parse("-w 1 --dispatch event"), OPTIONS_RUN);
-    ck_assert_int_eq(parse("-w 7 --dispatch thread"), OPTIONS_RUN);
-    ck_assert_uint_eq(options.workers, 7);
-    ck_assert_uint_eq(dispatch_model_receivers(DISPATCH_POOL, 7), 7);
-    ck_assert_uint_eq(dispatch_model_receivers(DISPATCH_PROCESS, 7), 1);
-    ck_assert_uint_eq(dispatch_model_writers(DISPATCH_EVENT, 1), 1);
-    ck_assert_uint_eq(dispatch_model_writers(DISPATCH_THREAD, 7), 8);
-    ck_assert_uint_eq(dispatch_model_writers(DISPATCH_PROCESS, 7), 9);
+    ck_assert_uint_ge(dispatch_model_default_workers(&dispatch_pool), 1);
+    ck_assert_int_eq(parse(""), OPTIONS_RUN);
+    ck_assert_ptr_eq(options.dispatch, &dispatch_pool);
+    ck_assert_uint_eq(options.workers, dispatch_model_default_workers(&dispatch_pool));
+    ck_assert_uint_eq(dispatch_model_receivers(&dispatch_pool, 7), 7);
+    ck_assert_uint_eq(dispatch_model_writers(&dispatch_pool, 7), 8);
 }
 END_TEST
 
 START_TEST(scheduling)
 {
-    ck_assert_int_eq(parse("--sched cost --sched-queue 16 --nice"), OPTIONS_RUN);
-    ck_assert_int_eq(options.sched, ORDER_COST);
-    ck_assert_uint_eq(options.sched_queue, 16);
-    ck_assert(options.nice);
     ck_assert_int_eq(parse("--sched priority --lanes shared --nice"), OPTIONS_RUN);
     ck_assert_int_eq(options.sched, ORDER_PRIORITY);
+    ck_assert(options.nice);
 }
 END_TEST
 
 START_TEST(long_forms_with_equals_sign)
 {
-    ck_assert_int_eq(parse("--workers=2 --mq=/a.b-c --sync=always --locking=file-mutex"),
-                     OPTIONS_RUN);
+    ck_assert_int_eq(parse("--workers=2 --mq=/a.b-c --sync=always"), OPTIONS_RUN);
     ck_assert_uint_eq(options.workers, 2);
     ck_assert_int_eq(options.durability, KVSTORE_SYNC_ALWAYS);
-    ck_assert_int_eq(options.locking, KVSTORE_FILE_MUTEX);
     ck_assert_int_eq(options.io, KVSTORE_IO_MMAP);
     ck_assert_int_eq(parse("--pidfile=--check"), OPTIONS_RUN);
     ck_assert_str_eq(options.pidfile, "--check");
-    ck_assert_int_eq(options.direct, KVSTORE_DIRECT_OWNER);
-    ck_assert_int_eq(parse("--service-time fixed:1ms --sync none"), OPTIONS_RUN);
-    ck_assert_int_eq(options.direct, KVSTORE_DIRECT_OFF);
-    ck_assert_int_eq(parse("--service-time off"), OPTIONS_RUN);
     ck_assert_int_eq(options.direct, KVSTORE_DIRECT_OWNER);
     ck_assert_int_eq(parse("--io direct"), OPTIONS_RUN);
     ck_assert_int_eq(options.io, KVSTORE_IO_DIRECT);
@@ -125,11 +104,6 @@ START_TEST(long_forms_with_equals_sign)
     ck_assert_int_eq(parse("--cache 16M"), OPTIONS_RUN);
     ck_assert_uint_eq(options.cache_bytes, 16u << 20);
     ck_assert_int_eq(parse("--cache 0"), OPTIONS_RUN);
-    ck_assert_int_eq(parse("--rwlock=prefer-reader --locking=global-rwlock"), OPTIONS_RUN);
-    ck_assert_int_eq(options.rwlock, KVSTORE_PREFER_READER);
-    ck_assert_int_eq(parse("--rwlock prefer-writer --locking optimistic"), OPTIONS_RUN);
-    ck_assert_int_eq(options.locking, KVSTORE_OPTIMISTIC);
-    ck_assert_int_eq(options.rwlock, KVSTORE_PREFER_WRITER);
     ck_assert(!options.verify_every_read);
     ck_assert_int_eq(parse("--verify=every"), OPTIONS_RUN);
     ck_assert(options.verify_every_read);
@@ -154,20 +128,12 @@ static const char *const refused[][3] = {
     {"--sync interval:0", "--sync", "'interval:0'"},
     {"--sync always:5", "--sync", "'always:5'"},
     {"--sync inter", "--sync", "'inter'"},
-    {"--locking pessimistic", "--locking", "'pessimistic'"},
-    {"--dispatch fork", "--dispatch", "'fork'"},
-    {"--dispatch event -w 2", "--workers", "one thread"},
-    {"-w 256 --dispatch event", "--workers", "'256'"},
     {"--cache 63k", "--cache", "64k"},
     {"--cache lots", "--cache", "64k"},
     {"--io disk", "--io", "mmap, pread or direct"},
     {"--lanes many", "--lanes", "'many'"},
     {"--sched lottery", "--sched", "'lottery'"},
-    {"--sched-queue 0", "--sched-queue", "'0'"},
-    {"--sched-queue 65537", "--sched-queue", "'65537'"},
-    {"--sched cost --lanes shared", "--sched cost", "--lanes shared"},
     {"--nice", "--nice", "--sched priority"},
-    {"--nice --sched cost --dispatch process", "--nice", "--dispatch process"},
     {"--nice=5", "--nice", "no value"},
     {"--spin 0", "--spin", "'0'"},
     {"--max-value 65M", "--max-value", "'65M'"},
@@ -178,9 +144,6 @@ static const char *const refused[][3] = {
     {"--group nosuchgroup", "--group", "'nosuchgroup'"},
     {"--copies 2", "--copies", "serverk -h"},
     {"--verify never", "--verify", "'never'"},
-    {"--rwlock fair", "--rwlock", "'fair'"},
-    {"--rwlock prefer-reader --locking file-mutex", "--rwlock", "file-mutex"},
-    {"--locking global-mutex --rwlock prefer-writer", "--rwlock", "global-mutex"},
     {"-x", "'-x'", "serverk -h"},
     {"-d", "--datafiles", "needs a value"},
     {"--daemon=yes", "--daemon", "no value"},
@@ -211,7 +174,7 @@ TEST_SUITE(serverk_options)
     TCase *cases = tcase_create("options");
     tcase_add_test(cases, defaults);
     tcase_add_test(cases, everything_given);
-    tcase_add_test(cases, workers_depend_on_dispatch);
+    tcase_add_test(cases, workers_of_a_pool);
     tcase_add_test(cases, scheduling);
     tcase_add_test(cases, long_forms_with_equals_sign);
     tcase_add_loop_test(cases, refused_with_option_and_value, 0,

@@ -21,6 +21,7 @@
 
 #include "sandbox/landlock.h"
 #include "serverk/sandbox/sandbox.h"
+#include "serverk/config/dispatch_model.h"
 #include "tests/support/skip.h"
 #include "tests/support/test_names.h"
 #include "tests/support/test_suite.h"
@@ -47,7 +48,7 @@ static void set_up(void)
     test_queue_name(queue_name, sizeof queue_name);
     mkdir(dir, 0700);
     make_file(present);
-    options = (struct server_options){.dir = dir, .sandbox = true};
+    options = (struct server_options){.dir = dir, .sandbox = true, .dispatch = &dispatch_pool};
 }
 
 static void tear_down(void)
@@ -236,9 +237,10 @@ static int lower_priority(void)
 
 START_TEST(options_get_what_they_need)
 {
-    options.dispatch = DISPATCH_PROCESS;
+    static const struct dispatch_model forking = {.name = "forking", .forks = true};
+    options.dispatch = &forking;
     ck_assert_int_eq(run_inside(fork_and_wait, NULL, 0), 0);
-    options.dispatch = DISPATCH_POOL;
+    options.dispatch = &dispatch_pool;
     options.nice = true;
     ck_assert_int_eq(run_inside(lower_priority, NULL, 0), 0);
 }
@@ -396,7 +398,7 @@ TEST_SUITE(serverk_sandbox)
 /* The sanitizers' own code makes calls that the sandbox forbids: there it is never on. */
 START_TEST(a_sanitizer_has_no_sandbox)
 {
-    const struct server_options options = {.dir = ".", .sandbox = true};
+    const struct server_options options = {.dir = ".", .sandbox = true, .dispatch = &dispatch_pool};
     struct sandbox sandbox;
     struct kv_error error = {0};
     ck_assert_int_eq(sandbox_enter(&options, -1, &sandbox, &error), KV_OK);
