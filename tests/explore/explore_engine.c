@@ -14,7 +14,7 @@ static void work(void *unused)
 {
     (void)unused;
     for (unsigned i = 0; i < OPERATIONS_EACH; i++)
-        explore_operation(store);
+        explore_durable_operation(store);
 }
 
 static void compact(void *unused)
@@ -68,6 +68,19 @@ static void run_cached(void)
                                        .durability = KVSTORE_SYNC_NONE,
                                        .cache_bytes = KVSTORE_MIN_CACHE_BYTES});
 }
+
+/* Each write waits for the disk, as --sync always has it; one sync is for both files. */
+static void run_durable(void)
+{
+    run_with(&(struct kvstore_options){
+        .create = true, .datafiles = 2, .durability = KVSTORE_SYNC_ALWAYS});
+}
+
+EXPLORE_HARNESS(explore_engine_durable) = {
+    .name = "engine-durable",
+    .invariant = "the same with --sync always: every writer that waits for the disk returns",
+    .run = run_durable,
+};
 
 EXPLORE_HARNESS(explore_engine_locked) = {
     .name = "engine",

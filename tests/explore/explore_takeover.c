@@ -10,16 +10,16 @@
 
 static struct kvstore *store;
 
-static const struct kvstore_options options = {.create = true,
-                                               .datafiles = 1,
-                                               .durability = KVSTORE_SYNC_NONE,
-                                               .direct = KVSTORE_DIRECT_OWNER};
+static struct kvstore_options options = {
+    .create = true, .datafiles = 1, .direct = KVSTORE_DIRECT_OWNER};
 
 static void work(void *unused)
 {
     (void)unused;
     for (unsigned i = 0; i < OPERATIONS_EACH; i++)
         explore_operation(store);
+    if (options.durability == KVSTORE_SYNC_ALWAYS && kvstore_sync(store) != KV_OK)
+        explore_fail("a sync fails");
 }
 
 static void compact(void *unused)
@@ -51,8 +51,10 @@ static void read_all(void)
         explore_get(store, i);
 }
 
-static void run(void)
+static void run_with(uint32_t datafiles, enum kvstore_durability durability)
 {
+    options.datafiles = datafiles;
+    options.durability = durability;
     explore_directory(&options);
     explore_history_begin();
     explore_thread(DAEMON, serve, NULL);
@@ -74,6 +76,24 @@ static void run(void)
     explore_directory_remove();
     explore_history_judge();
 }
+
+static void run(void)
+{
+    run_with(1, KVSTORE_SYNC_NONE);
+}
+
+/* Two files are synced together by the commit log, which the next daemon replays. */
+static void run_commit(void)
+{
+    run_with(2, KVSTORE_SYNC_ALWAYS);
+}
+
+EXPLORE_HARNESS(explore_takeover_commit) = {
+    .name = "takeover-commit",
+    .invariant = "the same with --sync always, two data files and their commit log",
+    .run = run_commit,
+    .in_a_process = true,
+};
 
 EXPLORE_HARNESS(explore_takeover) = {
     .name = "takeover",

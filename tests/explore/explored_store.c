@@ -178,7 +178,8 @@ void explore_get(struct kvstore *store, unsigned key)
     explore_note_read(key, found, began_ns);
 }
 
-static void put(struct kvstore *store, unsigned key, bool if_absent)
+static void put(struct kvstore *store, unsigned key, bool if_absent,
+                struct kvstore_written *written)
 {
     char text[VALUE_MAX];
     struct kvstore_put_options options = {.condition =
@@ -190,43 +191,56 @@ static void put(struct kvstore *store, unsigned key, bool if_absent)
                                         .start_ns = explore_clock_ns(),
                                         .end_ns = HISTORY_PENDING});
     enum kv_status status =
-        kvstore_put(store, explore_key(key), value_of(number, text), &options, NULL);
+        kvstore_put(store, explore_key(key), value_of(number, text), &options, written);
     if (status != KV_OK && (status != KV_EXISTS || !if_absent))
         explore_fail("a put gives status %d", status);
     noted->succeeded = status == KV_OK;
     noted->end_ns = explore_clock_ns();
 }
 
-static void delete (struct kvstore *store, unsigned key)
+static void delete_key(struct kvstore *store, unsigned key, struct kvstore_written *written)
 {
     struct history_operation *noted =
         note(key, (struct history_operation){.kind = HISTORY_DELETE,
                                              .start_ns = explore_clock_ns(),
                                              .end_ns = HISTORY_PENDING});
-    enum kv_status status = kvstore_delete(store, explore_key(key), 0, NULL);
+    enum kv_status status = kvstore_delete(store, explore_key(key), 0, written);
     if (status != KV_OK && status != KV_NOT_FOUND)
         explore_fail("a delete gives status %d", status);
     noted->succeeded = status == KV_OK;
     noted->end_ns = explore_clock_ns();
 }
 
-void explore_operation(struct kvstore *store)
+static void operate(struct kvstore *store, struct kvstore_written *written)
 {
     unsigned key = explore_random(EXPLORE_KEYS);
     switch (explore_random(6)) {
     case 0:
     case 1:
-        put(store, key, false);
+        put(store, key, false, written);
         break;
     case 2:
-        put(store, key, true);
+        put(store, key, true, written);
         break;
     case 3:
-        delete (store, key);
+        delete_key(store, key, written);
         break;
     default:
         explore_get(store, key);
     }
+}
+
+void explore_operation(struct kvstore *store)
+{
+    operate(store, NULL);
+}
+
+void explore_durable_operation(struct kvstore *store)
+{
+    struct kvstore_written written = {.ticket = {.position = 0}};
+    operate(store, &written);
+    if (written.ticket.position != 0 && kvstore_wait_durable(store, written.ticket) != KV_OK)
+        explore_fail("a write is not on disk");
 }
 
 void explore_history_judge(void)

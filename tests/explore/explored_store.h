@@ -29,6 +29,9 @@ void explore_store_close(struct kvstore *store);
  * are numbers, padded so that some records are large. */
 void explore_operation(struct kvstore *store);
 
+/* The same, and waits until what it wrote is on disk (not at all, unless the store says so). */
+void explore_durable_operation(struct kvstore *store);
+
 /* A get, noted in the history of its key. */
 void explore_get(struct kvstore *store, unsigned key);
 
