@@ -9,7 +9,7 @@
 #? make bench-cluster serverk --engine nats beside the plain NATS client and etcd, each on one and on three
 #?                    servers (NATS_SERVER=PROGRAM), in some minutes
 #? make microbench    instructions and CPU time of each layer's calls; KEEP=1 writes the rows that
-#?                    docs/PERFORMANCE.md shows
+#?                    docs/PERFORMANCE-TABLES.md shows
 #? make scaling       throughput and latency over clients, workers, data files, batch, window, sizes, keys,
 #?                    offered load
 #? make plots         draw the pictures again, from the summary CSV alone

@@ -16,8 +16,8 @@
  * partner is back and wakes it. With slices of the usual length it often did not: each of its own
  * slices (4 ms, a tick) was followed by two of the stranger's. So a client that finds yielding
  * muted asks for short slices, once (wire/time_slice.h). A server does not: with several clients it
- * loses by being stopped more often. docs/PERFORMANCE.md, "The wait rule on a busy machine", has
- * the figures, also those of what did not help.
+ * loses by being stopped more often. docs/PERFORMANCE-TABLES.md, "The wait rule on a busy machine",
+ * has the figures, also those of what did not help.
  */
 #include "wire/wait.h"
 

@@ -17,6 +17,6 @@ is written:
   provenance  when and from which commit each work was measured
   table       what a person sees on the terminal
   microbench  the rows of experiments/microbench, instructions of each layer's calls
-  scaling     the scaling studies, as sections of docs/PERFORMANCE.md
-  page        docs/PERFORMANCE.md
+  scaling     the scaling studies, as sections of docs/PERFORMANCE-TABLES.md
+  page        docs/PERFORMANCE-TABLES.md
 """

@@ -1,4 +1,4 @@
-"""The rows of experiments/microbench on disk, and as a section of docs/PERFORMANCE.md."""
+"""The rows of experiments/microbench on disk, and as a section of docs/PERFORMANCE-TABLES.md."""
 
 import csv
 import json

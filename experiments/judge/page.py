@@ -1,4 +1,4 @@
-"""docs/PERFORMANCE.md: the template's own words, with tables made from the rows."""
+"""docs/PERFORMANCE-TABLES.md: the template's own words, with tables made from the rows."""
 
 import string
 

@@ -1,4 +1,4 @@
-"""A scaling study (experiments/scaling) as a section of docs/PERFORMANCE.md: question, picture,
+"""A scaling study (experiments/scaling) as a section of docs/PERFORMANCE-TABLES.md: question, picture,
 figures, what bounds them, and what they were measured with."""
 
 import json

@@ -57,7 +57,7 @@ class Peers:
                 f" (profile {profile.get('name', '?')}). Figures are medians of"
                 f" {repeats or '?'} runs;"
                 f" {versions}. The factors in brackets say how many times better mqkv is."
-                f" docs/PERFORMANCE.md explains what limits the missed goals.",
+                f" docs/PERFORMANCE-TABLES.md explains what limits the missed goals.",
                 page.fewer(self.cases, self.figures, repeats),
                 content.noise_text(attempts, "case", "system") if attempts else "",
                 provenance.told(self.raw_rows),

@@ -1,7 +1,7 @@
 /*
  * bench_engine: what one call of the storage engine costs, without queues: random puts, gets and a
  * mix of both, with 1 and with T threads, and gets while a data file is compacted. The figures go
- * to docs/PERFORMANCE.md.
+ * to docs/PERFORMANCE-TABLES.md.
  *
  *   bench_engine [KEYS [VALUE_BYTES [SECONDS [THREADS [LOCKING [DIRECT]]]]]]
  *   default       1000000 64 3 2 file-rwlock off

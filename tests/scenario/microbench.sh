@@ -29,7 +29,7 @@ END
 echo '{"instructions_from": "Callgrind", "repeats": 3, "commit": "0123456789abcdef", "cpu": "a CPU",
     "finished_utc": "2026-11-21T10:00:00Z"}' >"$MQKV_TEST_DIR/kept/manifest.json"
 cd "$root/experiments" || exit
-# section FOLDER: what docs/PERFORMANCE.md gets of it.
+# section FOLDER: what docs/PERFORMANCE-TABLES.md gets of it.
 section() {
     python3 -B -c 'import pathlib, sys
 from judge import microbench
