@@ -83,7 +83,7 @@ static const struct option_row write_rows[] = {SYNC_ROW, END_ROW};
 static const struct option_row del_rows[] = {IF_VERSION_ROW,
                                              SYNC_ROW,
                                              {"prefix", 0, OPTION_TEXT, "PREFIX",
-                                              "delete all keys that begin so, instead of KEY",
+                                              "delete all keys with this prefix, instead of KEY",
                                               FIELD(prefix), .expects = "a prefix"},
                                              END_ROW};
 static const struct option_row add_rows[] = {

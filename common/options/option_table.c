@@ -324,7 +324,10 @@ void option_print_help(FILE *stream, const struct option_row *rows, int columns)
             snprintf(letter, sizeof letter, "-%c,", row->letter);
         snprintf(left, sizeof left, "%s --%s%s%s", letter, row->name, row->argument ? " " : "",
                  row->argument ? row->argument : "");
-        fprintf(stream, "  %-*s %s\n", columns, left, row->help);
+        if ((int)strlen(left) > columns)
+            fprintf(stream, "  %s\n  %*s %s\n", left, columns, "", row->help);
+        else
+            fprintf(stream, "  %-*s %s\n", columns, left, row->help);
     }
 }
 

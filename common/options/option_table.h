@@ -96,7 +96,7 @@ enum kv_status option_take_text(const struct option_set *set, const struct optio
                                 const struct option_origin *origin, struct kv_error *error);
 
 /* Prints "  -x, --name ARGUMENT   help" for each row, with `columns` for what stands left of the
- * help; nothing for an empty or NULL table. */
+ * help; what needs more has a line of its own. Prints nothing for an empty or NULL table. */
 void option_print_help(FILE *stream, const struct option_row *rows, int columns);
 
 /* Prints "PROGRAM VERSION", and the sanitizer that it was built with. */

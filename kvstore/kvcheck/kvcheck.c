@@ -57,10 +57,11 @@ static const char *format_of(int format)
 #define FIELD(name) OPTION_FIELD(struct kvcheck_options, name)
 
 static const struct option_row rows[] = {
-    {"online", 0, OPTION_FLAG, NULL, "check a store that a daemon is using, too", FIELD(online)},
+    {"online", 0, OPTION_FLAG, NULL, "check a store even while a daemon is using it",
+     FIELD(online)},
     {"dump", 0, OPTION_FLAG, NULL, "print every intact record, one per line", FIELD(dump)},
-    {"format", 0, OPTION_CHOICE, "FORMAT", "of the dump: text (default) or json", FIELD(format),
-     .choice_name = format_of},
+    {"format", 0, OPTION_CHOICE, "FORMAT", "format of the dump: text (default) or json",
+     FIELD(format), .choice_name = format_of},
     {"salvage", 0, OPTION_TEXT, "OUT",
      "copy the newest intact record of every key to a new store in OUT", FIELD(salvage_out),
      .expects = "OUT, a new or empty directory"},
@@ -68,8 +69,8 @@ static const struct option_row rows[] = {
      .min = 1, .max = KVSTORE_MAX_DATAFILES},
     {"upgrade", 0, OPTION_FLAG, NULL, "copy all keys to a new store of the newest format",
      FIELD(upgrade)},
-    {"to", 0, OPTION_TEXT, "OUT", "the directory of that store, which is new or empty", FIELD(to),
-     .expects = "OUT, a new or empty directory"},
+    {"to", 0, OPTION_TEXT, "OUT", "the directory of the new store, which is new or empty",
+     FIELD(to), .expects = "OUT, a new or empty directory"},
     {"help", 'h', OPTION_STOP, NULL, "print this", FIELD(help)},
     {"version", 'V', OPTION_STOP, NULL, "print the version", FIELD(version)},
     {.name = NULL},
@@ -80,7 +81,7 @@ static void print_kvcheck_help(void)
     printf(
         "%s\n"
         "Verifies every record of every data file of the store in DIR and prints what the files\n"
-        "hold. No daemon may be using the store, but with --online.\n\n",
+        "hold. No daemon may be using the store, except with --online.\n\n",
         usage);
     option_print_help(stdout, rows, 20);
     printf("\nExit status: 0 sound, 1 damage (or --salvage lost something), 2 wrong usage,\n"

@@ -42,7 +42,7 @@ const struct option_row global_option_rows[] = {
      "auto|off|map|pread: read without messages (default $MQKV_DIRECT, else auto)",
      OPTION_FIELD(struct global_options, direct), .choice_name = direct_name},
     {"direct-stale", 0, OPTION_DURATION_MS, "MS",
-     "read on for so long after the server was killed (default 0)",
+     "read on for this time after the server was killed (default 0)",
      OPTION_FIELD(struct global_options, direct_stale_ms), .max = LONGEST_TIMEOUT_MS},
     {"priority", 0, OPTION_NUMBER, "0..31",
      "priority of the messages; higher is served first (default 0)",

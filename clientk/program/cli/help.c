@@ -4,7 +4,8 @@
 
 #include "clientk/program/cli/global_options.h"
 
-#define HELP_COLUMNS 30 /* left of what an option means */
+#define HELP_COLUMNS  30 /* left of what an option means */
+#define USAGE_COLUMNS 26 /* left of what a command does */
 
 static void print_commands(FILE *stream, unsigned place)
 {
@@ -14,7 +15,10 @@ static void print_commands(FILE *stream, unsigned place)
         if (!(command->places & place))
             continue;
         snprintf(usage, sizeof usage, "%s %s", command->name, command->arguments);
-        fprintf(stream, "  %-26s %s\n", usage, command->summary);
+        if (strlen(usage) > USAGE_COLUMNS)
+            fprintf(stream, "  %s\n  %*s %s\n", usage, USAGE_COLUMNS, "", command->summary);
+        else
+            fprintf(stream, "  %-*s %s\n", USAGE_COLUMNS, usage, command->summary);
     }
 }
 
