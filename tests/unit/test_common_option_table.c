@@ -191,11 +191,11 @@ START_TEST(help_has_a_line_per_row)
     FILE *stream = open_memstream(&text, &size);
     option_print_help(stream, rows, 20);
     option_print_help(stream, NULL, 20);
-    option_print_help(stream, rows, 18);
+    option_print_help(stream, rows, 17);
     fclose(stream);
     ck_assert_ptr_nonnull(strstr(text, "  -w, --workers N      how many\n"));
     ck_assert_ptr_nonnull(strstr(text, "      --largest SIZE   how much\n"));
-    ck_assert_ptr_nonnull(strstr(text, "      --largest SIZE\n                     how much\n"));
+    ck_assert_ptr_nonnull(strstr(text, "      --largest SIZE\n                    how much\n"));
     free(text);
 }
 END_TEST
