@@ -316,19 +316,31 @@ enum kv_status option_take_text(const struct option_set *set, const struct optio
     return KV_OK;
 }
 
+static void print_row(FILE *stream, const struct option_row *row, int columns)
+{
+    char letter[5] = "   ", left[64];
+    if (row->letter)
+        snprintf(letter, sizeof letter, "-%c,", row->letter);
+    snprintf(left, sizeof left, "%s --%s%s%s", letter, row->name, row->argument ? " " : "",
+             row->argument ? row->argument : "");
+    if ((int)strlen(left) > columns)
+        fprintf(stream, "  %s\n  %*s %s\n", left, columns, "", row->help);
+    else
+        fprintf(stream, "  %-*s %s\n", columns, left, row->help);
+}
+
 void option_print_help(FILE *stream, const struct option_row *rows, int columns)
 {
-    for (const struct option_row *row = rows; row && row->name; row++) {
-        char letter[5] = "   ", left[64];
-        if (row->letter)
-            snprintf(letter, sizeof letter, "-%c,", row->letter);
-        snprintf(left, sizeof left, "%s --%s%s%s", letter, row->name, row->argument ? " " : "",
-                 row->argument ? row->argument : "");
-        if ((int)strlen(left) > columns)
-            fprintf(stream, "  %s\n  %*s %s\n", left, columns, "", row->help);
-        else
-            fprintf(stream, "  %-*s %s\n", columns, left, row->help);
-    }
+    for (const struct option_row *row = rows; row && row->name; row++)
+        print_row(stream, row, columns);
+}
+
+void option_print_section(FILE *stream, const struct option_row *rows, const char *section,
+                          int columns)
+{
+    for (const struct option_row *row = rows; row && row->name; row++)
+        if (section ? row->section && strcmp(row->section, section) == 0 : !row->section)
+            print_row(stream, row, columns);
 }
 
 void option_print_version(FILE *stream, const char *program)

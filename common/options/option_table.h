@@ -99,6 +99,11 @@ enum kv_status option_take_text(const struct option_set *set, const struct optio
  * help; what needs more has a line of its own. Prints nothing for an empty or NULL table. */
 void option_print_help(FILE *stream, const struct option_row *rows, int columns);
 
+/* As option_print_help, for the rows of `section` only; NULL: for those that only the command line
+ * has. */
+void option_print_section(FILE *stream, const struct option_row *rows, const char *section,
+                          int columns);
+
 /* Prints "PROGRAM VERSION", and the sanitizer that it was built with. */
 void option_print_version(FILE *stream, const char *program);
 

@@ -272,7 +272,7 @@ static const struct option_row daemon_rows[] = {
      "how long clientk watch can read back changes that a compaction replaced (default 0)",
      FIELD(keep_changes_ms), .parse = parse_keep_changes,
      .expects = "0 or a time up to 30d (10m, 24h)", .section = "store"},
-    {"keep-changes-bytes", 0, OPTION_PARSED, "SIZE", "disk space for that (default 1G)",
+    {"keep-changes-bytes", 0, OPTION_PARSED, "SIZE", "disk space for such changes (default 1G)",
      FIELD(keep_changes_bytes), .parse = parse_keep_changes_bytes,
      .expects = "a size from 1M to 1024T", .section = "store"},
     {"verify", 0, OPTION_CHOICE, "WHEN",
@@ -311,8 +311,9 @@ static const struct option_row daemon_rows[] = {
     {"direct", 0, OPTION_CHOICE, "WHOM",
      "off|owner|group: who may read the store without the daemon (default owner)",
      OPTION_FIELD(struct parsed_line, direct), .choice_name = direct_of, .section = "store"},
-    {"mode", 0, OPTION_PARSED, "OCTAL", "of the request queues: 0600, 0620, 0622 (default 0600)",
-     FIELD(mode), .parse = parse_mode,
+    {"mode", 0, OPTION_PARSED, "OCTAL",
+     "mode of the request queues: 0600, 0620, 0622 (default 0600)", FIELD(mode),
+     .parse = parse_mode,
      .expects = "0600, 0620 or 0622 (whoever can read a request queue can steal requests)",
      .section = "queues"},
     {"group", 0, OPTION_PARSED, "GROUP", "group of the request queues, for --mode 0620",
@@ -365,12 +366,12 @@ static const struct option_row daemon_rows[] = {
      .expects = "a PEM file", .section = "cluster"},
     {"nats-cert", 0, OPTION_TEXT, "FILE", "TLS: certificate of this daemon",
      FIELD(nats.certificate), .min = 1, .expects = "a PEM file", .section = "cluster"},
-    {"nats-key", 0, OPTION_TEXT, "FILE", "TLS: its key", FIELD(nats.key), .min = 1,
-     .expects = "a PEM file", .section = "cluster"},
+    {"nats-key", 0, OPTION_TEXT, "FILE", "TLS: the key of that certificate", FIELD(nats.key),
+     .min = 1, .expects = "a PEM file", .section = "cluster"},
     {"daemon", 0, OPTION_FLAG, NULL, "go to the background once ready", FIELD(daemon),
      .section = "process"},
-    {"pidfile", 0, OPTION_TEXT, "FILE", "write the pid there; removed at the end", FIELD(pidfile),
-     .min = 1, .expects = "a file", .section = "process"},
+    {"pidfile", 0, OPTION_TEXT, "FILE", "write the pid to FILE, which is removed at the end",
+     FIELD(pidfile), .min = 1, .expects = "a file", .section = "process"},
     {"sandbox", 0, OPTION_CHOICE, "WHETHER",
      "on|off: give up files and system calls that are not needed (default on)", FIELD(sandbox),
      .choice_name = sandbox_of, .section = "process"},
@@ -379,18 +380,19 @@ static const struct option_row daemon_rows[] = {
     {"log", 0, OPTION_TEXT, "FILE",
      "log to FILE instead of standard error; SIGHUP and SIGUSR1 reopen it", FIELD(log), .min = 1,
      .expects = "a file", .section = "log"},
-    {"metrics", 0, OPTION_TEXT, "FILE", "write statistics for Prometheus there every 10 s",
+    {"metrics", 0, OPTION_TEXT, "FILE", "write statistics for Prometheus to FILE every 10 s",
      FIELD(metrics), .min = 1, .expects = "a file", .section = "log"},
     {"slow", 0, OPTION_DURATION_MS, "TIME",
      "record requests whose work takes this long or longer, 0: none (default 100ms)",
      FIELD(slow_ms), .max = 3600000, .section = "log"},
-    {"audit", 0, OPTION_TEXT, "FILE", "record there who connects, is refused and leaves",
+    {"audit", 0, OPTION_TEXT, "FILE", "record in FILE who connects, is refused and leaves",
      FIELD(audit), .min = 1, .expects = "a file", .section = "log"},
     {"config", 'c', OPTION_TEXT, "FILE", "read options that are not on the command line from FILE",
      FIELD(config), .min = 1, .expects = "a file"},
     {"check", 0, OPTION_FLAG, NULL, "print the options; check limits and store, then exit",
      FIELD(check)},
-    {"verbose", 'v', OPTION_FLAG, NULL, "log sessions too", FIELD(verbose), .section = "log"},
+    {"verbose", 'v', OPTION_FLAG, NULL, "log the beginning and end of sessions, too",
+     FIELD(verbose), .section = "log"},
     {"version", 'V', OPTION_STOP, NULL, "print the version",
      OPTION_FIELD(struct parsed_line, version)},
     {"help", 'h', OPTION_STOP, NULL, "print this", OPTION_FIELD(struct parsed_line, help)},
@@ -414,7 +416,19 @@ __attribute__((constructor)) static void join_option_tables(void)
 
 void options_print_help(FILE *stream, int columns)
 {
-    option_print_help(stream, daemon_rows, columns);
+    static const struct {
+        const char *section, *title;
+    } groups[] = {{"store", "The store:"},
+                  {"queues", "\nQueues, and who may use them:"},
+                  {"workers", "\nWorkers:"},
+                  {"process", "\nThe process:"},
+                  {"log", "\nLog and statistics:"},
+                  {"cluster", "\nMore than one host:"},
+                  {NULL, "\nOn the command line only:"}};
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        fprintf(stream, "%s\n", groups[i].title);
+        option_print_section(stream, daemon_rows, groups[i].section, columns);
+    }
     if (lab.rows->name)
         fprintf(stream, "\nFor studies:\n");
     option_print_help(stream, lab.rows, columns);

@@ -120,8 +120,8 @@ static inline bool options_use_nats(const struct server_options *options)
  * of the lab; the last has no name. Constant from the start of main. */
 extern const struct option_row *const options_rows;
 
-/* Prints the rows as help shows them, those of studies last. `columns`: for what stands left of what
- * an option means. */
+/* Prints the rows as help shows them, by section, those of studies last. `columns`: for what stands
+ * left of what an option means. */
 void options_print_help(FILE *stream, int columns);
 
 enum options_outcome {

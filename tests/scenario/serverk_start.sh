@@ -30,6 +30,16 @@ serverk 2 "--dispatch: 'fork'.*pool, event, thread or process" "another dispatch
 serverk 2 "--workers: '3'.*event" "workers of one thread" --dispatch event -w 3
 serverk 2 "'surplus'" "a surplus argument" surplus
 
+# Help: every option once, by section; what only studies use comes last.
+check_status 0 "-h prints the options" "$server_program" -h
+check_equal "" "$(grep -oE '^  (-.,|   ) --[a-z-]+' <<<"$output" | sort | uniq -d)" "each of them once"
+check_equal "The store:" "$(grep -E '^[A-Z].*:$' <<<"$output" | head -n 1)" "the store's first"
+if grep -q -e --dispatch <<<"$output"; then
+    check_equal "For studies:" "$(grep -E '^[A-Z].*:$' <<<"$output" | tail -n 1)" "those of studies last"
+fi
+check_match "keep-changes-bytes SIZE
+ +disk space" "$output" "a label that is too long has a line of its own"
+
 # Directories
 serverk 4 "$MQKV_TEST_DIR/nowhere" "a directory that is not there" -f "$MQKV_TEST_DIR/nowhere"
 touch "$MQKV_TEST_DIR/file"
