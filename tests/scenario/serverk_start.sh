@@ -32,10 +32,12 @@ serverk 2 "'surplus'" "a surplus argument" surplus
 
 # Help: every option once, by section; what only studies use comes last.
 check_status 0 "-h prints the options" "$server_program" -h
-check_equal "" "$(grep -oE '^  (-.,|   ) --[a-z-]+' <<<"$output" | sort | uniq -d)" "each of them once"
-check_equal "The store:" "$(grep -E '^[A-Z].*:$' <<<"$output" | head -n 1)" "the store's first"
+options=$(grep -oE '^  (-.,|   ) --[a-z-]+' <<<"$output")
+headings=$(grep -E '^[A-Z].*:$' <<<"$output")
+check_equal "" "$(sort <<<"$options" | uniq -d)" "each of them once"
+check_equal "The store:" "$(head -n 1 <<<"$headings")" "the store's first"
 if grep -q -e --dispatch <<<"$output"; then
-    check_equal "For studies:" "$(grep -E '^[A-Z].*:$' <<<"$output" | tail -n 1)" "those of studies last"
+    check_equal "For studies:" "$(tail -n 1 <<<"$headings")" "those of studies last"
 fi
 check_match "keep-changes-bytes SIZE
  +disk space" "$output" "a label that is too long has a line of its own"
