@@ -44,8 +44,8 @@ static bool collect_key(void *context, const struct clientk_entry *entry)
 }
 
 /* Deletes the keys. It is no failure if somebody else has deleted one meanwhile. */
-static enum kv_status delete_keys(struct clientk *client, const struct doomed_keys *keys,
-                                  uint64_t *deleted)
+static enum kv_status delete_page_of_keys(struct clientk *client, const struct doomed_keys *keys,
+                                          uint64_t *deleted)
 {
     struct clientk_operation operations[PAGE_KEYS] = {0};
     struct clientk_result results[PAGE_KEYS] = {0};
@@ -91,7 +91,7 @@ enum kv_status clientk_delete_prefix(struct clientk *client, struct kv_slice pre
         if (keys.no_memory)
             status = kv_error_set(last_error_of_thread(), KV_NO_MEMORY, "no memory for the keys");
         if (status == KV_OK && keys.count > 0)
-            status = delete_keys(client, &keys, deleted);
+            status = delete_page_of_keys(client, &keys, deleted);
         if (status != KV_OK)
             *cursor = before;
     } while (status == KV_OK && *cursor != 0 && !client_settings_interrupted(&client->settings));

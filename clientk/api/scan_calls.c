@@ -93,7 +93,8 @@ static enum kv_status fetch_page(struct clientk *client, const struct clientk_op
 }
 
 /* Whether nothing is left to be fetched. */
-static bool scan_is_over(const struct clientk_operation *operation, const struct scan_walk *walk)
+static bool scan_walk_is_over(const struct clientk_operation *operation,
+                              const struct scan_walk *walk)
 {
     return operation->scan.cursor == 0 || (walk->limit > 0 && walk->visited >= walk->limit);
 }
@@ -101,8 +102,8 @@ static bool scan_is_over(const struct clientk_operation *operation, const struct
 /* Decides whether to fetch the next page. A server that has no time for the scan may give a page
  * without entries and with the same cursor (then the scan has not advanced): KV_OK, unless it has
  * done so for as long as a call may take. */
-static enum kv_status scan_may_continue(const struct clientk *client, struct scan_walk *walk,
-                                        bool has_advanced)
+static enum kv_status scan_walk_may_continue(const struct clientk *client, struct scan_walk *walk,
+                                             bool has_advanced)
 {
     if (client_settings_interrupted(&client->settings))
         return kv_error_set(last_error_of_thread(), KV_TIMEOUT,
@@ -139,9 +140,9 @@ static enum kv_status scan_pages(struct clientk *client, struct clientk_operatio
         bool has_advanced = operation->scan.cursor != cursor || walk->visited != visited;
         if (cut_short)
             status = explain_cut(&result);
-        else if (!scan_is_over(operation, walk))
-            status = scan_may_continue(client, walk, has_advanced);
-    } while (status == KV_OK && !scan_is_over(operation, walk));
+        else if (!scan_walk_is_over(operation, walk))
+            status = scan_walk_may_continue(client, walk, has_advanced);
+    } while (status == KV_OK && !scan_walk_is_over(operation, walk));
     clientk_value_free(&result.value);
     return status;
 }

@@ -170,7 +170,7 @@ struct direct_store *direct_begin(struct direct *direct, struct direct_reader *r
     return NULL;
 }
 
-static bool key_is_valid(struct kv_slice key)
+static bool direct_key_is_valid(struct kv_slice key)
 {
     return key.size > 0 && key.size <= WIRE_MAX_KEY_BYTES;
 }
@@ -204,7 +204,7 @@ bool direct_get(struct direct *direct, struct direct_reader *reader, struct kv_s
                 bool with_bytes, struct clientk_value *value, enum kv_status *status)
 {
     bool counts;
-    if (!key_is_valid(key))
+    if (!direct_key_is_valid(key))
         return false;
     bool read = read_key(direct, reader, key, with_bytes, value, status, &counts);
     return counts ? read : read_key_again(direct, reader, key, with_bytes, value, status);
@@ -214,7 +214,7 @@ bool direct_get(struct direct *direct, struct direct_reader *reader, struct kv_s
 static bool operation_is_direct_read(const struct clientk_operation *operation)
 {
     return (operation->opcode == CLIENTK_GET || operation->opcode == CLIENTK_EXISTS) &&
-           RESERVED_IS_CLEAR(operation->reserved) && key_is_valid(operation->key);
+           RESERVED_IS_CLEAR(operation->reserved) && direct_key_is_valid(operation->key);
 }
 
 /* Executes at most KEYS_TOGETHER operations. Returns how many, from the first on, were executed. */

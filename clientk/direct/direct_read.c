@@ -36,8 +36,9 @@ struct direct_place direct_place_of(const struct direct_store *store, struct kv_
 /* Looks ---------------------------------------------------------------------------------------- */
 
 /* Fills in *look for the data file, except `moves`. */
-static inline void look_at_file(const struct direct_store *store, const struct direct_view *view,
-                                uint32_t file, struct direct_look *look)
+static inline void direct_look_at_file(const struct direct_store *store,
+                                       const struct direct_view *view, uint32_t file,
+                                       struct direct_look *look)
 {
     KV_ASSERT(file < store->datafiles);
     look->file = (const struct shared_file *)(view->base + store->files_offset) + file;
@@ -50,7 +51,7 @@ static inline void look_at_file(const struct direct_store *store, const struct d
 bool direct_look_begin(const struct direct_store *store, const struct direct_view *view,
                        uint32_t file, struct direct_look *look)
 {
-    look_at_file(store, view, file, look);
+    direct_look_at_file(store, view, file, look);
     look->moves = __atomic_load_n(&look->state->moves, __ATOMIC_ACQUIRE);
     return look->moves % 2 == 0;
 }
@@ -128,7 +129,7 @@ void direct_prefetch_index(const struct direct_store *store, const struct direct
                            struct direct_place place)
 {
     struct direct_look look;
-    look_at_file(store, view, place.file, &look);
+    direct_look_at_file(store, view, place.file, &look);
     const struct index_segment *segment = direct_look_segment(&look, view, place.hash);
     if (segment)
         __builtin_prefetch(&segment->slots[place.hash & SEGMENT_HOME_MASK]);
@@ -140,7 +141,7 @@ void direct_prefetch_record(const struct direct_store *store, const struct direc
     struct direct_look look;
     struct segment_probe probe;
     uint64_t offset;
-    look_at_file(store, view, place.file, &look);
+    direct_look_at_file(store, view, place.file, &look);
     const struct index_segment *segment = direct_look_segment(&look, view, place.hash);
     const struct direct_log *log = direct_store_known_log(store, place.file, look.generation);
     if (!segment || !log || !log->map)

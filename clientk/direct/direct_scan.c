@@ -223,7 +223,7 @@ static bool page_is_past_end(const struct page_scan *scan)
 }
 
 /* Fills the page until it is full, or as far as that goes without a message. False: no memory. */
-static bool fill_page(struct page_scan *scan)
+static bool direct_fill_page(struct page_scan *scan)
 {
     enum page_step step = STEP_DONE;
     for (unsigned tries = 0; tries < MAX_TRIES && step != STEP_END && step != STEP_NO_MEMORY &&
@@ -261,7 +261,7 @@ static bool scan_page(struct direct_store *store, struct kv_slice prefix,
         scan_position_file(scan.position) >= store->datafiles)
         return false;
     uint64_t start = scan.position;
-    bool filled = fill_page(&scan);
+    bool filled = direct_fill_page(&scan);
     KV_ASSERT(scan.position >= start && scan.page_bytes <= scan.page->capacity);
     clientk_value_free(&scan.room);
     if (filled && scan.position == start)

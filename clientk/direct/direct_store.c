@@ -119,7 +119,7 @@ static bool object_is_trusted(const struct direct_offer *offer, const struct sta
 }
 
 /* Opens the object that is offered, if it may be mapped. -1: *reason says why not. */
-static int open_store_object(const struct direct_offer *offer, enum direct_reason *reason)
+static int direct_open_object(const struct direct_offer *offer, enum direct_reason *reason)
 {
     struct shared_store_name name =
         shared_store_numbered_name((dev_t)offer->device, (ino_t)offer->inode, offer->number);
@@ -169,8 +169,8 @@ static enum direct_reason take_constants(struct direct_store *store,
 
 /* Opens the data directory that the header names, if it is the one of the offer. -1: *reason says
  * why not. */
-static int open_store_directory(const struct shared_store *header, const struct direct_offer *offer,
-                                enum direct_reason *reason)
+static int direct_open_directory(const struct shared_store *header,
+                                 const struct direct_offer *offer, enum direct_reason *reason)
 {
     char dir[SHARED_STORE_DIR_BYTES];
     struct stat is;
@@ -252,7 +252,7 @@ static struct direct_store *make_store(const struct direct_offer *offer, bool ma
     }
     *reason = take_constants(store, header, usable);
     if (*reason == DIRECT_IN_USE)
-        store->dir_fd = open_store_directory(header, offer, reason);
+        store->dir_fd = direct_open_directory(header, offer, reason);
     if (*reason == DIRECT_IN_USE)
         *reason = check_object_header(header, usable); /* so what was copied was constant */
     if (*reason == DIRECT_IN_USE)
@@ -266,7 +266,7 @@ struct direct_store *direct_store_open(const struct direct_offer *offer, bool ma
                                        uint32_t stale_ms, struct direct_readers *readers,
                                        enum direct_reason *reason)
 {
-    int object_fd = open_store_object(offer, reason);
+    int object_fd = direct_open_object(offer, reason);
     if (object_fd < 0)
         return NULL;
     uint64_t object_bytes = object_bytes_now(object_fd);

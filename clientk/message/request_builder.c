@@ -94,18 +94,19 @@ static inline bool write_operation(struct request_builder *builder,
     return true;
 }
 
-static enum builder_verdict add_elsewhere(struct request_builder *builder,
-                                          const struct wire_operation *operation);
+static enum builder_verdict builder_add_elsewhere(struct request_builder *builder,
+                                                  const struct wire_operation *operation);
 
-static inline enum builder_verdict add_inline(struct request_builder *builder,
-                                              const struct wire_operation *operation)
+static inline enum builder_verdict builder_add_inline(struct request_builder *builder,
+                                                      const struct wire_operation *operation)
 {
-    return write_operation(builder, operation) ? BUILDER_ADDED : add_elsewhere(builder, operation);
+    return write_operation(builder, operation) ? BUILDER_ADDED
+                                               : builder_add_elsewhere(builder, operation);
 }
 
 /* Adds the operation, with its value in the segment. */
 __attribute__((noinline)) static enum builder_verdict
-add_through_segment(struct request_builder *builder, const struct wire_operation *operation)
+builder_add_through_segment(struct request_builder *builder, const struct wire_operation *operation)
 {
     struct wire_operation placed = *operation;
     placed.flags |= WIRE_VALUE_IN_SEGMENT;
@@ -115,9 +116,9 @@ add_through_segment(struct request_builder *builder, const struct wire_operation
     if (!region_holds(builder, operation->value.size))
         return refuse_for_region(builder, operation->value.size);
     if (!large_values_put(builder->values, builder->region_used, operation->value))
-        return add_inline(builder, operation);
+        return builder_add_inline(builder, operation);
     placed.value.data = NULL;
-    enum builder_verdict verdict = add_inline(builder, &placed);
+    enum builder_verdict verdict = builder_add_inline(builder, &placed);
     if (verdict == BUILDER_ADDED) {
         builder->value_at =
             wire_segment_at(builder->values->segment, placed.value_offset, operation->value.size);
@@ -129,14 +130,14 @@ add_through_segment(struct request_builder *builder, const struct wire_operation
 /* Adds an operation that does not fit into the message: with its value in the segment if only the
  * rest fits a message; else in fragments, as the only operation of the request. */
 __attribute__((noinline)) static enum builder_verdict
-add_elsewhere(struct request_builder *builder, const struct wire_operation *operation)
+builder_add_elsewhere(struct request_builder *builder, const struct wire_operation *operation)
 {
     size_t message_room = builder->message_limit_bytes - WIRE_HEADER_BYTES;
     size_t size = wire_operation_size(operation);
     bool is_placed = operation->flags & WIRE_VALUE_IN_SEGMENT;
     if (!is_placed && !builder->values->unavailable && operation->value.size > 0 &&
         size > message_room && size - operation->value.size + OFFSET_BYTES <= message_room)
-        return add_through_segment(builder, operation);
+        return builder_add_through_segment(builder, operation);
     if (builder->count > 0)
         return BUILDER_FULL;
     if (WIRE_HEADER_BYTES + size > builder->capacity &&
@@ -188,8 +189,8 @@ enum builder_verdict builder_add(struct request_builder *builder,
         }
     }
     bool is_large = operation->value.size > VALUE_INLINE_MAX_BYTES && !builder->values->unavailable;
-    enum builder_verdict verdict =
-        is_large ? add_through_segment(builder, operation) : add_inline(builder, operation);
+    enum builder_verdict verdict = is_large ? builder_add_through_segment(builder, operation)
+                                            : builder_add_inline(builder, operation);
     if (verdict == BUILDER_ADDED) {
         KV_ASSERT(builder->reply_left_bytes >= RESULT_BYTES && region_is_consistent(builder));
         builder->reply_left_bytes -= builder->may_stop ? USUAL_RESULT_BYTES : RESULT_BYTES;

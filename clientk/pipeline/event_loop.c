@@ -392,7 +392,7 @@ static bool loop_is_waiting(const struct clientk_pipeline *pipeline)
 }
 
 /* Takes in the events. True: the server has ended, though it may have answered before. */
-static bool take_events(struct clientk_pipeline *pipeline)
+static bool loop_take_events(struct clientk_pipeline *pipeline)
 {
     struct event_loop *events = pipeline->events;
     const struct connection *connection = &pipeline->window.connection;
@@ -465,7 +465,7 @@ static void arm_timer(struct event_loop *events, uint64_t next_ms)
 
 enum kv_status event_loop_run(struct clientk_pipeline *pipeline)
 {
-    bool ended = take_events(pipeline);
+    bool ended = loop_take_events(pipeline);
     bool was_open = pipeline->window.connection.open;
     if (pipeline->events->offer.segment)
         continue_growing(pipeline, ended);

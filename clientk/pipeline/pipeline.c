@@ -291,9 +291,9 @@ static enum kv_status pipeline_check_use(const struct clientk_pipeline *pipeline
 
 /* Adds *operation, with the tag, to a pipeline without an event loop. KV_OK: it will be completed.
  * Any other status: it was not added, and *error says why. */
-static enum kv_status pipeline_submit(struct clientk_pipeline *pipeline,
-                                      const struct wire_operation *operation, void *tag,
-                                      struct kv_error *error)
+static enum kv_status pipeline_submit_waiting(struct clientk_pipeline *pipeline,
+                                              const struct wire_operation *operation, void *tag,
+                                              struct kv_error *error)
 {
     uint64_t deadline_ms = pipeline_deadline_ms(pipeline);
     pipeline_pack_or_stop(pipeline, deadline_ms);
@@ -328,7 +328,7 @@ enum kv_status clientk_pipeline_submit(struct clientk_pipeline *pipeline,
     status = translate_operation(operation, &wire);
     if (status == KV_OK)
         status = has_loop ? event_loop_submit(pipeline, &wire, tag)
-                          : pipeline_submit(pipeline, &wire, tag, error);
+                          : pipeline_submit_waiting(pipeline, &wire, tag, error);
     return last_error_explain(error, status);
 }
 

@@ -1,13 +1,30 @@
 #include "serverk/config/option_rules.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/report/error.h"
 #include "serverk/config/dispatch_model.h"
 #include "serverk/config/lab_seam.h"
+#include "wire/queue_name.h"
 
 /* Of --mirror: how long the cluster can be away before everything is copied again. */
 #define MIRROR_KEEP_CHANGES_MS (UINT64_C(24) * 3600 * 1000)
+
+/* The request queue, if neither the line nor a file names it. */
+static enum options_outcome take_queue(struct server_options *options, struct kv_error *error)
+{
+    const char *name = getenv("MQKV_QUEUE");
+    if (options->queue)
+        return OPTIONS_RUN;
+    options->queue = name && *name ? name : WIRE_DEFAULT_QUEUE_NAME;
+    if (wire_name_valid(options->queue))
+        return OPTIONS_RUN;
+    kv_error_set(error, KV_USAGE,
+                 "MQKV_QUEUE: '%.80s' is not '/' and then 1 to 64 letters, digits, '.', '_' or '-'",
+                 options->queue);
+    return OPTIONS_BAD;
+}
 
 /* Fills in the default of --direct. */
 static void settle_direct(const struct parsed_line *line, struct server_options *options)
@@ -189,6 +206,8 @@ enum options_outcome option_rules_check(const struct parsed_line *line,
 {
     enum options_outcome outcome = lab.check(line, options, error) ? OPTIONS_RUN : OPTIONS_BAD;
     settle_direct(line, options);
+    if (outcome == OPTIONS_RUN)
+        outcome = take_queue(options, error);
     if (outcome == OPTIONS_RUN)
         outcome = check_engine(options, error);
     if (outcome == OPTIONS_RUN)

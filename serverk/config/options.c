@@ -262,9 +262,10 @@ static const struct option_row daemon_rows[] = {
      .min = 1, .max = OPTIONS_MAX_WORKERS, .section = "workers"},
     {"dir", 'f', OPTION_TEXT, "DIR", "data directory (default ./datafiles)", FIELD(dir), .min = 1,
      .expects = "a directory", .section = "store"},
-    {"mq", 'm', OPTION_PARSED, "NAME", "request queue (default " WIRE_DEFAULT_QUEUE_NAME ")",
-     FIELD(queue), .parse = parse_queue,
-     .expects = "'/' and then 1 to 64 letters, digits, '.', '_' or '-'", .section = "queues"},
+    {"mq", 'm', OPTION_PARSED, "NAME",
+     "request queue (default $MQKV_QUEUE, else " WIRE_DEFAULT_QUEUE_NAME ")", FIELD(queue),
+     .parse = parse_queue, .expects = "'/' and then 1 to 64 letters, digits, '.', '_' or '-'",
+     .section = "queues"},
     {"sync", 0, OPTION_PARSED, "WHEN", "none|interval[:MS]|always (default interval:1s)",
      .offset = offsetof(struct parsed_line, options), .parse = parse_sync,
      .expects = "none, interval, interval:MS (1 to 3600000) or always", .section = "store"},
@@ -447,7 +448,6 @@ void parsed_line_begin(struct parsed_line *line)
     *line = (struct parsed_line){.direct = -1};
     line->options = (struct server_options){
         .dir = "./datafiles",
-        .queue = WIRE_DEFAULT_QUEUE_NAME,
         .dispatch = &dispatch_pool,
         .durability = KVSTORE_SYNC_INTERVAL,
         .sync_interval_ms = 1000,

@@ -1,6 +1,7 @@
 /* options: what the command line of serverk takes, refuses, and says about it. */
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "serverk/config/command_line.h"
@@ -23,6 +24,23 @@ static enum options_outcome parse(const char *line)
     options_free(&options);
     return command_line_parse(argc, argv, &options, &error);
 }
+
+START_TEST(the_environment_names_the_queue)
+{
+    setenv("MQKV_QUEUE", "/two", 1);
+    ck_assert_int_eq(parse(""), OPTIONS_RUN);
+    ck_assert_str_eq(options.queue, "/two");
+    ck_assert_int_eq(parse("-m /kv"), OPTIONS_RUN);
+    ck_assert_str_eq(options.queue, "/kv");
+    setenv("MQKV_QUEUE", "two", 1);
+    ck_assert_int_eq(parse(""), OPTIONS_BAD);
+    ck_assert_ptr_nonnull(strstr(error.text, "MQKV_QUEUE: 'two'"));
+    ck_assert_int_eq(parse("-m /kv"), OPTIONS_RUN);
+    setenv("MQKV_QUEUE", "", 1);
+    ck_assert_int_eq(parse(""), OPTIONS_RUN);
+    ck_assert_str_eq(options.queue, "/serverk");
+}
+END_TEST
 
 START_TEST(defaults)
 {
@@ -172,6 +190,7 @@ END_TEST
 TEST_SUITE(serverk_options)
 {
     TCase *cases = tcase_create("options");
+    tcase_add_test(cases, the_environment_names_the_queue);
     tcase_add_test(cases, defaults);
     tcase_add_test(cases, everything_given);
     tcase_add_test(cases, workers_of_a_pool);
