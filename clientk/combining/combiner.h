@@ -43,14 +43,14 @@ struct call {
 };
 
 struct combiner {
-    /* Of all threads. */
+    /* Used by all threads. */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t led; /* 1: some thread leads */
     _Atomic(struct call *) arrivals;                 /* a stack: the last to come is on top */
 
     /* The threads that wait for their turns sleep on these words. */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t wakes[TURN_WAKE_WORDS];
 
-    /* Of the leader. */
+    /* Used by the leader only. */
     _Alignas(CACHE_LINE_BYTES) const struct client_settings *settings;
     struct direct *direct;     /* is told of each session */
     struct window window;      /* of one message */

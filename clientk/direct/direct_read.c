@@ -331,7 +331,7 @@ static bool copy_record_value(const struct key_read *reading, struct clientk_val
     return true;
 }
 
-/* Of a record that was found. */
+/* Gives the record that was found to the caller: *value and *status. */
 static enum finding give_record(const struct key_read *reading, struct clientk_value *value,
                                 enum kv_status *status)
 {

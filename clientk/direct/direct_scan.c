@@ -90,28 +90,9 @@ static enum page_step visit_record(struct page_scan *scan, const struct direct_l
     return STEP_END;
 }
 
-/* An item of the index whose record is to be visited. */
-struct page_stop {
-    uint64_t position; /* of the item, or one before it with no other item in between */
-    uint64_t next;     /* where to continue behind the item */
-    uint64_t offset;
-};
-
-/* Sorts the stops by position, by insertion: there are hardly ever more than two. */
-static void sort_page_stops(struct page_stop *stops, size_t count)
-{
-    for (size_t i = 1; i < count; i++) {
-        struct page_stop stop = stops[i];
-        size_t at = i;
-        for (; at > 0 && stops[at - 1].position > stop.position; at--)
-            stops[at] = stops[at - 1];
-        stops[at] = stop;
-    }
-}
-
 /* Finds the stops of `count` items of one hash from scan->position on, in their order. */
 static enum page_step order_equal_items(struct page_scan *scan, const struct direct_look *look,
-                                        const slot *items, size_t count, struct page_stop *stops,
+                                        const slot *items, size_t count, struct scan_stop *stops,
                                         size_t *found_stops)
 {
     uint64_t start = scan_position(look->number, slot_hash(items[0]), 0);
@@ -124,9 +105,9 @@ static enum page_step order_equal_items(struct page_scan *scan, const struct dir
         uint64_t position = start + scan_tie(keyhash(&scan->store->hash_key, found.record.key));
         if (position >= scan->position)
             stops[(*found_stops)++] =
-                (struct page_stop){position, position + 1, index_slot_offset(items[i])};
+                (struct scan_stop){position, position + 1, index_slot_offset(items[i])};
     }
-    sort_page_stops(stops, *found_stops);
+    scan_sort_stops(stops, *found_stops);
     return STEP_DONE;
 }
 
@@ -134,13 +115,13 @@ static enum page_step order_equal_items(struct page_scan *scan, const struct dir
 static enum page_step visit_equal_items(struct page_scan *scan, const struct direct_look *look,
                                         const slot *items, size_t count)
 {
-    struct page_stop stops[INDEX_SEGMENT_SLOTS];
+    struct scan_stop stops[INDEX_SEGMENT_SLOTS];
     uint64_t start = scan_position(look->number, slot_hash(items[0]), 0);
     uint64_t next = start + (UINT64_C(1) << SCAN_TIE_BITS);
     size_t stop_count = 1;
     enum page_step step = STEP_DONE;
     if (count == 1 && scan->position <= start)
-        stops[0] = (struct page_stop){start, next, index_slot_offset(items[0])};
+        stops[0] = (struct scan_stop){start, next, index_slot_offset(items[0])};
     else
         step = order_equal_items(scan, look, items, count, stops, &stop_count);
     for (size_t i = 0; i < stop_count && step == STEP_DONE; i++) {

@@ -47,13 +47,6 @@ static bool scan_is_past_end(const struct store_scan *scan)
     return scan_position_file(scan->position) >= scan->context->datafiles;
 }
 
-/* An entry about to be visited. */
-struct scan_stop {
-    uint64_t position; /* its own, or one before it with no other entry in between */
-    uint64_t next;     /* where to go on after it */
-    uint64_t offset;
-};
-
 /* Holds: the file's lock. */
 static void tell_unreadable_record(struct store_scan *scan, uint64_t offset)
 {
@@ -163,18 +156,6 @@ static void visit_stops(struct store_scan *scan, const struct logfile *log,
     }
 }
 
-/* By insertion: there are hardly ever more than two. */
-static void sort_scan_stops(struct scan_stop *stops, size_t count)
-{
-    for (size_t i = 1; i < count; i++) {
-        struct scan_stop stop = stops[i];
-        size_t at = i;
-        for (; at > 0 && stops[at - 1].position > stop.position; at--)
-            stops[at] = stops[at - 1];
-        stops[at] = stop;
-    }
-}
-
 /* Visits `count` items of one hash. The tie is worked out only where it decides. Holds: the file's
  * lock. */
 static void visit_equal_hashes(struct store_scan *scan, const struct datafile *file,
@@ -193,7 +174,7 @@ static void visit_equal_hashes(struct store_scan *scan, const struct datafile *f
             if (position >= scan->position)
                 stops[found++] = (struct scan_stop){position, position + 1, items[i].offset_bytes};
         }
-        sort_scan_stops(stops, found);
+        scan_sort_stops(stops, found);
     }
     visit_stops(scan, log, stops, found);
     if (!scan_is_over(scan))

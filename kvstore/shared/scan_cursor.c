@@ -75,3 +75,15 @@ bool scan_cursor_position(const struct hash_key *key, uint64_t cursor, uint64_t 
     *position = beginning | hash << SCAN_TIE_BITS | tie;
     return (hash != 0 || tie != 0) && low_bits(key, file, hash, tie) == low;
 }
+
+/* By insertion: there are hardly ever more than two. */
+void scan_sort_stops(struct scan_stop *stops, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        struct scan_stop stop = stops[i];
+        size_t at = i;
+        for (; at > 0 && stops[at - 1].position > stop.position; at--)
+            stops[at] = stops[at - 1];
+        stops[at] = stop;
+    }
+}

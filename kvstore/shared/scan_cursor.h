@@ -21,6 +21,7 @@
 #define MQKV_KVSTORE_SHARED_SCAN_CURSOR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "kvstore/format/keyhash.h"
@@ -50,6 +51,16 @@ static inline uint64_t scan_tie(uint64_t hash)
 {
     return hash & ((UINT64_C(1) << SCAN_TIE_BITS) - 1);
 }
+
+/* An item of the index whose record a scan is to visit. */
+struct scan_stop {
+    uint64_t position; /* of the item, or one before it with no other item in between */
+    uint64_t next;     /* where to continue behind the item */
+    uint64_t offset;   /* of the record, in the log */
+};
+
+/* Sorts the stops by position. */
+void scan_sort_stops(struct scan_stop *stops, size_t count);
 
 /* Not of the place after the last data file of 4096. */
 uint64_t scan_cursor_of_position(const struct hash_key *key, uint64_t position);
