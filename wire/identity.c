@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
+
 static int lock_from(mqd_t queue, short type, off_t start)
 {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = 0};
@@ -60,6 +62,7 @@ int wire_lock_queue(mqd_t queue, pid_t *owner)
 
 int wire_lock_show(mqd_t queue, uint64_t number)
 {
+    KV_ASSERT(number > 0 && number <= INT64_MAX);
     return lock_from(queue, F_UNLCK, (off_t)number);
 }
 

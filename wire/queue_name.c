@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
+
 bool wire_name_valid(const char *name)
 {
     if (name[0] != '/' || strcmp(name, "/.") == 0 || strcmp(name, "/..") == 0)
@@ -18,6 +20,7 @@ bool wire_name_valid(const char *name)
 void wire_queue_name(char out[WIRE_QUEUE_NAME_BYTES], const char *base, enum wire_queue_role role,
                      pid_t pid, unsigned number)
 {
+    KV_ASSERT(wire_name_valid(base));
     switch (role) {
     case WIRE_LANE:
         if (number == 0)

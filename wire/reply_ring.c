@@ -284,6 +284,7 @@ bool wire_ring_put(struct wire_ring *ring, const void *message, size_t size)
 
 void wire_ring_end(struct wire_ring *ring)
 {
+    KV_ASSERT(ring->writing != NULL);
     atomic_store(&ring->head->ended, 1);
     ring_bell(ring->head);
 }

@@ -106,6 +106,7 @@ void wire_waiter_init(struct wire_waiter *waiter, struct wire_spin spin)
 
 void wire_waiter_limit_yields(struct wire_waiter *waiter, uint32_t yields_max)
 {
+    KV_ASSERT(yields_max > 0);
     waiter->yields_max = yields_max;
 }
 

@@ -28,6 +28,7 @@ static pthread_key_t thread_end_key;
 static void update_layout(struct clientk *client)
 {
     bool shared = client->shared;
+    KV_ASSERT(handles_are_locked());
     if (client->thread_count > client->settings.combine_above)
         shared = true;
     else if (client->thread_count <= client->settings.combine_above / 2)
@@ -40,6 +41,7 @@ static void update_layout(struct clientk *client)
 
 static void take_combiner_slot(struct clientk *client, struct attachment *attachment)
 {
+    KV_ASSERT(attachment->slot == NO_SLOT);
     for (unsigned i = 0; i < client->settings.combine_above; i++) {
         if (!client->slot_owners[i]) {
             client->slot_owners[i] = attachment;
@@ -60,6 +62,7 @@ static void leave_combiner_slot(struct clientk *client, struct attachment *attac
 static void choose_combiner(struct clientk *client, struct attachment *attachment)
 {
     unsigned groups = client->settings.combine_groups;
+    KV_ASSERT(handles_are_locked());
     if (client->shared) {
         /* A session that no thread uses would only take bytes that the user may have in queues. */
         if (attachment->slot >= (int)groups)

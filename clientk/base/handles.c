@@ -15,6 +15,14 @@ void handles_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
+bool handles_are_locked(void)
+{
+    if (pthread_mutex_trylock(&lock) != 0)
+        return true;
+    pthread_mutex_unlock(&lock);
+    return false;
+}
+
 static void handles_after_fork_in_child(void)
 {
     atomic_fetch_add(&handles_forks, 1);

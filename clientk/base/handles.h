@@ -20,6 +20,9 @@ bool handles_setup(void);
 void handles_lock(void);
 void handles_unlock(void);
 
+/* Returns true if some thread holds the lock; for assertions of functions that need it. */
+bool handles_are_locked(void);
+
 /* Returns the number of forks that led to this process: in a child it is another one than in the
  * parent. */
 static inline unsigned handles_fork_generation(void)

@@ -278,6 +278,7 @@ static void stop_rest_of_stopped_calls(struct combiner *combiner)
 static enum fill_verdict fill_from_calls(struct combiner *combiner,
                                          struct inflight_message *message)
 {
+    KV_ASSERT(combiner->window.in_flight == 0 && list_is_consistent(combiner));
     combiner->packed_calls = 0;
     message->deadline_ms = 0;
     for (struct call *call = combiner->first; call; call = call->following) {
@@ -338,6 +339,7 @@ static enum kv_status send_and_receive(struct combiner *combiner, struct infligh
 {
     struct window *window = &combiner->window;
     bool timed = linger_matters(&combiner->linger, combiner->call_count);
+    KV_ASSERT(message || window->in_flight > 0);
     uint64_t began_ns = timed ? clock_monotonic_ns() : 0;
     enum kv_status status = message ? window_send(window, message, deadline_ms) : KV_OK;
     while (status == KV_OK && window->in_flight > 0)
@@ -481,6 +483,7 @@ __attribute__((noinline)) static void follow_leader(struct combiner *combiner, s
 
 void combiner_execute(struct combiner *combiner, struct call *call, struct wire_waiter *waiter)
 {
+    KV_ASSERT(!call_finished(call) && call->queue.first);
     atomic_init(&call->turn.state, TURN_WAITING);
     if (!try_lead(combiner)) {
         follow_leader(combiner, call, waiter);

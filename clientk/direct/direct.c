@@ -23,6 +23,15 @@ void direct_init(struct direct *direct, const struct client_settings *settings)
     pthread_mutex_init(&direct->lock, NULL);
 }
 
+/* Whether some thread holds direct->lock; for assertions. */
+static bool direct_is_locked(struct direct *direct)
+{
+    if (pthread_mutex_trylock(&direct->lock) != 0)
+        return true;
+    pthread_mutex_unlock(&direct->lock);
+    return false;
+}
+
 static void drop_offer(struct direct *direct)
 {
     if (direct->offer.server.fd >= 0)
@@ -45,6 +54,7 @@ void direct_free(struct direct *direct)
 static void replace_store(struct direct *direct, struct direct_store *store)
 {
     struct direct_store *old = atomic_exchange(&direct->store, store);
+    KV_ASSERT(direct_is_locked(direct));
     if (old)
         direct_readers_retire(&direct->readers, &old->retired);
 }
@@ -99,6 +109,7 @@ static bool object_may_come(enum direct_reason reason)
 /* Tries to open the store that is offered. Holds: direct->lock. */
 static void look_at_offer(struct direct *direct)
 {
+    KV_ASSERT(direct_is_locked(direct));
     KV_ASSERT(direct->offer.server.fd >= 0 && direct->mode != CLIENTK_DIRECT_OFF);
     struct direct_store *store =
         direct_store_open(&direct->offer, direct->mode != CLIENTK_DIRECT_PREAD, direct->stale_ms,
@@ -181,6 +192,7 @@ static inline bool read_key(struct direct *direct, struct direct_reader *reader,
                             enum kv_status *status, bool *counts)
 {
     struct direct_store *store = direct_begin(direct, reader);
+    KV_ASSERT(!store == (atomic_load(&reader->era) == 0));
     *counts = true;
     if (!store)
         return false;

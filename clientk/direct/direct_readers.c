@@ -12,6 +12,7 @@ void direct_readers_init(struct direct_readers *readers)
 
 void direct_readers_join(struct direct_readers *readers, struct direct_reader *reader)
 {
+    KV_ASSERT(handles_are_locked());
     reader->next = readers->first;
     reader->link = &readers->first;
     if (readers->first)
@@ -21,6 +22,7 @@ void direct_readers_join(struct direct_readers *readers, struct direct_reader *r
 
 void direct_readers_leave(struct direct_readers *readers, struct direct_reader *reader)
 {
+    KV_ASSERT(handles_are_locked());
     *reader->link = reader->next;
     if (reader->next)
         reader->next->link = reader->link;
@@ -33,6 +35,7 @@ void direct_readers_leave(struct direct_readers *readers, struct direct_reader *
 static uint64_t earliest_era(const struct direct_readers *readers)
 {
     uint64_t earliest = atomic_load(&readers->era);
+    KV_ASSERT(handles_are_locked() && earliest > 0);
     for (const struct direct_reader *reader = readers->first; reader; reader = reader->next) {
         uint64_t era = atomic_load(&reader->era);
         if (era != 0 && era < earliest)
@@ -45,6 +48,7 @@ static uint64_t earliest_era(const struct direct_readers *readers)
 static struct direct_retired *take_retired_before(struct direct_readers *readers, uint64_t era)
 {
     struct direct_retired *taken = NULL;
+    KV_ASSERT(handles_are_locked());
     for (struct direct_retired **link = &readers->retired; *link;) {
         struct direct_retired *each = *link;
         if (each->era >= era) {

@@ -223,6 +223,7 @@ size_t builder_finish(struct request_builder *builder, struct connection *connec
 
 bool builder_lacked_room(const struct request_builder *builder, uint64_t value_bytes)
 {
+    KV_ASSERT(builder->count > 0);
     return builder->count > 1 || (!builder->values->unavailable &&
                                   builder->region_promised < large_values_align(value_bytes));
 }

@@ -169,6 +169,7 @@ enum fill_verdict window_fill(struct window *window, struct inflight_message *me
                               struct task_queue *queue, uint32_t limit)
 {
     struct request_builder *builder = &message->request;
+    KV_ASSERT(!message->in_flight);
     while (queue->first) {
         struct task *task = queue->first;
         enum kv_status status =
@@ -202,6 +203,7 @@ enum kv_status window_grow(struct window *window, const struct inflight_message 
                            uint64_t deadline_ms)
 {
     uint64_t share_bytes = (message->request.needed_bytes + 7) & ~(uint64_t)7;
+    KV_ASSERT(window->in_flight == 0 && message->request.count == 0 && share_bytes > 0);
     enum kv_status status =
         value_segment_grow(&window->connection, share_bytes * window->limit, deadline_ms);
     if (status != KV_OK)
@@ -307,6 +309,7 @@ void window_lose(struct window *window, bool say_goodbye)
     while ((message = last_sent(window)))
         lose_message(window, message);
     connection_close(&window->connection, say_goodbye);
+    KV_ASSERT(window->in_flight == 0 && !window->connection.open);
 }
 
 static void give_up_message(struct window *window, struct inflight_message *message,
@@ -358,6 +361,7 @@ static bool window_take_result(struct window *window, struct inflight_message *m
                                uint32_t index)
 {
     struct wire_result result;
+    KV_ASSERT(index < message->request.count && message->in_flight);
     if (wire_get_result(&message->round_trip.body, &result) != KV_OK)
         return false;
     struct task *task = message->tasks[index];

@@ -81,6 +81,7 @@ static void watch_take_positions(struct clientk_watch *watch, const struct clien
 static void watch_take_page(struct clientk_watch *watch, const struct clientk_result *result)
 {
     const struct clientk_value *value = &result->value;
+    KV_ASSERT(!watch->in_page);
     if (value->size < WIRE_POSITION_BYTES ||
         (uint64_t)result->number > watch->positions_bytes / WIRE_POSITION_BYTES) {
         watch_fail(watch, KV_IO, "the server's answer makes no sense");
@@ -136,6 +137,7 @@ static void watch_answered(void *context, void *tag, const struct clientk_result
 static enum kv_status watch_ask(struct clientk_watch *watch)
 {
     struct clientk_pipeline *pipeline = watch->pipeline;
+    KV_ASSERT(pipeline->pending <= 1);
     if (pipeline->pending > 0)
         return KV_OK;
     watch->renews = !watch->positions || watch->wants_renewal;

@@ -194,6 +194,7 @@ static void continue_connecting(struct clientk_pipeline *pipeline, bool ended)
     struct event_loop *events = pipeline->events;
     struct window *window = &pipeline->window;
     bool is_under_way = events->attempt.phase != SESSION_TO_BEGIN;
+    KV_ASSERT(!(is_under_way && window->connection.open) && !(is_under_way && window->in_flight));
     if (window->connection.open ||
         (!is_under_way && (!pipeline->due.first || clock_monotonic_coarse_ms() < events->retry_ms)))
         return;
@@ -294,6 +295,7 @@ static bool loop_send_filling(struct clientk_pipeline *pipeline)
         return false;
     if (window->in_flight == 0 && !may_begin_message(pipeline))
         return false;
+    KV_ASSERT(!pipeline->events->offer.segment);
     pipeline->filling = NULL;
     pipeline->events->in_fragments = in_fragments;
     message->deadline_ms = clock_monotonic_coarse_ms() + pipeline->settings.timeout_ms;
@@ -465,6 +467,7 @@ static void arm_timer(struct event_loop *events, uint64_t next_ms)
 
 enum kv_status event_loop_run(struct clientk_pipeline *pipeline)
 {
+    KV_ASSERT(!pipeline->completing && pipeline->events);
     bool ended = loop_take_events(pipeline);
     bool was_open = pipeline->window.connection.open;
     if (pipeline->events->offer.segment)

@@ -230,6 +230,7 @@ void connection_new_name(const struct connection *connection, enum wire_queue_ro
 void connection_say_bye(struct connection *connection)
 {
     uint8_t message[WIRE_HEADER_BYTES];
+    KV_ASSERT(connection->lane != (mqd_t)-1);
     struct write_cursor cursor = write_cursor(message, sizeof message);
     struct wire_header header = {.kind = WIRE_BYE,
                                  .session = connection->session,
@@ -257,6 +258,7 @@ static bool epoll_set_add(int set, int descriptor, uint32_t events)
 bool connection_join_epoll(struct connection *connection)
 {
     int set = connection->epoll;
+    KV_ASSERT(set >= 0 && !connection->ring);
     mqd_t full_lane = connection->full_lane;
     connection->full_lane = (mqd_t)-1;
     bool lane_is_open = full_lane == connection->lane || full_lane == connection->bulk_lane;
@@ -305,6 +307,7 @@ void connection_close(struct connection *connection, bool say_goodbye)
     connection->open = false;
     connection->suspect = false;
     connection->moved = false;
+    KV_ASSERT(connection->lane == (mqd_t)-1 && connection->bulk_lane == (mqd_t)-1);
 }
 
 /* Asks the kernel whether the server still serves its lane. */

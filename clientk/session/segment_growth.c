@@ -70,6 +70,7 @@ enum kv_status segment_offer_continue(struct connection *connection, struct segm
                                       uint64_t wait_ms)
 {
     struct large_values *values = &connection->values;
+    KV_ASSERT(offer->segment && offer->name[0] != '\0');
     enum kv_status status = round_trip_continue(&offer->round_trip, connection, wait_ms);
     if (status == KV_TIMEOUT && clock_monotonic_coarse_ms() < offer->deadline_ms &&
         !client_settings_interrupted(connection->settings))
