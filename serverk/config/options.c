@@ -419,16 +419,16 @@ void options_print_help(FILE *stream, int columns)
 {
     static const struct {
         const char *section, *title;
-    } groups[] = {{"store", "The store:"},
+    } titles[] = {{"store", "The store:"},
                   {"queues", "\nQueues, and who may use them:"},
                   {"workers", "\nWorkers:"},
                   {"process", "\nThe process:"},
                   {"log", "\nLog and statistics:"},
                   {"cluster", "\nMore than one host:"},
                   {NULL, "\nOn the command line only:"}};
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        fprintf(stream, "%s\n", groups[i].title);
-        option_print_section(stream, daemon_rows, groups[i].section, columns);
+    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
+        fprintf(stream, "%s\n", titles[i].title);
+        option_print_section(stream, daemon_rows, titles[i].section, columns);
     }
     if (lab.rows->name)
         fprintf(stream, "\nFor studies:\n");
