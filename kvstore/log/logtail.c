@@ -58,14 +58,25 @@ static enum kv_status grow_to(struct logfile *log, uint64_t bytes, uint64_t leav
     return KV_OK;
 }
 
+/* How much more than is needed. */
+static uint64_t growth_step(const struct logfile *log)
+{
+    return at_least(at_most(log->allocated_bytes / GROWTH_SHARE, GROWTH_MAX_BYTES),
+                    GROWTH_MIN_BYTES);
+}
+
+uint64_t logtail_growth_bytes(const struct logfile *log, uint64_t bytes)
+{
+    return round_up(log->tail + bytes + growth_step(log), GROWTH_MIN_BYTES) - log->allocated_bytes;
+}
+
 static enum kv_status allocate_room(struct logfile *log, uint64_t bytes, uint64_t leave_bytes)
 {
     if (bytes > log->map_bytes - log->tail)
         return KV_NO_SPACE;
     uint64_t needed = log->tail + bytes;
-    uint64_t step =
-        at_least(at_most(log->allocated_bytes / GROWTH_SHARE, GROWTH_MAX_BYTES), GROWTH_MIN_BYTES);
-    uint64_t generous = at_most(round_up(needed + step, GROWTH_MIN_BYTES), log->map_bytes);
+    uint64_t generous =
+        at_most(round_up(needed + growth_step(log), GROWTH_MIN_BYTES), log->map_bytes);
     if (grow_to(log, generous, leave_bytes) == KV_OK)
         return KV_OK;
     /* The last blocks of a disk are as good as others. */

@@ -28,6 +28,9 @@ enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes);
 enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes,
                                             uint64_t leave_bytes);
 
+/* By how much the log grows at most when `bytes` of room are needed that are not there. */
+uint64_t logtail_growth_bytes(const struct logfile *log, uint64_t bytes);
+
 /* Appends at the tail; the caller has ensured the room. KV_IO, KV_NO_SPACE, KV_NO_MEMORY (never for
  * a record below 16 KiB with a mapping): the tail has not moved, and what was written behind it is
  * zeroed again, as far as the disk takes that. */

@@ -168,6 +168,7 @@ static enum kv_status swap(const struct maintenance *with, struct datafile *file
     if (status == KV_OK) {
         *old = file->current;
         file->next->reserve = file->current->reserve;
+        generation_note_copying(file->next, false);
         datafile_set_current(context, file, file->next);
         file->next = NULL;
         file->copying = false;
@@ -234,6 +235,7 @@ static void abandon(const struct store_context *context, struct datafile *file,
     bool in_use = file->current == next;
     file->next = NULL;
     file->copying = false;
+    generation_note_copying(file->current, false);
     lockset_write_unlock(context->locks, file->number);
     if (in_use)
         return;
@@ -251,10 +253,11 @@ static enum kv_status compact_file(struct compactor *compactor, uint32_t number,
     enum kv_status status = create_next(context, file, &next, error);
     if (status != KV_OK)
         return status;
-    if (bound)
-        atomic_store(&bound->reserve.in_use, true);
     lockset_write_lock(context->locks, number);
     file->copying = true;
+    generation_note_copying(file->current, true);
+    if (bound)
+        atomic_store(&bound->reserve.in_use, true);
     lockset_write_unlock(context->locks, number);
     struct copylog copy;
     copylog_start(&copy, &compactor->with, file, next);

@@ -116,25 +116,55 @@ static uint64_t space_for(const struct generation *generation, const struct look
     return size_bytes + later;
 }
 
-/* The log grows. A compaction copies what is live; a quarter of that is for what is written
- * meanwhile. */
+/* What a write that needs `bytes` of room leaves of the disk. A compaction copies what is live, and
+ * then what is written meanwhile: as much as the log grows by, a quarter of the copy at least. */
+static uint64_t bytes_to_leave(const struct generation *generation, uint64_t copy_bytes,
+                               uint64_t bytes)
+{
+    const struct copy_reserve *reserve = generation->reserve;
+    if (!atomic_load(&reserve->in_use))
+        return LOGTAIL_SPARE_BYTES + copy_bytes / 4 + copy_bytes;
+    uint64_t grown_bytes = atomic_load(&reserve->grown_bytes);
+    if (generation->copied_from != 0)
+        grown_bytes += logtail_growth_bytes(&generation->log, bytes);
+    return LOGTAIL_SPARE_BYTES + at_least(grown_bytes, copy_bytes / 4);
+}
+
+static enum kv_status ensure_room_beside_copy(struct generation *generation, uint64_t bytes)
+{
+    struct logfile *log = &generation->log;
+    uint64_t copy_bytes =
+        at_least(generation_copy_bytes(generation), atomic_load(&generation->reserve->copy_bytes));
+    uint64_t leave_bytes = bytes_to_leave(generation, copy_bytes, bytes);
+    if (logtail_ensure_room_for_data(log, bytes, leave_bytes + copy_bytes / 2) == KV_OK)
+        return KV_OK;
+    generation->is_short = true;
+    return logtail_ensure_room_for_data(log, bytes, leave_bytes);
+}
+
+void generation_note_copying(struct generation *generation, bool begins)
+{
+    const struct logfile *log = &generation->log;
+    generation->copied_from = begins ? log->tail : 0;
+    if (generation->reserve)
+        atomic_store(&generation->reserve->grown_bytes,
+                     begins ? log->allocated_bytes - log->tail : 0);
+}
+
+/* The log grows. */
 __attribute__((noinline)) static enum kv_status
 grow_log(struct generation *generation, const struct record *record, uint64_t bytes)
 {
     struct logfile *log = &generation->log;
     if (record->kind == RECORD_DELETE)
         return logtail_ensure_room(log, bytes);
-    const struct copy_reserve *reserve = generation->reserve;
-    if (!reserve)
+    if (!generation->reserve)
         return logtail_ensure_room_for_data(log, bytes, LOGTAIL_SPARE_BYTES);
-    uint64_t copy_bytes =
-        at_least(generation_copy_bytes(generation), atomic_load(&reserve->copy_bytes));
-    uint64_t leave_bytes =
-        LOGTAIL_SPARE_BYTES + copy_bytes / 4 + (atomic_load(&reserve->in_use) ? 0 : copy_bytes);
-    if (logtail_ensure_room_for_data(log, bytes, leave_bytes + copy_bytes / 2) == KV_OK)
-        return KV_OK;
-    generation->is_short = true;
-    return logtail_ensure_room_for_data(log, bytes, leave_bytes);
+    enum kv_status status = ensure_room_beside_copy(generation, bytes);
+    if (generation->copied_from != 0)
+        atomic_store(&generation->reserve->grown_bytes,
+                     log->allocated_bytes - generation->copied_from);
+    return status;
 }
 
 static enum kv_status ensure_space(struct generation *generation, const struct lookup *lookup,
@@ -260,6 +290,10 @@ enum kv_status generation_adopt_damaged(struct generation *generation, uint32_t 
     struct shared_generation *words = generation->words;
     uint64_t reserve_bytes =
         words->reserve_bytes + record_size(KVSTORE_MAX_KEY_BYTES, 0, false); /* its key, at most */
+    enum kv_status status =
+        logtail_ensure_room(&generation->log, at_most(reserve_bytes, words->live_bytes));
+    if (status != KV_OK)
+        return status;
     generation_begin_change(generation);
     index_insert(generation->index, hash, offset);
     words->reserve_bytes = at_most(reserve_bytes, words->live_bytes);

@@ -19,6 +19,8 @@
 struct copy_reserve {
     _Atomic uint64_t copy_bytes; /* for the copy of the file that has most live bytes */
     atomic_bool in_use;          /* a compaction has taken that */
+    /* By how much the log that is copied may have grown since: the copy may need as much. */
+    _Atomic uint64_t grown_bytes;
 };
 
 /* Invariant: log.tail + words->reserve_bytes <= log.allocated_bytes as long as disk space was never
@@ -29,8 +31,9 @@ struct generation {
     struct shared_generation *words; /* the sums over log and index, and the numbers of the index */
     uint64_t last; /* offset of the record before the tail; 0: none was appended since it was
                       opened, or what is before the tail is damaged */
-    const struct copy_reserve *reserve; /* NULL: writes leave no room for a copy */
-    bool is_short; /* less is left than would be comfortable: set by what appends */
+    struct copy_reserve *reserve; /* NULL: writes leave no room for a copy */
+    uint64_t copied_from; /* the tail when the compaction under way began; 0: there is none */
+    bool is_short;        /* less is left than would be comfortable: set by what appends */
 };
 
 /* Takes over the log, even on failure: KV_NO_MEMORY. The words, which outlive the generation, are
@@ -74,6 +77,10 @@ enum kv_status generation_append(struct generation *generation, struct lookup *l
 bool generation_may_grow(const struct generation *generation, const struct lookup *lookup,
                          const struct record *record, struct kv_slice value_tail);
 
+/* A compaction of the generation begins, with its copy's room taken; or it has failed. Holds: the
+ * file's lock for writing. */
+void generation_note_copying(struct generation *generation, bool begins);
+
 /* What a compaction needs of the disk for a copy of what is live. */
 static inline uint64_t generation_copy_bytes(const struct generation *generation)
 {
@@ -90,7 +97,7 @@ enum kv_status generation_append_damaged(struct generation *generation, const ui
                                          uint64_t size_bytes);
 
 /* Adds an entry of that hash whose record, at the offset of such a stretch, is damaged. KV_CROWDED,
- * KV_NO_MEMORY: nothing has changed. */
+ * KV_NO_MEMORY, KV_NO_SPACE: nothing has changed. */
 enum kv_status generation_adopt_damaged(struct generation *generation, uint32_t hash,
                                         uint64_t offset);
 

@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 
 #include "mqkv/kvstore.h"
+#include "common/time/clock.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/log/logtail.h"
 #include "tests/support/fault.h"
@@ -350,7 +351,15 @@ static void must_put_much(int puts)
     }
 }
 
-/* Rows: several data files, one; the same with replaced logs that readers may have mapped. */
+/* So slow that much is written while a compaction ends. */
+static int sync_slowly(int fd)
+{
+    clock_sleep_ms(30);
+    return fileio_system.sync_data(fd);
+}
+
+/* Rows: several data files, one; the same with replaced logs that readers may have mapped; all of
+ * them on a disk that takes its time. */
 START_TEST(a_cache_on_a_small_disk_evicts_and_compacts)
 {
     static struct fileio table;
@@ -359,13 +368,15 @@ START_TEST(a_cache_on_a_small_disk_evicts_and_compacts)
                                             .datafiles = _i % 2 ? 1 : FILES,
                                             .max_bytes = SMALL_DISK_BYTES,
                                             .evict = KVSTORE_EVICT_S3FIFO,
-                                            .direct =
-                                                _i < 2 ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER};
+                                            .direct = _i % 4 < 2 ? KVSTORE_DIRECT_OFF
+                                                                 : KVSTORE_DIRECT_OWNER};
     must_close(store);
     store_dir_remove(dir);
     store_dir_make(dir);
     table = fileio_system;
     table.allocate = allocate_on_small_disk;
+    if (_i >= 4)
+        table.sync_data = sync_slowly;
     fileio = &table;
     atomic_store(&small_disk_bytes, SMALL_DISK_BYTES);
     store = must_open(dir, &options);
@@ -403,6 +414,6 @@ TEST_SUITE(kvstore_room)
     tcase_add_test(tcase, files_that_are_alive_are_left_alone);
     tcase_add_test(tcase, a_file_at_its_limit_takes_no_past_logs_away);
     tcase_add_test(tcase, a_past_log_may_be_the_data_file_still);
-    tcase_add_loop_test(tcase, a_cache_on_a_small_disk_evicts_and_compacts, 0, 4);
+    tcase_add_loop_test(tcase, a_cache_on_a_small_disk_evicts_and_compacts, 0, 8);
     suite_add_tcase(suite, tcase);
 }
