@@ -126,7 +126,6 @@ start_server
 bench=$!
 has_started() { client stats 2>/dev/null | grep -qE '^ +put +[1-9]'; }
 wait_until 60 has_started
-sleep 0.5
 kill -INT "$bench"
 wait "$bench"
 check_equal 130 $? 'an interrupted bench ends by the signal'

@@ -84,7 +84,7 @@ answers 0 OK persist words
 complains 2 'persist KEY' touch words never
 answers 0 never ttl words
 answers 0 OK put brief x --ttl 1ms
-sleep 0.05
+wait_until 20 eval '! client get brief >/dev/null 2>&1'
 complains 1 'NOT FOUND' get brief
 
 answers 0 OK sync

@@ -20,6 +20,10 @@ stats() {
     client --format json stats server | tr -d '\n'
 }
 
+reads_directly() { # PID: has it mapped the index?
+    grep -q 'mqkv\.store' "/proc/$1/maps"
+}
+
 reads_right() { # TEXT OPTION...: a bench finds every value right, and reads without messages
     local text=$1
     shift
@@ -52,7 +56,7 @@ for way in off map pread; do
     check_status 0 "exists ($way)" client --direct $way exists name
 done
 client put brief x --ttl 300ms >/dev/null
-sleep 0.4
+wait_until 20 eval '! client --direct map exists brief >/dev/null 2>&1'
 check_status 1 'an expired entry is absent' client --direct map get brief
 
 # Beside writers, with files that are replaced
@@ -82,7 +86,7 @@ check_match ' 0 errors, 0 wrong values' "$(cat "$MQKV_TEST_DIR/stopped")" 'and r
 for _ in 1 2 3; do
     "$clientk" -m "$server_queue" bench --keys 200 --mix get=1 -t 30 >/dev/null 2>&1 &
     reader=$!
-    sleep 0.3
+    wait_until 20 reads_directly $reader
     kill -KILL $reader
     wait $reader 2>/dev/null
 done
@@ -92,7 +96,7 @@ check_equal Bob "$(client get name)" 'and are read'
 # What a reader has mapped, it cannot write to
 "$clientk" -m "$server_queue" bench --keys 200 --mix get=1 -t 3 >/dev/null &
 reader=$!
-sleep 1
+wait_until 20 reads_directly $reader
 maps=$(grep -hE 'mqkv\.store|/data\.[0-9]{4}' /proc/$reader/maps)
 check_equal '' "$(grep -v ' r--s ' <<<"$maps")" 'all that is mapped is read-only'
 check_match 'mqkv.store' "$maps" 'the index is among it'

@@ -23,7 +23,8 @@ check_equal Ada "$(client get name)" "and the value is there"
 # Stop under load: what was in the queues is answered, so no client reports a failure.
 exec_client --timeout 30000 bench -n 4 -t 4 --mix put=50,get=50 >"$MQKV_TEST_DIR/bench.out" 2>&1 &
 bench=$!
-sleep 1
+has_put() { client stats 2>/dev/null | grep -qE '^ +put +[1-9]'; }
+wait_until 60 has_put
 kill -INT "$server_pid"
 kill -INT "$server_pid" # as timeout(1) does
 wait "$server_pid"

@@ -10,6 +10,7 @@
 #include "common/time/clock.h"
 #include "common/numbers/random.h"
 #include "tests/support/store_calls.h"
+#include "tests/support/store_case.h"
 #include "tests/support/store_files.h"
 #include "tests/support/test_suite.h"
 
@@ -20,20 +21,6 @@
 #define ADDS     3000
 #define OWN_KEYS 50
 #define STEPS    4000
-
-static char dir[STORE_DIR_BYTES];
-static struct kvstore *store;
-
-static void set_up(void)
-{
-    store_dir_make(dir);
-}
-
-static void tear_down(void)
-{
-    must_close(store);
-    store_dir_remove(dir);
-}
 
 /* Everything that runs in the background does so all the time. */
 static void open_busy_store(int locking)
@@ -247,7 +234,7 @@ END_TEST
 TEST_SUITE(kvstore_concurrency)
 {
     TCase *tests = tcase_create("concurrency");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
+    store_case_add(tests);
     tcase_add_loop_test(tests, no_addition_is_lost, 0, KVSTORE_LOCKING_COUNT);
     tcase_add_loop_test(tests, no_conditional_change_is_lost, 0, KVSTORE_LOCKING_COUNT);
     tcase_add_loop_test(tests, every_thread_is_as_if_alone, 0, KVSTORE_LOCKING_COUNT);

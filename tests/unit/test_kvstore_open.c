@@ -13,27 +13,13 @@
 #include "common/time/clock.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
+#include "tests/support/store_case.h"
 #include "tests/support/store_files.h"
 #include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
 static const struct kvstore_options create = {.create = true};
-static char dir[STORE_DIR_BYTES];
-static struct kvstore *store; /* of the tests that need an open one */
-
-static void make_dir(void)
-{
-    store_dir_make(dir);
-    store = NULL;
-}
-
-static void remove_all(void)
-{
-    if (store)
-        must_close(store);
-    store_dir_remove(dir);
-}
 
 static enum kv_status try_open(const struct kvstore_options *options, struct kv_error *error)
 {
@@ -339,7 +325,7 @@ TEST_SUITE(kvstore_open)
 {
 
     TCase *open_tests = tcase_create("open");
-    tcase_add_checked_fixture(open_tests, make_dir, remove_all);
+    store_case_add(open_tests);
     tcase_add_test(open_tests, open_needs_a_directory_and_a_store);
     tcase_add_test(open_tests, options_out_of_range_are_refused);
     tcase_add_test(open_tests, a_new_store_is_small);

@@ -11,6 +11,7 @@
 #include "kvstore/format/keyhash.h"
 #include "kvstore/api/store_create.h"
 #include "tests/support/store_calls.h"
+#include "tests/support/store_case.h"
 #include "tests/support/store_files.h"
 #include "tests/support/test_suite.h"
 
@@ -19,22 +20,6 @@
 
 #define KEY(text) kv_slice_from_string(text)
 #define STABLE    3000
-
-static char dir[STORE_DIR_BYTES];
-static struct kvstore *store;
-
-static void set_up(void)
-{
-    struct kvstore_options options = {.create = true};
-    store_dir_make(dir);
-    store = must_open(dir, &options);
-}
-
-static void tear_down(void)
-{
-    must_close(store);
-    store_dir_remove(dir);
-}
 
 /* How often each key "s<number>" was visited; it takes `room` entries at most. */
 struct store_visits {
@@ -476,7 +461,7 @@ END_TEST
 TEST_SUITE(kvstore_scan)
 {
     TCase *tests = tcase_create("scan");
-    tcase_add_checked_fixture(tests, set_up, tear_down);
+    store_case_add_open(tests);
     tcase_add_test(tests, an_empty_store_has_nothing_to_visit);
     tcase_add_loop_test(tests, every_entry_is_visited_once, 0, 5);
     tcase_add_loop_test(tests, the_visitor_may_refuse_at_any_time, 0, 3);

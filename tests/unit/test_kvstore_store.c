@@ -15,33 +15,13 @@
 #include "common/time/clock.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
+#include "tests/support/store_case.h"
 #include "tests/support/store_files.h"
 #include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
 
 static const struct kvstore_options create = {.create = true};
-static char dir[STORE_DIR_BYTES];
-static struct kvstore *store; /* of the tests that need an open one */
-
-static void make_dir(void)
-{
-    store_dir_make(dir);
-    store = NULL;
-}
-
-static void make_store(void)
-{
-    make_dir();
-    store = must_open(dir, &create);
-}
-
-static void remove_all(void)
-{
-    if (store)
-        must_close(store);
-    store_dir_remove(dir);
-}
 
 /* A file that is kept -------------------------------------------------------------------------- */
 
@@ -478,7 +458,7 @@ TEST_SUITE(kvstore_store)
     const int conditions = sizeof condition_cases / sizeof condition_cases[0];
 
     TCase *operations = tcase_create("operations");
-    tcase_add_checked_fixture(operations, make_store, remove_all);
+    store_case_add_open(operations);
     tcase_add_test(operations, what_is_put_is_got);
     tcase_add_test(operations, keys_have_1_to_65535_bytes);
     tcase_add_test(operations, values_have_up_to_max_value_bytes);
@@ -501,7 +481,7 @@ TEST_SUITE(kvstore_store)
     tcase_set_timeout(operations, 60);
     suite_add_tcase(suite, operations);
     TCase *keeping = tcase_create("a file that is kept");
-    tcase_add_checked_fixture(keeping, make_dir, remove_all);
+    store_case_add(keeping);
     tcase_add_test(keeping, a_file_that_is_kept_is_told_of_as_it_was);
     suite_add_tcase(suite, keeping);
 }

@@ -15,16 +15,9 @@
 #include "kvstore/format/fileheader.h"
 #include "lab/locking/readers.h"
 #include "tests/support/store_calls.h"
+#include "tests/support/store_case.h"
 #include "tests/support/store_files.h"
 #include "tests/support/test_suite.h"
-
-static char dir[STORE_DIR_BYTES];
-static struct kvstore *store;
-
-static void set_up(void)
-{
-    store_dir_make(dir);
-}
 
 static void open_store(enum kvstore_io io)
 {
@@ -36,12 +29,6 @@ static void open_store(enum kvstore_io io)
                                       .compact_min_bytes = 8192,
                                       .compact_dead_percent = 10};
     store = must_open(dir, &options);
-}
-
-static void tear_down(void)
-{
-    must_close(store);
-    store_dir_remove(dir);
 }
 
 /* Readers and writers at once ------------------------------------------------------------------ */
@@ -327,7 +314,7 @@ END_TEST
 TEST_SUITE(lab_optimistic)
 {
     TCase *reads = tcase_create("reads");
-    tcase_add_checked_fixture(reads, set_up, tear_down);
+    store_case_add(reads);
     tcase_add_loop_test(reads, every_value_read_is_one_that_was_written, 0, store_io_count());
     tcase_add_test(reads, a_get_takes_no_lock);
     tcase_add_test(reads, a_damaged_record_is_told);
