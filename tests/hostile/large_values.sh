@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # large_values: who writes values of 60 MB again and again (--max-value 64M) leaves others their
 # share, and lets nobody wait
+# long: a flood for seconds, and quiet runs beside it
 . "$(dirname "$0")/lib.sh"
 # exclusive
 need_root

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # rings: what a client does with its ring for replies costs nobody else anything: it scribbles,
 # shortens, never reads, or offers what is not its own
+# long: two seconds for each of many attacks
 . "$(dirname "$0")/lib.sh"
 need_root
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # written_files: in a directory where others may make files, they cannot choose where --log and
 # --audit go on after SIGUSR1, nor stop the daemon with a FIFO beside the file of --metrics.
+# long: waits for metrics, which are written every ten seconds
 . "$(dirname "$0")/lib.sh"
 need_root
 

@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # serverk_start: whatever keeps the daemon from starting is said with its cause, its value and a
 # remedy
-# Two daemons at a time need most of the queues:
-# exclusive
 . "$(dirname "$0")/lib.sh"
 
 other_uid=54321
