@@ -25,5 +25,6 @@ check_way() {
 
 check_way 10 client get
 check_way 12 client put
-check_way 13 daemon get
+check_way 16 daemon get
 check_way 20 daemon put
+check_way 6 direct get
