@@ -1,8 +1,9 @@
-/* apart UID COMMAND...: runs the command as root with message queues that are counted for it alone:
- * in a user namespace that the user UID made (the kernel counts queues for the user who made it,
- * too, whose limit is that of any user), and IPC and mount namespaces of its own. All users are
- * mapped to themselves, so that files are as outside. Where that cannot be had, exit status 125 and
- * a line that says why; else that of the command. */
+/* apart UID COMMAND...: runs the command as root in IPC and mount namespaces of its own, where
+ * /dev/shm is its own, too, and, unless UID is 0, in a user namespace that the user UID has
+ * made: its message queues are counted for it alone (the kernel counts them for the user who
+ * made the namespace, too, whose limit is that of any user). All users are mapped to themselves,
+ * so that files are as outside. Where that cannot be had, exit status 125 and a line that says
+ * why; else that of the command. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -55,19 +56,29 @@ static pid_t start_mapper(int unshared[2])
     exit(0);
 }
 
-static void enter(uid_t owner)
+/* A user namespace of which `owner` is the user who made it. */
+static void enter_user_namespace(uid_t owner)
 {
     int unshared[2], status;
     pid_t mapper = start_mapper(unshared);
     if (setgroups(0, NULL) != 0 || setresgid(owner, owner, owner) != 0 ||
         setresuid(owner, owner, owner) != 0)
         cannot("become another user");
-    if (unshare(CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWNS) != 0)
-        cannot("unshare");
+    if (unshare(CLONE_NEWUSER) != 0)
+        cannot("unshare users");
     if (write(unshared[1], "", 1) != 1 || waitpid(mapper, &status, 0) != mapper || status != 0)
         cannot("map the users");
     if (setresgid(0, 0, 0) != 0 || setresuid(0, 0, 0) != 0)
         cannot("become root again");
+}
+
+static void enter_namespaces(void)
+{
+    if (unshare(CLONE_NEWIPC | CLONE_NEWNS) != 0)
+        cannot("unshare queues and mounts");
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") != 0)
+        cannot("mount /dev/shm");
 }
 
 int main(int argc, char **argv)
@@ -76,7 +87,10 @@ int main(int argc, char **argv)
         fputs("usage: apart UID COMMAND...\n", stderr);
         return 2;
     }
-    enter((uid_t)strtoul(argv[1], NULL, 10));
+    uid_t owner = (uid_t)strtoul(argv[1], NULL, 10);
+    if (owner != 0)
+        enter_user_namespace(owner);
+    enter_namespaces();
     execvp(argv[2], argv + 2);
     cannot(argv[2]);
 }
