@@ -87,7 +87,10 @@ start_server_as "$daemon_uid" --mode 0622 -w 4
 for _ in {1..4}; do
     attack_as "$hostile_uid" "$python" "$attack" "$server_queue"
 done
-sleep 1
+has_come() {
+    client --format json stats sessions | grep -q "\"uid\": *$hostile_uid,"
+}
+check_status 0 "another user has sessions" wait_until 20 has_come
 check_equal 0 "$(grep -c refused "$MQKV_TEST_DIR/attack.log")" "another user comes and goes"
 check_status 0 "the owner shuts the door" client config set mode 0600
 wait_until 20 all_are_refused

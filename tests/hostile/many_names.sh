@@ -66,7 +66,10 @@ attack_as "$daemon_uid" "$MQKV_BUILD/clientk" -m "$server_queue" bench --mix put
 own_segments() {
     find /dev/shm -user "$daemon_uid" -name "${server_queue#/}*" | wc -l
 }
-sleep 0.5
+one_is_there() {
+    [ "$(own_segments)" -gt 0 ]
+}
+wait_until 20 one_is_there
 end_attacks
 none_left() {
     [ "$(own_segments)" = 0 ]

@@ -47,7 +47,6 @@ check_equal "READY=1" "$(grep -v EXTEND_TIMEOUT "$told" | head -1)" \
 wait_until 20 grep -q WATCHDOG=1 "$told"
 check_match "WATCHDOG=1" "$(cat "$told")" "the watchdog is told, in the sandbox too"
 hold_still "$server_pid"
-sleep 0.5
 mark stopped
 sleep 0.5
 mark goes-on
@@ -119,10 +118,9 @@ python3 "$MQKV_TEST_DIR/hold.py" "$server_pid" "$held" serverk/reload \
 holder=$!
 if wait_until 20 test -e "$held"; then
     kill -HUP "$server_pid"
-    sleep 0.5
     before=$(grep -c WATCHDOG "$told")
     check_status 0 "beside a reload that takes long the watchdog is told" \
-        wait_until 20 sh -c "[ \"\$(grep -c WATCHDOG '$told')\" -gt $((before + 3)) ]"
+        wait_until 20 sh -c "[ \"\$(grep -c WATCHDOG '$told')\" -gt $((before + 8)) ]"
     check_equal 0 "$(grep -c RELOADING "$told")" "while that is not over"
     rm "$held"
     wait "$holder"
