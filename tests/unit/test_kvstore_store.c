@@ -21,8 +21,6 @@
 
 #define KEY(text) kv_slice_from_string(text)
 
-static const struct kvstore_options create = {.create = true};
-
 /* A file that is kept -------------------------------------------------------------------------- */
 
 static atomic_bool keeps, kept; /* from now on the lock is kept; it is */
