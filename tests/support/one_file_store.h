@@ -9,14 +9,12 @@
 #include <stdbool.h>
 
 #include "mqkv/kvstore.h"
-#include "tests/support/store_files.h"
+#include "tests/support/store_case.h"
 
 extern const struct kvstore_options one_file;
 
-/* Of the test. A test that closes the store sets it to NULL, or to what it opened next. */
-extern char dir[STORE_DIR_BYTES];
+/* Of the test, beside dir and store of store_case.h. */
 extern char copy_dir[STORE_DIR_BYTES];
-extern struct kvstore *store;
 
 void one_file_case_add(TCase *tcase);
 
