@@ -9,8 +9,8 @@
 #include "kvstore/api/store.h"
 #include "tests/support/store_files.h"
 
-/* Of the test. What it leaves open in `store` is closed at its end, and injected faults are cleared:
- * a test that closes the store sets it to NULL, or to what it opened next. */
+/* Of the test. What it leaves open in `store` is closed at its end, and injected faults are
+ * cleared: a test that closes the store sets it to NULL, or to what it opened next. */
 extern char dir[STORE_DIR_BYTES];
 extern struct kvstore *store;
 
