@@ -1,5 +1,5 @@
-"""A scaling study (experiments/scaling) as a section of docs/PERFORMANCE-TABLES.md: question, picture,
-figures, what bounds them, and what they were measured with."""
+"""A scaling study (experiments/scaling) as a section of docs/PERFORMANCE-TABLES.md: question,
+picture, figures, what bounds them, and what they were measured with."""
 
 import json
 

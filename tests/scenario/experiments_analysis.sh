@@ -261,8 +261,8 @@ report=$(cat "$results/REPORT.md")
 check_match '^\| many, the other \| 2 \|' "$report" 'a series in a table has group and label'
 check_match '^## Figures$' "$report" 'what is not published is not compared with'
 
-# What docs/PERFORMANCE-TABLES.md shows of a study: 60 operations a second at T = 2, at 3000 + 2000 us
-# each.
+# What docs/PERFORMANCE-TABLES.md shows of a study: 60 operations a second at T = 2, at 3000 +
+# 2000 us each.
 cat >"$MQKV_TEST_DIR/section.py" <<'PYTHON'
 import csv, pathlib, sys
 from harness import study

@@ -260,6 +260,8 @@ START_TEST(every_status_has_an_exit_code)
     ck_assert_int_eq(exit_code_of(KV_OUT_OF_BOUNDS), EXIT_NOT_FOUND);
     ck_assert_int_eq(exit_code_of(KV_USAGE), EXIT_USAGE);
     ck_assert_int_eq(exit_code_of(KV_VALUE_TOO_BIG), EXIT_USAGE);
+    ck_assert_int_eq(transfer_exit_code(KV_VALUE_TOO_BIG), EXIT_REFUSED);
+    ck_assert_int_eq(transfer_exit_code(KV_NO_SERVER), EXIT_NO_SERVER);
     ck_assert_int_eq(exit_code_of(KV_NO_SERVER), EXIT_NO_SERVER);
     ck_assert_int_eq(exit_code_of(KV_TIMEOUT), EXIT_NO_SERVER);
     ck_assert_int_eq(exit_code_of(KV_DENIED), EXIT_REFUSED);

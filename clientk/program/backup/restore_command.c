@@ -175,9 +175,8 @@ static int judge(struct cli_context *context, const struct restore *restore, enu
         snprintf(sentence, sizeof sentence, "%" PRIu64 " %s: %.200s%s", restore->failed,
                  restore->failed == 1 ? "entry failed" : "entries failed",
                  sentence_of(restore->failure), way_on(restore));
-        code = output_failure(&context->output, "restore", restore->failure, sentence);
-        if (code == EXIT_USAGE) /* the server refused what a backup has: the command was right */
-            code = EXIT_REFUSED;
+        output_failure(&context->output, "restore", restore->failure, sentence);
+        code = transfer_exit_code(restore->failure);
     }
     if (status != KV_OK) {
         int other = output_failure(&context->output, "restore", status, error->text);

@@ -37,6 +37,11 @@ int exit_code_of(enum kv_status status)
     }
 }
 
+int transfer_exit_code(enum kv_status status)
+{
+    return status == KV_VALUE_TOO_BIG ? EXIT_REFUSED : exit_code_of(status);
+}
+
 bool status_ends_transfer(enum kv_status status)
 {
     switch (status) {

@@ -28,6 +28,10 @@ const char *output_format_name(int format);
 enum exit_code { EXIT_DONE, EXIT_NOT_FOUND, EXIT_USAGE, EXIT_NO_SERVER, EXIT_REFUSED };
 int exit_code_of(enum kv_status status);
 
+/* As exit_code_of, for an entry of a dump, a backup or another store: if the server takes no value
+ * of that size, the command was right all the same, and the server has refused. */
+int transfer_exit_code(enum kv_status status);
+
 /* What follows would fail alike: who brings many entries stops there, and goes on later. */
 bool status_ends_transfer(enum kv_status status);
 

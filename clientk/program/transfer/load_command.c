@@ -60,14 +60,14 @@ static void stop_at(struct load *load, uint64_t line, enum kv_status status)
         load->stopped_by = status;
     if (load->unfinished == 0 || line < load->unfinished)
         load->unfinished = line;
-    worsen(load, exit_code_of(status));
+    worsen(load, transfer_exit_code(status));
 }
 
 static void note_failure(struct load *load, uint64_t line, enum kv_status status,
                          const char *sentence)
 {
     load->failed++;
-    worsen(load, exit_code_of(status));
+    worsen(load, transfer_exit_code(status));
     progress_end(&load->progress);
     fputs("clientk: load: ", stderr);
     escape_print_text(stderr, line_source_name(load->source));

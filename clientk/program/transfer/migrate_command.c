@@ -203,7 +203,7 @@ static int tell_end(struct migration *migration, const struct migrate_options *o
                 interrupted ? "interrupted" : migration->why);
         if (!options->force)
             tell_how_to_go_on(migration);
-        return exit_code_of(status);
+        return transfer_exit_code(status);
     }
     if (migration->changes > 0) {
         fprintf(stderr,
