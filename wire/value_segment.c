@@ -11,7 +11,7 @@
 #include "common/assert/assert.h"
 #include "common/memory/copy.h"
 #include "common/memory/mapguard.h"
-#include "common/memory/read_range.h"
+#include "common/memory/whole_io.h"
 #include "common/report/error.h"
 
 /* Memory is taken in steps of this size, so that few accesses have to take any. */
@@ -250,7 +250,7 @@ bool wire_segment_read(const struct wire_segment *segment, uint64_t offset, void
             copy_bytes(data, from, size);
         return from != NULL;
     }
-    return read_range(segment->fd, data, size, offset);
+    return whole_read(segment->fd, data, size, (off_t)offset, 1) == (ssize_t)size;
 }
 
 bool wire_segment_write(const struct wire_segment *segment, uint64_t offset, const void *data,
@@ -264,16 +264,5 @@ bool wire_segment_write(const struct wire_segment *segment, uint64_t offset, con
             copy_bytes(to, data, size);
         return to != NULL;
     }
-    const uint8_t *at = data;
-    while (size > 0) {
-        ssize_t put = pwrite(segment->fd, at, size, (off_t)offset);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return false;
-        at += put;
-        offset += (uint64_t)put;
-        size -= (uint64_t)put;
-    }
-    return true;
+    return whole_write(segment->fd, data, size, (off_t)offset);
 }

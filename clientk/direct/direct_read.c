@@ -11,7 +11,7 @@
 #include "clientk/base/value_memory.h"
 #include "common/assert/assert.h"
 #include "common/memory/copy.h"
-#include "common/memory/read_range.h"
+#include "common/memory/whole_io.h"
 #include "common/time/pause.h"
 #include "kvstore/format/file_name.h"
 #include "kvstore/format/fileheader.h"
@@ -159,9 +159,9 @@ void direct_prefetch_record(const struct direct_store *store, const struct direc
 static bool load_record_bytes(const struct direct_log *log, uint64_t offset, uint64_t known,
                               uint64_t size, struct clientk_value *room)
 {
-    return size <= known ||
-           (value_reserve(room, size) &&
-            read_range(log->fd, (uint8_t *)room->data + known, size - known, offset + known));
+    return size <= known || (value_reserve(room, size) &&
+                             whole_read(log->fd, (uint8_t *)room->data + known, size - known,
+                                        (off_t)(offset + known), 1) == (ssize_t)(size - known));
 }
 
 /* Reads the record with calls into the room: all of it if `whole`, else without its value. */

@@ -253,6 +253,25 @@ enum kvstore_condition {
     KVSTORE_IF_VERSION  /* else KV_NOT_FOUND or KV_VERSION_MISMATCH */
 };
 
+/* What a condition says of a write to a key that has an entry (`present`) or none; has_version: the
+ * entry's version is the one that the write names. KV_OK: the write may be; KV_BAD_REQUEST: there
+ * is no such condition. */
+static inline enum kv_status kvstore_condition_status(enum kvstore_condition condition,
+                                                      bool present, bool has_version)
+{
+    switch (condition) {
+    case KVSTORE_ALWAYS:
+        return KV_OK;
+    case KVSTORE_IF_ABSENT:
+        return present ? KV_EXISTS : KV_OK;
+    case KVSTORE_IF_PRESENT:
+        return present ? KV_OK : KV_NOT_FOUND;
+    case KVSTORE_IF_VERSION:
+        return !present ? KV_NOT_FOUND : has_version ? KV_OK : KV_VERSION_MISMATCH;
+    }
+    return KV_BAD_REQUEST;
+}
+
 /* {0}: unconditional, no expiry. */
 /* As many writes can follow. */
 #define KVSTORE_MAX_GIVEN_VERSION (UINT64_C(1) << 62)

@@ -68,19 +68,9 @@ enum kv_status write_check(const struct write *write, const struct kvstore_put_o
         return KV_UNSUPPORTED; /* of a newer header */
     if (options->give_version > KVSTORE_MAX_GIVEN_VERSION)
         return KV_USAGE;
-    switch (options->condition) {
-    case KVSTORE_ALWAYS:
-        return KV_OK;
-    case KVSTORE_IF_ABSENT:
-        return write->live ? KV_EXISTS : KV_OK;
-    case KVSTORE_IF_PRESENT:
-        return write->live ? KV_OK : KV_NOT_FOUND;
-    case KVSTORE_IF_VERSION:
-        if (!write->live)
-            return KV_NOT_FOUND;
-        return write->lookup.record.version == options->version ? KV_OK : KV_VERSION_MISMATCH;
-    }
-    return KV_BAD_REQUEST;
+    return kvstore_condition_status(options->condition, write->live,
+                                    write->live &&
+                                        write->lookup.record.version == options->version);
 }
 
 uint64_t write_expiry(const struct write *write, const struct kvstore_put_options *options)

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/memory/whole_io.h"
 #include "kvstore/index/arena_chunks.h"
 
 int arena_object(const struct arena *arena)
@@ -47,28 +48,18 @@ bool arena_prepare_move(struct arena *arena, int fd)
     return has_room;
 }
 
-static bool copy_range(const char *from, int fd, uint64_t offset, uint64_t end)
-{
-    while (offset < end) {
-        ssize_t written = pwrite(fd, from + offset, end - offset, (off_t)offset);
-        if (written < 0 && errno != EINTR)
-            return false;
-        offset += written > 0 ? (uint64_t)written : 0;
-    }
-    return true;
-}
-
 /* From a mapping of its own: what is free in the arena's must not be touched (arena_chunks.h). */
 static bool copy_chunks(const struct arena *arena, const char *from, int fd)
 {
     struct shared_store header = *(const struct shared_store *)from;
     header.condition = SHARED_STORE_BEING_MADE;
-    bool copied = copy_range((const char *)&header, fd, 0, sizeof header);
+    bool copied = whole_write(fd, &header, sizeof header, 0);
     uint64_t offset = sizeof header;
     for (uint32_t number = 0; copied && number < chunks_of_object(arena); number++) {
         uint64_t begin = (uint64_t)number * ARENA_CHUNK_BYTES;
         uint64_t bytes = bytes_to_move(&arena->chunks[number]);
-        copied = copy_range(from, fd, begin < offset ? offset : begin, begin + bytes);
+        uint64_t at = begin < offset ? offset : begin, end = begin + bytes;
+        copied = end <= at || whole_write(fd, from + at, end - at, (off_t)at);
     }
     return copied;
 }

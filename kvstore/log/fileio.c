@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/memory/machine_sizes.h"
+#include "common/memory/whole_io.h"
 
 /* O_NONBLOCK: a FIFO of the name would else keep the caller waiting for its other end. */
 static int system_open_at(int dir_fd, const char *name, int flags, mode_t mode)
@@ -39,50 +40,20 @@ static int system_truncate(int fd, off_t size)
     return result;
 }
 
-/* Goes on after a short read, unless it ended within a unit, in which no read can begin. */
-static ssize_t read_whole(int fd, void *data, size_t size, off_t offset, size_t unit_bytes)
-{
-    size_t done = 0;
-    while (done < size && done % unit_bytes == 0) {
-        ssize_t got = pread(fd, (char *)data + done, size - done, offset + (off_t)done);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -1;
-        if (got == 0)
-            break;
-        done += (size_t)got;
-    }
-    return (ssize_t)done;
-}
-
 static ssize_t system_read_at(int fd, void *data, size_t size, off_t offset)
 {
-    return read_whole(fd, data, size, offset, 1);
+    return whole_read(fd, data, size, offset, 1);
 }
 
 /* What ends within a page ends with the file: to go on from there would be EINVAL. */
 static ssize_t system_read_direct_at(int fd, void *data, size_t size, off_t offset)
 {
-    return read_whole(fd, data, size, offset, PAGE_BYTES);
+    return whole_read(fd, data, size, offset, PAGE_BYTES);
 }
 
 static ssize_t system_write_at(int fd, const void *data, size_t size, off_t offset)
 {
-    size_t done = 0;
-    while (done < size) {
-        ssize_t put = pwrite(fd, (const char *)data + done, size - done, offset + (off_t)done);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return -1;
-        if (put == 0) { /* no progress and no reason: do not spin */
-            errno = EIO;
-            return -1;
-        }
-        done += (size_t)put;
-    }
-    return (ssize_t)done;
+    return whole_write(fd, data, size, offset) ? (ssize_t)size : -1;
 }
 
 #define ZEROS_BYTES (128u << 10)

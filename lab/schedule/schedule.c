@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "serverk/session/user_share.h"
 #include "wire/message.h"
 
 #define CLASS_PRIORITIES ((WIRE_MAX_PRIORITY + 1) / SCHEDULE_CLASSES)
@@ -19,9 +20,6 @@ struct waiting {
     uint32_t size;
     unsigned priority;
 };
-
-/* Where there are several payers: of so many parts of the capacity each has one. */
-#define PAYER_PARTS 4u
 
 /* heap[i] is not due after heap[2i + 1] and heap[2i + 2]. */
 struct payer_heap {
@@ -60,9 +58,11 @@ uint64_t schedule_delay_ns(unsigned priority, uint64_t work_ns)
 
 /* Life ----------------------------------------------------------------------------------------- */
 
-static unsigned quarter_of(unsigned capacity)
+/* The places of one of several payers: at least one. */
+static unsigned payer_places(unsigned capacity)
 {
-    return capacity > PAYER_PARTS ? capacity / PAYER_PARTS : 1;
+    uint64_t share = user_share_of_one(capacity);
+    return share > 0 ? (unsigned)share : 1;
 }
 
 /* False: out of memory. */
@@ -87,7 +87,7 @@ struct schedule *schedule_create(unsigned capacity, unsigned payers, size_t mess
     schedule->capacity = capacity;
     schedule->places = capacity + workers;
     schedule->payers = payers;
-    schedule->payer_capacity = payers > 1 ? quarter_of(capacity) : capacity;
+    schedule->payer_capacity = payers > 1 ? payer_places(capacity) : capacity;
     schedule->message_bytes = message_bytes;
     schedule->free_places = calloc(schedule->places, sizeof *schedule->free_places);
     void *messages = mmap(NULL, schedule->places * message_bytes, PROT_READ | PROT_WRITE,

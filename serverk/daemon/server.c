@@ -33,6 +33,7 @@
 #include "serverk/execute/execution.h"
 #include "serverk/session/audit.h"
 #include "serverk/session/orphans.h"
+#include "serverk/session/user_share.h"
 #include "wire/queue.h"
 
 /* Descriptors of a session: reply queue, pidfd, and two segments that are not mapped. */
@@ -95,7 +96,7 @@ static void set_budget(struct fragment_budget *budget, uint32_t max_value_bytes)
     budget->max_bytes = LARGE_MESSAGES * (uint64_t)budget->message_max_bytes;
     if (budget->max_bytes < LARGE_MESSAGE_BYTES)
         budget->max_bytes = LARGE_MESSAGE_BYTES;
-    budget->user_max_bytes = budget->max_bytes / 4 * 3;
+    budget->user_max_bytes = user_share_of_others(budget->max_bytes);
     budget->owner = geteuid();
     pthread_mutex_init(&budget->lock, NULL);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/time/clock.h"
+#include "serverk/execute/writes.h"
 
 /* A page whose first entry had no room gets a place with room for it; writers may make it grow in
  * between. */
@@ -99,7 +100,6 @@ static uint64_t engine_deadline(const struct submitted_request *request)
 static void fill_in(struct submitted_operation *submitted)
 {
     const struct wire_operation *operation = &submitted->operation;
-    bool bounded = operation->flags & WIRE_HAS_BOUNDS;
     struct engine_operation *engine = &submitted->engine;
     engine->opcode = engine_opcode_of(operation->opcode);
     engine->key = operation->key;
@@ -108,22 +108,8 @@ static void fill_in(struct submitted_operation *submitted)
     engine->deadline_ms = engine_deadline(submitted->request);
     engine->context = submitted;
     engine->place = show_old_value_place;
-    engine->put = (struct kvstore_put_options){
-        .condition = operation->flags & WIRE_IF_ABSENT     ? KVSTORE_IF_ABSENT
-                     : operation->flags & WIRE_IF_PRESENT  ? KVSTORE_IF_PRESENT
-                     : operation->flags & WIRE_HAS_VERSION ? KVSTORE_IF_VERSION
-                                                           : KVSTORE_ALWAYS,
-        .version = operation->version,
-        .expiry_ms = operation->expiry_ms,
-        .keep_expiry = operation->flags & WIRE_KEEP_EXPIRY};
-    engine->add = (struct kvstore_add_options){.has_min = bounded,
-                                               .has_max = bounded,
-                                               .if_present = !(operation->flags & WIRE_CREATE),
-                                               .min = operation->min,
-                                               .max = operation->max,
-                                               .initial = operation->initial,
-                                               .expiry_ms = operation->expiry_ms,
-                                               .canonical = operation->flags & WIRE_CANONICAL};
+    engine->put = operation_put_options(operation);
+    engine->add = operation_add_options(operation);
 }
 
 static void scan_into(struct submitted_operation *submitted, struct reply_place place)

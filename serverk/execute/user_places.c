@@ -1,7 +1,8 @@
 #include "serverk/execute/user_places.h"
 
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "serverk/session/user_share.h"
 
 /* What one user has. */
 struct user_share {
@@ -20,21 +21,26 @@ static struct user_share **find_share(struct user_places *places, uid_t uid)
     return link;
 }
 
-/* Whether so much more is within these quarters of all, where that much is in use. */
-static bool fits(const struct user_places *places, unsigned quarters, uint64_t used_count,
-                 uint64_t used_bytes, unsigned count, size_t bytes)
+/* Whether `count` more places and `bytes` more bytes are within these bounds. */
+static bool user_places_fit(uint64_t used_count, uint64_t used_bytes, unsigned count, size_t bytes,
+                            uint64_t max_count, uint64_t max_bytes)
 {
-    return used_count + count <= places->max_count / 4 * quarters &&
-           (used_count == 0 || used_bytes + bytes <= places->max_bytes / 4 * quarters);
+    return used_count + count <= max_count && (used_count == 0 || used_bytes + bytes <= max_bytes);
 }
 
 static bool has_room(const struct user_places *places, const struct user_share *share, uid_t uid,
                      unsigned count, size_t bytes)
 {
-    bool trusted = uid == 0 || uid == geteuid();
-    return fits(places, trusted ? 4 : 3, places->count, places->bytes, count, bytes) &&
-           fits(places, trusted ? 4 : 1, share ? share->count : 0, share ? share->bytes : 0, count,
-                bytes);
+    uint64_t of_user = share ? share->count : 0, bytes_of_user = share ? share->bytes : 0;
+    if (user_share_is_owner(uid))
+        return user_places_fit(places->count, places->bytes, count, bytes, places->max_count,
+                               places->max_bytes);
+    return user_places_fit(places->count, places->bytes, count, bytes,
+                           user_share_of_others(places->max_count),
+                           user_share_of_others(places->max_bytes)) &&
+           user_places_fit(of_user, bytes_of_user, count, bytes,
+                           user_share_of_one(places->max_count),
+                           user_share_of_one(places->max_bytes));
 }
 
 enum kv_status user_places_take(struct user_places *places, uid_t uid, unsigned count, size_t bytes)

@@ -1,7 +1,6 @@
 /*
- * user_places: a number of places, and of bytes, that users share. Of both a user has a quarter at
- * most, and all users together three quarters; the daemon's own user and root may have all, so that
- * a quarter is always left to these two.
+ * user_places: a number of places, and of bytes, that users share, each as much of both as user_share
+ * gives one user, and all users together.
  *
  * Threads: the caller's lock.
  */

@@ -42,7 +42,7 @@ static void tell_written(struct execution *execution)
         kvstore_request_sync(execution->store, execution->written.ticket); /* sooner than asked */
 }
 
-static struct kvstore_put_options put_options(const struct wire_operation *operation)
+struct kvstore_put_options operation_put_options(const struct wire_operation *operation)
 {
     return (struct kvstore_put_options){
         .condition = operation->flags & WIRE_IF_ABSENT     ? KVSTORE_IF_ABSENT
@@ -55,10 +55,23 @@ static struct kvstore_put_options put_options(const struct wire_operation *opera
         .keep_expiry = operation->flags & WIRE_KEEP_EXPIRY};
 }
 
+struct kvstore_add_options operation_add_options(const struct wire_operation *operation)
+{
+    bool bounded = operation->flags & WIRE_HAS_BOUNDS;
+    return (struct kvstore_add_options){.has_min = bounded,
+                                        .has_max = bounded,
+                                        .if_present = !(operation->flags & WIRE_CREATE),
+                                        .min = operation->min,
+                                        .max = operation->max,
+                                        .initial = operation->initial,
+                                        .expiry_ms = operation->expiry_ms,
+                                        .canonical = operation->flags & WIRE_CANONICAL};
+}
+
 void run_put(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
-    struct kvstore_put_options options = put_options(execution->operation);
+    struct kvstore_put_options options = operation_put_options(execution->operation);
     result->status = take_value(execution);
     if (result->status == KV_OK)
         result->status = kvstore_put(execution->store, execution->operation->key, execution->value,
@@ -81,15 +94,7 @@ void run_delete(struct execution *execution)
 void run_add(struct execution *execution)
 {
     const struct wire_operation *operation = execution->operation;
-    bool bounded = operation->flags & WIRE_HAS_BOUNDS;
-    struct kvstore_add_options options = {.has_min = bounded,
-                                          .has_max = bounded,
-                                          .if_present = !(operation->flags & WIRE_CREATE),
-                                          .min = operation->min,
-                                          .max = operation->max,
-                                          .initial = operation->initial,
-                                          .expiry_ms = operation->expiry_ms,
-                                          .canonical = operation->flags & WIRE_CANONICAL};
+    struct kvstore_add_options options = operation_add_options(operation);
     struct wire_result *result = &execution->result;
     int64_t sum = 0;
     result->status = kvstore_add(execution->store, operation->key, operation->delta, &options, &sum,
@@ -121,7 +126,7 @@ void run_exchange(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     struct kvstore_entry old = {0};
-    struct kvstore_put_options options = put_options(execution->operation);
+    struct kvstore_put_options options = operation_put_options(execution->operation);
     bool found = false;
     result->status = take_value(execution);
     if (result->status == KV_OK)

@@ -5,7 +5,14 @@
 #ifndef MQKV_SERVERK_EXECUTE_WRITES_H
 #define MQKV_SERVERK_EXECUTE_WRITES_H
 
+#include "mqkv/kvstore.h"
+
 struct execution;
+struct wire_operation;
+
+/* What a PUT or EXCHANGE, and an ADD, ask of an engine. */
+struct kvstore_put_options operation_put_options(const struct wire_operation *operation);
+struct kvstore_add_options operation_add_options(const struct wire_operation *operation);
 
 void run_put(struct execution *execution);
 void run_delete(struct execution *execution);

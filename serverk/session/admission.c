@@ -2,37 +2,9 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "common/report/error.h"
-
-/* Below so many, a share is half of all. */
-#define LEAST_SHARE 256u
-
-/* Places for processes of the owner that have none. */
-#define MOST_RESERVED 8u
-
-unsigned admission_share(unsigned capacity)
-{
-    unsigned half = capacity / 2, quarter = capacity / 4;
-    unsigned share = quarter >= LEAST_SHARE ? quarter : half < LEAST_SHARE ? half : LEAST_SHARE;
-    return share > 0 ? share : 1;
-}
-
-unsigned admission_reserve(unsigned capacity)
-{
-    return capacity / 8 < MOST_RESERVED ? capacity / 8 : MOST_RESERVED;
-}
-
-unsigned admission_all_others(unsigned capacity)
-{
-    return capacity - capacity / 8;
-}
-
-static bool is_owner(uid_t uid)
-{
-    return uid == geteuid() || uid == 0;
-}
+#include "serverk/session/user_share.h"
 
 /* The live sessions. */
 struct census {
@@ -64,7 +36,7 @@ static bool count_session(void *context, struct session *session)
     if (session->uid == census->newcomer->uid)
         census->pids_of_user[census->of_user++] =
             (uint32_t)(session->pid > 0 ? session->pid : session->named_pid);
-    if (!is_owner(session->uid))
+    if (!user_share_is_owner(session->uid))
         census->uids_of_others[census->others++] = (uint32_t)session->uid;
     return true;
 }
@@ -95,8 +67,8 @@ static enum kv_status judge(struct census *census, struct kv_error *error)
     unsigned capacity = session_table_capacity(census->table);
     uid_t uid = census->newcomer->uid;
     uint32_t holder = 0;
-    unsigned reserve = census->of_process > 0 ? admission_reserve(capacity) : 0;
-    if (is_owner(uid)) {
+    unsigned reserve = census->of_process > 0 ? user_share_sessions_reserved(capacity) : 0;
+    if (user_share_is_owner(uid)) {
         if (census->count < capacity - reserve)
             return KV_OK;
         unsigned held = most(census->pids_of_user, census->of_user, &holder);
@@ -107,8 +79,8 @@ static enum kv_status judge(struct census *census, struct kv_error *error)
                             holder,
                             reserve > 0 ? ", and the rest is kept for other processes of it" : "");
     }
-    unsigned share =
-        census->newcomer->max_sessions ? census->newcomer->max_sessions : admission_share(capacity);
+    unsigned share = census->newcomer->max_sessions ? census->newcomer->max_sessions
+                                                    : user_share_sessions_of_one(capacity);
     if (census->of_user >= share) {
         unsigned held = most(census->pids_of_user, census->of_user, &holder);
         return kv_error_set(
@@ -119,7 +91,7 @@ static enum kv_status judge(struct census *census, struct kv_error *error)
             (unsigned long)uid, census->of_user, share,
             census->newcomer->max_sessions ? " by the configuration file" : "", held, holder);
     }
-    if (census->others < admission_all_others(capacity) && census->count < capacity)
+    if (census->others < user_share_sessions_of_others(capacity) && census->count < capacity)
         return KV_OK;
     unsigned held = most(census->uids_of_others, census->others, &holder);
     return kv_error_set(error, KV_LIMIT,

@@ -2,7 +2,7 @@
  * admission: who may have one more session.
  *
  * One reply queue has one session: the queue is known by its inode, not by its name. A user other
- * than the server's own (and root, who may do anything) has at most a share of the sessions, and
+ * than the server's own (and root, who may do anything) has at most a share of the sessions (user_share.h), and
  * all such users together leave a reserve: so nobody can keep others out, and the server's owner
  * always gets in. The last places are for processes of the owner and of root that have no session
  * yet: when the owner's own programs have taken all others, `clientk stats` still gets in.
@@ -23,14 +23,6 @@ struct newcomer {
     unsigned max_sessions; /* of the user, as its rule has it; 0: a share of all */
     uid_t uid;
 };
-
-/* Of so many sessions, how many a user and how many all users may have who are not the server's
- * own. */
-unsigned admission_share(unsigned capacity);
-unsigned admission_all_others(unsigned capacity);
-
-/* How many are left to processes of the owner and of root that have none yet. */
-unsigned admission_reserve(unsigned capacity);
 
 /* KV_OK: there is room; or *session (else NULL) is the one that this newcomer has already, held:
  * its HELLO came twice. KV_LIMIT: and *error tells who has the places. Sessions that the process

@@ -55,30 +55,14 @@ static bool version_holds(const struct nats_rewrite *rewrite, const struct nats_
     return rewrite->changes == 0 && version == entry->sequence * NATSKV_FOLD;
 }
 
-static enum kv_status check_condition(const struct nats_rewrite *rewrite,
-                                      const struct nats_entry *entry,
-                                      const struct kvstore_put_options *options)
-{
-    switch (options->condition) {
-    case KVSTORE_ALWAYS:
-        return KV_OK;
-    case KVSTORE_IF_ABSENT:
-        return rewrite->present ? KV_EXISTS : KV_OK;
-    case KVSTORE_IF_PRESENT:
-        return rewrite->present ? KV_OK : KV_NOT_FOUND;
-    case KVSTORE_IF_VERSION:
-        if (!rewrite->present)
-            return KV_NOT_FOUND;
-        return version_holds(rewrite, entry, options->version) ? KV_OK : KV_VERSION_MISMATCH;
-    }
-    return KV_USAGE;
-}
-
 static enum kv_status run_put(struct nats_rewrite *rewrite, const struct nats_entry *entry,
                               struct engine_operation *operation)
 {
     const struct kvstore_put_options *options = &operation->put;
-    enum kv_status status = entry ? check_condition(rewrite, entry, options) : KV_OK;
+    enum kv_status status =
+        entry ? kvstore_condition_status(options->condition, rewrite->present,
+                                         version_holds(rewrite, entry, options->version))
+              : KV_OK;
     if (status != KV_OK)
         return status;
     if (operation->opcode == ENGINE_EXCHANGE) {

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/memory/whole_io.h"
 #include "common/report/error.h"
 #include "kvstore/format/file_name.h"
 
@@ -14,17 +15,7 @@
 
 int file_copy_write(int fd, const void *bytes, size_t size, uint64_t offset)
 {
-    while (size > 0) {
-        ssize_t written = pwrite(fd, bytes, size, (off_t)offset);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return -1;
-        bytes = (const char *)bytes + written;
-        offset += (uint64_t)written;
-        size -= (size_t)written;
-    }
-    return 0;
+    return whole_write(fd, bytes, size, (off_t)offset) ? 0 : -1;
 }
 
 static enum kv_status write_failed(const struct file_copy *copy, struct kv_error *error)
