@@ -74,9 +74,8 @@ struct engine_operation {
 
 /* A number that an engine tells of itself. */
 struct engine_number {
-    const char *name; /* "requests_total", for JSON and metrics */
+    const char *name; /* for JSON and metrics; "requests_total": it only grows, others do not */
     const char *help; /* a sentence */
-    bool counts;      /* it only grows */
     uint64_t value;
 };
 

@@ -24,8 +24,8 @@ static void put_memory(const struct stats_source *source, FILE *out)
         return;
     text[size] = '\0';
     if (sscanf(text, "%llu %llu", &all_pages, &resident_pages) == 2)
-        metrics_put(out, "resident_memory_bytes", "gauge", "Resident memory of the daemon.",
-                    resident_pages * (uint64_t)sysconf(_SC_PAGESIZE));
+        metrics_put_new(out, "resident_memory_bytes", "Resident memory of the daemon.",
+                        resident_pages * (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
 static double seconds_of(struct timeval time)
@@ -38,7 +38,7 @@ static void put_cpu(FILE *out)
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) != 0)
         return;
-    metrics_begin(out, "cpu_seconds_total", "counter", "CPU time of the daemon.");
+    metrics_begin(out, "cpu_seconds_total", "CPU time of the daemon.");
     fprintf(out, "mqkv_cpu_seconds_total{mode=\"user\"} %.3f\n", seconds_of(usage.ru_utime));
     fprintf(out, "mqkv_cpu_seconds_total{mode=\"system\"} %.3f\n", seconds_of(usage.ru_stime));
 }
@@ -61,11 +61,10 @@ static void put_descriptors(const struct stats_source *source, FILE *out)
 {
     struct rlimit limit;
     if (source->descriptors)
-        metrics_put(out, "open_fds", "gauge", "Descriptors that the daemon has open.",
-                    count_entries(source->descriptors));
+        metrics_put_new(out, "open_fds", "Descriptors that the daemon has open.",
+                        count_entries(source->descriptors));
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        metrics_put(out, "max_fds", "gauge", "Descriptors that it may have.",
-                    (uint64_t)limit.rlim_cur);
+        metrics_put_new(out, "max_fds", "Descriptors that it may have.", (uint64_t)limit.rlim_cur);
 }
 
 /* Where the index and the memory of clients are. */
@@ -74,10 +73,10 @@ static void put_shared_memory(FILE *out)
     struct statvfs shared;
     if (statvfs("/dev/shm", &shared) != 0)
         return;
-    metrics_put(out, "shm_free_bytes", "gauge", "Free in /dev/shm.",
-                (uint64_t)shared.f_bavail * shared.f_frsize);
-    metrics_put(out, "shm_bytes", "gauge", "Size of /dev/shm.",
-                (uint64_t)shared.f_blocks * shared.f_frsize);
+    metrics_put_new(out, "shm_free_bytes", "Free in /dev/shm.",
+                    (uint64_t)shared.f_bavail * shared.f_frsize);
+    metrics_put_new(out, "shm_bytes", "Size of /dev/shm.",
+                    (uint64_t)shared.f_blocks * shared.f_frsize);
 }
 
 static void put_queues(const struct service *service, FILE *out)
@@ -85,10 +84,10 @@ static void put_queues(const struct service *service, FILE *out)
     static const char *const kinds[] = {"lane", "bulk", "guest", "read"};
     struct lanes_depth depths[4];
     lanes_depths(service->lanes, &depths[0], &depths[1], &depths[2], &depths[3]);
-    metrics_begin(out, "queue_messages", "gauge", "Messages that wait in the request queues.");
+    metrics_begin(out, "queue_messages", "Messages that wait in the request queues.");
     for (unsigned kind = 0; kind < 4; kind++)
         metrics_put_labelled(out, "queue_messages", "kind", kinds[kind], depths[kind].messages);
-    metrics_begin(out, "queue_capacity", "gauge", "Messages that fit into them.");
+    metrics_begin(out, "queue_capacity", "Messages that fit into them.");
     for (unsigned kind = 0; kind < 4; kind++)
         metrics_put_labelled(out, "queue_capacity", "kind", kinds[kind], depths[kind].capacity);
 }
@@ -97,24 +96,24 @@ static void put_refusals(const struct service *service, FILE *out)
 {
     struct session_counts counts;
     session_counts(service->sessions, &counts);
-    metrics_begin(out, "sessions_refused_total", "counter", "Clients that got no session, by why.");
+    metrics_begin(out, "sessions_refused_total", "Clients that got no session, by why.");
     for (unsigned status = KV_OK + 1; status < KV_STATUS_COUNT; status++)
         if (counts.refused[status] > 0 || status == KV_DENIED || status == KV_LIMIT)
             metrics_put_labelled(out, "sessions_refused_total", "reason",
                                  kv_status_name((enum kv_status)status), counts.refused[status]);
-    metrics_put(out, "audit_lost_records_total", "counter",
-                "Records that the audit log lacks: its disk took none.", audit_lost_records());
+    metrics_put_new(out, "audit_lost_records_total",
+                    "Records that the audit log lacks: its disk took none.", audit_lost_records());
 }
 
 static void put_reload(const struct reload *reload, FILE *out)
 {
     uint64_t when_ms;
     bool succeeded = reload_last(reload, &when_ms);
-    metrics_put(out, "last_reload_success", "gauge",
-                "Whether the last reload did all that the configuration says; 1 before the first.",
-                succeeded);
-    metrics_begin(out, "last_reload_timestamp_seconds", "gauge",
-                  "When that was, since 1970; 0: never.");
+    metrics_put_new(
+        out, "last_reload_success",
+        "Whether the last reload did all that the configuration says; 1 before the first.",
+        succeeded);
+    metrics_begin(out, "last_reload_timestamp_seconds", "When that was, since 1970; 0: never.");
     fprintf(out, "mqkv_last_reload_timestamp_seconds %.3f\n", (double)when_ms / 1e3);
 }
 
@@ -127,10 +126,10 @@ static void put_backups(FILE *out)
         const struct session_hold_event *is;
     } events[] = {
         {"begun", &counts.begun}, {"finished", &counts.finished}, {"failed", &counts.failed}};
-    metrics_begin(out, "backups_total", "counter", "Backups that were begun, finished, failed.");
+    metrics_begin(out, "backups_total", "Backups that were begun, finished, failed.");
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         metrics_put_labelled(out, "backups_total", "event", events[i].event, events[i].is->count);
-    metrics_begin(out, "last_backup_timestamp_seconds", "gauge",
+    metrics_begin(out, "last_backup_timestamp_seconds",
                   "When the last one was, since 1970; 0: never since the start.");
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         fprintf(out, "mqkv_last_backup_timestamp_seconds{event=\"%s\"} %.3f\n", events[i].event,

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/report/error.h"
 #include "serverk/daemon/daemon_metrics.h"
+#include "serverk/daemon/figures.h"
 #include "serverk/daemon/metrics_writer.h"
 #include "wire/operation.h"
 #include "bridges/cluster/mirror/mirror.h"
@@ -32,52 +32,16 @@ static double seconds(uint64_t ns)
 static void put_daemon(const struct stats_source *source, FILE *out)
 {
     const struct service *service = source->service;
-    metrics_begin(out, "info", "gauge", "What serves: always 1.");
+    metrics_begin(out, "info", "What serves: always 1.");
     fputs("mqkv_info{version=\"" MQKV_VERSION "\",queue=\"", out);
     metrics_put_escaped(out, service->options->queue);
     fputs("\",dir=\"", out);
     metrics_put_escaped(out, service->options->dir);
     fputs("\"} 1\n", out);
-    metrics_begin(out, "start_time_seconds", "gauge", "When the daemon started, since 1970.");
+    metrics_begin(out, "start_time_seconds", "When the daemon started, since 1970.");
     fprintf(out, "mqkv_start_time_seconds %.3f\n", (double)source->started_real_ms / 1e3);
-    metrics_put(out, "workers", "gauge", "Worker threads.", service->options->workers);
-    if (service->parking) {
-        struct parking_counts counts = parking_counts(service->parking);
-        metrics_put(out, "workers_awake", "gauge", "Worker threads that are not parked.",
-                    counts.active + counts.away);
-        metrics_put(out, "workers_away", "gauge",
-                    "Worker threads that have not come back for 2 ms or more.", counts.away);
-    }
-    if (service->aside)
-        metrics_put(out, "messages_set_aside", "gauge",
-                    "Messages that wait since all workers are away.",
-                    aside_waiting(service->aside));
-    metrics_put(out, "replies_waiting_for_sync", "gauge",
-                "Replies to writes that are not on disk yet.",
-                service->commit ? commit_waiting(service->commit) : 0);
-}
-
-static void put_operations(const struct worker_statistics *sum, FILE *out)
-{
-    metrics_put(out, "messages_total", "counter", "Messages received.", sum->messages);
-    metrics_begin(out, "operations_total", "counter", "Operations executed.");
-    for (unsigned opcode = 1; opcode < STATISTICS_OPCODES; opcode++)
-        metrics_put_labelled(out, "operations_total", "operation", stats_operation_name(opcode),
-                             sum->operations[opcode]);
-    metrics_begin(out, "errors_total", "counter", "Operations that did not end with ok.");
-    for (unsigned status = KV_OK + 1; status < KV_STATUS_COUNT; status++)
-        metrics_put_labelled(out, "errors_total", "status", kv_status_name((enum kv_status)status),
-                             sum->statuses[status]);
-    metrics_begin(out, "reads_total", "counter", "Reads of one key, by whether it was there.");
-    metrics_put_labelled(out, "reads_total", "result", "hit", sum->hits);
-    metrics_put_labelled(out, "reads_total", "result", "miss", sum->misses);
-    metrics_put(out, "received_bytes_total", "counter", "Bytes of requests.", sum->bytes_in);
-    metrics_put(out, "sent_bytes_total", "counter", "Bytes of replies.", sum->bytes_out);
-    metrics_begin(out, "dropped_messages_total", "counter", "Messages dropped unanswered.");
-    for (unsigned reason = 0; reason < DROPPED_REASONS; reason++)
-        metrics_put_labelled(out, "dropped_messages_total", "reason",
-                             dropped_reason_name((enum dropped_reason)reason),
-                             sum->dropped[reason]);
+    figures_put_workers(service, (struct figures){.metrics = out});
+    figures_put_waiting_replies(service, (struct figures){.metrics = out});
 }
 
 /* One histogram of the family. Upper bounds of the buckets: 1, 2, 5, 10 us ... 10 s. */
@@ -105,8 +69,8 @@ static void put_histogram(const char *family, const char *label, const char *of,
 
 static void put_stages(const struct worker_statistics *sum, FILE *out)
 {
-    metrics_begin(
-        out, "stage_seconds", "histogram",
+    metrics_begin_histogram(
+        out, "stage_seconds",
         "Time of sampled messages in each stage: in the queue, waiting for locks, at work, "
         "waiting for the disk, sending the reply.");
     for (unsigned stage = 0; stage < STAGES; stage++)
@@ -117,95 +81,44 @@ static void put_stages(const struct worker_statistics *sum, FILE *out)
 /* The same as stage="work", by what the message asks for. */
 static void put_work(const struct worker_statistics *sum, FILE *out)
 {
-    metrics_begin(out, "work_seconds", "histogram",
-                  "Time of messages at work, by their operation; those of several are a batch.");
+    metrics_begin_histogram(
+        out, "work_seconds",
+        "Time of messages at work, by their operation; those of several are a batch.");
     for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)
-        put_histogram("work_seconds", "operation", stats_operation_name(kind), &sum->work[kind],
-                      out);
+        put_histogram("work_seconds", "operation", statistics_operation_name(kind),
+                      &sum->work[kind], out);
 }
 
 /* Files ----------------------------------------------------------------------------------------
  */
 
-#define FILE_METRIC(name, type, help, field)                              \
-    {                                                                     \
-        name, type, help, offsetof(struct kvstore_file_statistics, field) \
-    }
-
-static const struct {
-    const char *name, *type, *help;
-    size_t offset; /* of a uint64_t */
-} file_metrics[] = {
-    FILE_METRIC("file_keys", "gauge", "Keys.", keys),
-    FILE_METRIC("file_expiring_keys", "gauge", "Keys with an expiry.", expiring_keys),
-    FILE_METRIC("file_live_bytes", "gauge", "Bytes of records that a get would find.", live_bytes),
-    FILE_METRIC("file_dead_bytes", "gauge", "Bytes of replaced, deleted and expired records.",
-                dead_bytes),
-    FILE_METRIC("file_bytes", "gauge", "Bytes of disk.", file_bytes),
-    FILE_METRIC("file_index_bytes", "gauge", "Memory of the index.", index_bytes),
-    FILE_METRIC("file_appended_bytes_total", "counter", "Bytes appended.", appended_bytes),
-    FILE_METRIC("file_synced_bytes_total", "counter", "Bytes of those known to be on disk.",
-                synced_bytes),
-    FILE_METRIC("file_syncs_total", "counter", "Syncs.", syncs),
-    FILE_METRIC("file_sync_failures_total", "counter", "Syncs that failed.", sync_failures),
-    FILE_METRIC("file_compactions_total", "counter", "Compactions.", compactions),
-    FILE_METRIC("file_compaction_failures_total", "counter", "Compactions that failed.",
-                compaction_failures),
-    FILE_METRIC("file_damaged_records", "gauge",
-                "Damaged records that were met, up to 8, until they are replaced or left out.",
-                damaged_records),
-    FILE_METRIC("file_expired_keys_total", "counter", "Keys taken out by expiry.", expired),
-};
-
-static uint64_t file_value(const struct kvstore_file_statistics *file, size_t offset)
+/* The value of each file, if that many are listed, and else that of all. */
+static void put_file_figure(FILE *out, const struct figure *figure,
+                            const struct kvstore_file_statistics *files, uint32_t count,
+                            const struct file_totals *totals)
 {
-    uint64_t value;
-    memcpy(&value, (const char *)file + offset, sizeof value);
-    return value;
-}
-
-static void put_file_metric(const struct kvstore_file_statistics *files, uint32_t count,
-                            const char *name, size_t offset, FILE *out)
-{
-    uint64_t sum = 0;
     char number[16];
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t value = file_value(&files[i], offset);
-        sum += value;
-        snprintf(number, sizeof number, "%" PRIu32, i);
-        if (count <= MAX_FILES_LISTED)
-            metrics_put_labelled(out, name, "file", number, value);
-    }
+    metrics_begin(out, figure->metric, figure->help);
     if (count > MAX_FILES_LISTED)
-        metrics_put_labelled(out, name, "file", "all", sum);
+        metrics_put_labelled(out, figure->metric, "file", "all",
+                             figure_value(figure, &totals->sums));
+    for (uint32_t i = 0; i < count && count <= MAX_FILES_LISTED; i++) {
+        snprintf(number, sizeof number, "%" PRIu32, i);
+        metrics_put_labelled(out, figure->metric, "file", number, figure_value(figure, &files[i]));
+    }
 }
 
-static void put_file_states(const struct kvstore_file_statistics *files, uint32_t count, FILE *out)
+static void put_unsynced_seconds(FILE *out, const struct kvstore_file_statistics *files,
+                                 uint32_t count, const struct file_totals *totals)
 {
-    uint64_t read_only = 0, full = 0, stale = 0, unsynced = 0, oldest_ms = 0;
-    metrics_begin(out, "file_unsynced_seconds", "gauge",
+    metrics_begin(out, "file_unsynced_seconds",
                   "How long the oldest write waits to be known to be on disk.");
-    for (uint32_t i = 0; i < count; i++) {
-        if (count <= MAX_FILES_LISTED)
-            fprintf(out, "mqkv_file_unsynced_seconds{file=\"%" PRIu32 "\"} %.3f\n", i,
-                    (double)files[i].unsynced_ms / 1e3);
-        oldest_ms = files[i].unsynced_ms > oldest_ms ? files[i].unsynced_ms : oldest_ms;
-        read_only += files[i].read_only;
-        full += files[i].full;
-        stale += files[i].stale_ms > 0;
-        unsynced += files[i].appended_bytes - files[i].synced_bytes;
-    }
-    metrics_put(out, "unsynced_bytes", "gauge", "Bytes appended and not known to be on disk.",
-                unsynced);
     if (count > MAX_FILES_LISTED)
-        fprintf(out, "mqkv_file_unsynced_seconds{file=\"all\"} %.3f\n", (double)oldest_ms / 1e3);
-    metrics_put(out, "read_only_files", "gauge", "Data files that take no writes after a failure.",
-                read_only);
-    metrics_put(out, "full_files", "gauge", "Data files whose last put found no space.", full);
-    metrics_put(
-        out, "stale_files", "gauge",
-        "Data files that a write keeps, as on a disk that does not answer: numbers are older.",
-        stale);
+        fprintf(out, "mqkv_file_unsynced_seconds{file=\"all\"} %.3f\n",
+                (double)totals->oldest_unsynced_ms / 1e3);
+    for (uint32_t i = 0; i < count && count <= MAX_FILES_LISTED; i++)
+        fprintf(out, "mqkv_file_unsynced_seconds{file=\"%" PRIu32 "\"} %.3f\n", i,
+                (double)files[i].unsynced_ms / 1e3);
 }
 
 /* An engine_number_visit. */
@@ -213,7 +126,7 @@ static void put_engine_number(void *out, const struct engine_number *number)
 {
     char name[64];
     snprintf(name, sizeof name, "engine_%s", number->name);
-    metrics_put(out, name, number->counts ? "counter" : "gauge", number->help, number->value);
+    metrics_put_new(out, name, number->help, number->value);
 }
 
 /* An engine_number_visit. */
@@ -221,7 +134,7 @@ static void put_mirror_number(void *out, const struct engine_number *number)
 {
     char name[64];
     snprintf(name, sizeof name, "mirror_%s", number->name);
-    metrics_put(out, name, number->counts ? "counter" : "gauge", number->help, number->value);
+    metrics_put_new(out, name, number->help, number->value);
 }
 
 /* False: out of memory. */
@@ -231,58 +144,19 @@ static bool put_files(const struct service *service, FILE *out)
     struct kvstore_file_statistics *files = calloc(count, sizeof *files);
     if (!files)
         return false;
-    for (uint32_t i = 0; i < count; i++)
+    struct file_totals totals = {.full = 0};
+    for (uint32_t i = 0; i < count; i++) {
         kvstore_file_statistics(service->store, i, &files[i]);
-    for (size_t i = 0; i < sizeof file_metrics / sizeof file_metrics[0]; i++) {
-        metrics_begin(out, file_metrics[i].name, file_metrics[i].type, file_metrics[i].help);
-        put_file_metric(files, count, file_metrics[i].name, file_metrics[i].offset, out);
+        file_totals_add(&totals, &files[i]);
     }
-    put_file_states(files, count, out);
+    for (const struct figure *figure = file_figures; figure->json || figure->metric; figure++)
+        if (figure->metric)
+            put_file_figure(out, figure, files, count, &totals);
+    put_unsynced_seconds(out, files, count, &totals);
+    figures_put_file_totals(&totals, (struct figures){.metrics = out});
+    figures_put_disk(service, (struct figures){.metrics = out});
     free(files);
-    struct statvfs disk;
-    if (statvfs(service->options->dir, &disk) == 0) {
-        metrics_put(out, "disk_free_bytes", "gauge",
-                    "Free on the file system of the data directory.",
-                    (uint64_t)disk.f_bavail * disk.f_frsize);
-        metrics_put(out, "disk_bytes", "gauge", "Size of the file system of the data directory.",
-                    (uint64_t)disk.f_blocks * disk.f_frsize);
-    }
     return true;
-}
-
-static void put_cache(const struct service *service, FILE *out)
-{
-    struct kvstore_cache_statistics cache = {0};
-    if (service->store)
-        kvstore_cache_statistics(service->store, &cache);
-    if (cache.max_bytes == 0)
-        return;
-    metrics_put(out, "cache_max_bytes", "gauge", "Memory that the cache may use.", cache.max_bytes);
-    metrics_put(out, "cache_bytes", "gauge", "Memory that the cache uses.", cache.used_bytes);
-    metrics_put(out, "cache_entries", "gauge", "Values in the cache.", cache.entries);
-    metrics_put(out, "cache_hits_total", "counter", "Gets that found their key in the cache.",
-                cache.hits);
-    metrics_put(out, "cache_misses_total", "counter", "Gets that did not.", cache.misses);
-    metrics_put(out, "cache_evictions_total", "counter", "Entries taken out to make room.",
-                cache.evictions);
-}
-
-static void put_bound(const struct service *service, FILE *out)
-{
-    struct kvstore_bound_statistics bound = {0};
-    if (service->store)
-        kvstore_bound_statistics(service->store, &bound);
-    if (bound.max_bytes == 0)
-        return;
-    metrics_put(out, "bound_max_bytes", "gauge", "Bytes that live records may have (--max-bytes).",
-                bound.max_bytes);
-    metrics_put(out, "bound_bytes", "gauge", "Bytes that they have.", bound.live_bytes);
-    metrics_put(out, "evictions_total", "counter", "Entries that made room for others.",
-                bound.evictions);
-    metrics_put(out, "evicted_bytes_total", "counter", "Bytes of those.", bound.evicted_bytes);
-    metrics_put(out, "refused_full_total", "counter", "Writes refused at the bound.",
-                bound.refusals);
-    metrics_put(out, "policy_bytes", "gauge", "Memory of the eviction policy.", bound.memory_bytes);
 }
 
 /* Users and quotas -----------------------------------------------------------------------------
@@ -305,61 +179,32 @@ static void put_quota_label(FILE *out, const char *metric, const struct access_r
     fputs("\"} ", out);
 }
 
-enum quota_number { QUOTA_BYTES, QUOTA_MAX_BYTES, QUOTA_KEYS, QUOTA_MAX_KEYS, QUOTA_REFUSALS };
-
-static uint64_t quota_value(const struct service *service, const struct access_rules *rules,
-                            unsigned quota, enum quota_number number)
-{
-    struct kvstore_quota_usage usage;
-    kvstore_quota_usage(service->store, quota, &usage);
-    switch (number) {
-    case QUOTA_BYTES:
-        return usage.bytes;
-    case QUOTA_MAX_BYTES:
-        return rules->quotas[quota].max_bytes;
-    case QUOTA_KEYS:
-        return usage.keys;
-    case QUOTA_MAX_KEYS:
-        return rules->quotas[quota].max_keys;
-    case QUOTA_REFUSALS:
-        return usage.refusals;
-    }
-    return 0;
-}
-
 static void put_quotas(const struct service *service, const struct access_rules *rules, FILE *out)
 {
-    static const struct {
-        const char *name, *type, *help;
-    } families[] = {
-        [QUOTA_BYTES] = {"quota_bytes", "gauge", "Bytes of live records that count to a quota."},
-        [QUOTA_MAX_BYTES] = {"quota_max_bytes", "gauge", "Bytes that it allows; 0: any number."},
-        [QUOTA_KEYS] = {"quota_keys", "gauge", "Keys that count to a quota."},
-        [QUOTA_MAX_KEYS] = {"quota_max_keys", "gauge", "Keys that it allows; 0: any number."},
-        [QUOTA_REFUSALS] = {"quota_refused_total", "counter", "Writes refused by a quota."}};
-    for (unsigned i = 0; i < sizeof families / sizeof families[0] && rules->quota_count > 0; i++) {
-        metrics_begin(out, families[i].name, families[i].type, families[i].help);
+    for (const struct figure *figure = quota_figures; figure->metric && rules->quota_count > 0;
+         figure++) {
+        metrics_begin(out, figure->metric, figure->help);
         for (unsigned quota = 0; quota < rules->quota_count; quota++) {
             const struct access_rule *rule = access_quota_rule(rules, quota);
+            struct quota_facts facts;
             if (rule && rule->quota != quota)
                 continue; /* its section is told once */
-            put_quota_label(out, families[i].name, rules, quota);
-            fprintf(out, "%" PRIu64 "\n", quota_value(service, rules, quota, (enum quota_number)i));
+            quota_facts_read(service, quota, rules->quotas[quota].max_bytes,
+                             rules->quotas[quota].max_keys, &facts);
+            put_quota_label(out, figure->metric, rules, quota);
+            fprintf(out, "%" PRIu64 "\n", figure_value(figure, &facts));
         }
     }
 }
 
-static void put_user_counter(const struct access *access, FILE *out, const char *name,
-                             const char *help, size_t offset)
+static void put_user_figures(const struct access *access, FILE *out)
 {
-    const struct access_user *user = atomic_load(&access->users);
-    if (!user)
-        return;
-    metrics_begin(out, name, "counter", help);
-    for (; user; user = user->next) {
-        const _Atomic uint64_t *counter = (const void *)((const char *)user + offset);
-        fprintf(out, "mqkv_%s{uid=\"%lu\",reader=\"%d\"} %" PRIu64 "\n", name,
-                (unsigned long)user->uid, user->reads_only, atomic_load(counter));
+    const struct access_user *users = atomic_load(&access->users);
+    for (const struct figure *figure = user_figures; figure->metric && users; figure++) {
+        metrics_begin(out, figure->metric, figure->help);
+        for (const struct access_user *user = users; user; user = user->next)
+            fprintf(out, "mqkv_%s{uid=\"%lu\",reader=\"%d\"} %" PRIu64 "\n", figure->metric,
+                    (unsigned long)user->uid, user->reads_only, figure_value(figure, user));
     }
 }
 
@@ -367,13 +212,7 @@ static void put_user_counter(const struct access *access, FILE *out, const char 
 static void put_users(const struct service *service, FILE *out)
 {
     struct access *access = service->access;
-    put_user_counter(access, out, "user_operations_total", "Operations of restricted users.",
-                     offsetof(struct access_user, operations));
-    put_user_counter(access, out, "user_denied_total", "Operations that they may not do.",
-                     offsetof(struct access_user, denied));
-    put_user_counter(access, out, "user_over_quota_total",
-                     "Operations beyond those that a second may have.",
-                     offsetof(struct access_user, over_quota));
+    put_user_figures(access, out);
     pthread_mutex_lock(&access->lock);
     if (access->rules && service->store)
         put_quotas(service, access->rules, out);
@@ -417,21 +256,16 @@ static void put_sessions(const struct service *service, FILE *out)
     char uid[16];
     session_counts(service->sessions, &counts);
     session_each(service->sessions, count_session, &users);
-    metrics_begin(out, "sessions", "gauge", "Sessions, one per client thread, by user.");
+    metrics_begin(out, "sessions", "Sessions, one per client thread, by user.");
     for (unsigned i = 0; i < users.users; i++) {
         snprintf(uid, sizeof uid, "%u", (unsigned)users.each[i].uid);
         metrics_put_labelled(out, "sessions", "uid", uid, users.each[i].sessions);
     }
     if (users.others > 0)
         metrics_put_labelled(out, "sessions", "uid", "other", users.others);
-    metrics_put(out, "sessions_max", "gauge", "Sessions that there can be at once.",
-                session_table_capacity(service->sessions));
-    metrics_put(out, "sessions_opened_total", "counter", "Sessions opened.", counts.opened);
-    metrics_begin(out, "sessions_ended_total", "counter", "Sessions ended, by how.");
-    for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
-        metrics_put_labelled(out, "sessions_ended_total", "reason",
-                             session_end_reason_name((enum session_end_reason)reason),
-                             counts.ended[reason]);
+    metrics_put_new(out, "sessions_max", "Sessions that there can be at once.",
+                    session_table_capacity(service->sessions));
+    figures_put_sessions(&counts, (struct figures){.metrics = out});
 }
 
 /* All of it ------------------------------------------------------------------------------------
@@ -445,15 +279,16 @@ enum kv_status metrics_text(const struct stats_source *source, char **text, size
         free(sum);
         return KV_NO_MEMORY;
     }
+    struct figures to = {.metrics = out};
     stats_source_sum(source, sum);
     put_daemon(source, out);
     daemon_metrics_put(source, out);
-    put_operations(sum, out);
+    figures_put_operations(sum, to);
     put_stages(sum, out);
     put_work(sum, out);
     put_sessions(source->service, out);
-    put_cache(source->service, out);
-    put_bound(source->service, out);
+    figures_put_cache(source->service, to);
+    figures_put_bound(source->service, to);
     if (source->service->access)
         put_users(source->service, out);
     const struct service *service = source->service;

@@ -8,13 +8,18 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What is to stand before the first line of a metric: type: "counter", "gauge" or "histogram". */
-void metrics_begin(FILE *out, const char *name, const char *type, const char *help);
+/* What is to stand before the first line of a metric: a counter if its name ends with "_total", as
+ * the conventions of Prometheus have it, else a gauge; or a histogram. */
+void metrics_begin(FILE *out, const char *name, const char *help);
+void metrics_begin_histogram(FILE *out, const char *name, const char *help);
 
 /* One metric without labels, with what stands before it. */
-void metrics_put(FILE *out, const char *name, const char *type, const char *help, uint64_t value);
+void metrics_put_new(FILE *out, const char *name, const char *help, uint64_t value);
 
-/* A line of a metric that was begun: label="of", which needs no escapes. */
+/* A line of a metric that was begun: without labels. */
+void metrics_put(FILE *out, const char *name, uint64_t value);
+
+/* The same with label="of", which needs no escapes. */
 void metrics_put_labelled(FILE *out, const char *name, const char *label, const char *of,
                           uint64_t value);
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/time/clock.h"
+#include "serverk/daemon/figures.h"
 #include "bridges/cluster/mirror/mirror.h"
 #include "serverk/config/lab_seam.h"
 #include "serverk/daemon/store_opening.h"
@@ -83,18 +84,6 @@ static void put_queues(const struct service *service, struct json *json)
     put_guests(service, json);
     put_readers(service, json);
     close_object(json);
-}
-
-static void put_workers(const struct service *service, struct json *json)
-{
-    put_number(json, "workers", service->options->workers);
-    if (!service->parking)
-        return;
-    struct parking_counts counts = parking_counts(service->parking);
-    put_number(json, "workers_awake", counts.active + counts.away);
-    put_number(json, "workers_away", counts.away);
-    put_number(json, "set_aside", service->aside ? aside_waiting(service->aside) : 0);
-    put_number(json, "all_away_ms", counts.all_away_ms);
 }
 
 static void put_sandbox(const struct sandbox *sandbox, struct json *json)
@@ -201,7 +190,7 @@ void put_server(const struct stats_source *source, struct json *json)
         put_text(json, "dir", options->dir);
     put_text(json, "engine", service->engine->calls->name);
     put_number(json, "datafiles", engine_datafiles(service->engine));
-    put_workers(service, json);
+    figures_put_workers(service, (struct figures){.json = json});
     put_text(json, "dispatch", options->dispatch->name);
     if (service->feed->put_stats)
         service->feed->put_stats(service->feed->context, json);
@@ -209,8 +198,7 @@ void put_server(const struct stats_source *source, struct json *json)
     if (service->store)
         put_store(service, json);
     put_number(json, "max_value_bytes", engine_max_value_bytes(service->engine));
-    put_number(json, "replies_waiting_for_sync",
-               service->commit ? commit_waiting(service->commit) : 0);
+    figures_put_waiting_replies(service, (struct figures){.json = json});
     put_number(json, "large_message_bytes", atomic_load(&service->budget->used_bytes));
     lab.put_stats(source, json);
     put_direct(service, json);

@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "common/time/clock.h"
+#include "serverk/daemon/figures.h"
 #include "serverk/daemon/metrics.h"
 #include "serverk/daemon/server_json.h"
-#include "serverk/daemon/store_json.h"
+
+/* Files that are listed one by one; above, the sums must do. */
+#define MAX_FILES_LISTED 256u
 
 /* Sections ------------------------------------------------------------------------------------- */
 
@@ -18,29 +21,7 @@ static void put_operations(const struct stats_source *source, struct json *json)
     if (!sum)
         return;
     stats_source_sum(source, sum);
-    uint64_t total = 0;
-    for (unsigned opcode = 1; opcode < STATISTICS_OPCODES; opcode++)
-        total += sum->operations[opcode];
-    put_number(json, "messages", sum->messages);
-    put_number(json, "total", total);
-    for (unsigned opcode = 1; opcode < STATISTICS_OPCODES; opcode++)
-        put_number(json, stats_operation_name(opcode), sum->operations[opcode]);
-    put_number(json, "hits", sum->hits);
-    put_number(json, "misses", sum->misses);
-    put_number(json, "bytes_in", sum->bytes_in);
-    put_number(json, "bytes_out", sum->bytes_out);
-    put_number(json, "sleeps", sum->sleeps);
-    begin_member(json, "errors");
-    open_object(json);
-    for (unsigned status = KV_OK + 1; status < KV_STATUS_COUNT; status++)
-        if (sum->statuses[status] > 0)
-            put_number(json, kv_status_name((enum kv_status)status), sum->statuses[status]);
-    close_object(json);
-    begin_member(json, "dropped");
-    open_object(json);
-    for (unsigned reason = 0; reason < DROPPED_REASONS; reason++)
-        put_number(json, dropped_reason_name((enum dropped_reason)reason), sum->dropped[reason]);
-    close_object(json);
+    figures_put_operations(sum, (struct figures){.json = json});
     free(sum);
 }
 
@@ -56,7 +37,7 @@ static void put_latency(const struct stats_source *source, struct json *json)
     open_object(json);
     for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)
         if (sum->work[kind].total_count > 0)
-            put_quantiles(json, stats_operation_name(kind), &sum->work[kind]);
+            put_quantiles(json, statistics_operation_name(kind), &sum->work[kind]);
     close_object(json);
     free(sum);
 }
@@ -74,44 +55,33 @@ static void put_quotas(const struct service *service, struct json *json)
 {
     const struct access_rules *rules = service->access ? service->access->rules : NULL;
     begin_member(json, "quotas");
-    fputc('[', json->stream);
-    json->first = true;
+    open_array(json);
     for (unsigned i = 0; rules && service->store && i < rules->quota_count; i++) {
         const struct access_rule *rule = access_quota_rule(rules, i);
-        struct kvstore_quota_usage usage;
-        kvstore_quota_usage(service->store, i, &usage);
+        struct quota_facts facts;
+        quota_facts_read(service, i, rules->quotas[i].max_bytes, rules->quotas[i].max_keys, &facts);
         begin_element(json);
         open_object(json);
-        begin_member(json, "prefix");
-        escape_print_json(json->stream, rules->quotas[i].prefix);
-        put_number(json, "bytes", usage.bytes);
-        put_number(json, "max_bytes", rules->quotas[i].max_bytes);
-        put_number(json, "keys", usage.keys);
-        put_number(json, "max_keys", rules->quotas[i].max_keys);
-        put_number(json, "refusals", usage.refusals);
+        put_bytes(json, "prefix", rules->quotas[i].prefix);
+        figures_put_members(json, quota_figures, &facts);
         if (rule) {
             put_text(json, "of", access_subject_name(rule->subject));
             put_text(json, "name", rule->name);
         }
         close_object(json);
     }
-    fputc(']', json->stream);
-    json->first = false;
+    close_array(json);
 }
 
 /* What the user has of the quota of its section. */
 static void put_user_quota(const struct service *service, struct json *json,
                            const struct access_rule *rule)
 {
-    struct kvstore_quota_usage usage;
+    struct quota_facts facts;
     if (!rule || rule->quota_line == 0 || !service->store)
         return;
-    kvstore_quota_usage(service->store, rule->quota, &usage);
-    put_number(json, "bytes", usage.bytes);
-    put_number(json, "max_bytes", rule->max_bytes);
-    put_number(json, "keys", usage.keys);
-    put_number(json, "max_keys", rule->max_keys);
-    put_number(json, "refusals", usage.refusals);
+    quota_facts_read(service, rule->quota, rule->max_bytes, rule->max_keys, &facts);
+    figures_put_members(json, quota_figures, &facts);
 }
 
 /* Users that are restricted, and have had a session. */
@@ -122,8 +92,7 @@ static void put_access(const struct stats_source *source, struct json *json)
         pthread_mutex_lock(&service->access->lock);
     put_flag(json, "restricted", service->access && access_rules_restrict(service->access->rules));
     begin_member(json, "users");
-    fputc('[', json->stream);
-    json->first = true;
+    open_array(json);
     const struct access_user *user = service->access ? atomic_load(&service->access->users) : NULL;
     for (; user; user = user->next) {
         const struct access_rule *rule = atomic_load(&user->rule);
@@ -135,14 +104,11 @@ static void put_access(const struct stats_source *source, struct json *json)
         put_text(json, "name", rule ? rule->name : "");
         put_number(json, "max_sessions", rule ? rule->sessions : 0);
         put_number(json, "max_operations_s", rule ? rule->operations_s : 0);
-        put_number(json, "operations", atomic_load(&user->operations));
-        put_number(json, "denied", atomic_load(&user->denied));
-        put_number(json, "over_quota", atomic_load(&user->over_quota));
+        figures_put_members(json, user_figures, user);
         put_user_quota(service, json, rule);
         close_object(json);
     }
-    fputc(']', json->stream);
-    json->first = false;
+    close_array(json);
     put_quotas(service, json);
     if (service->access)
         pthread_mutex_unlock(&service->access->lock);
@@ -174,18 +140,63 @@ static void put_sessions(const struct stats_source *source, struct json *json)
     const struct service *service = source->service;
     struct session_counts counts;
     session_counts(service->sessions, &counts);
-    put_number(json, "live", counts.live);
-    put_number(json, "opened", counts.opened);
-    begin_member(json, "ended");
-    open_object(json);
-    for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
-        put_number(json, session_end_reason_name((enum session_end_reason)reason),
-                   counts.ended[reason]);
-    close_object(json);
+    figures_put_sessions(&counts, (struct figures){.json = json});
     begin_member(json, "each");
     open_array(json);
     session_each(service->sessions, put_session, json);
     close_array(json);
+}
+
+static void put_file(struct json *json, uint32_t number, const struct kvstore_file_statistics *file)
+{
+    begin_element(json);
+    open_object(json);
+    put_number(json, "file", number);
+    figures_put_members(json, file_figures, file);
+    put_number(json, "unsynced_ms", file->unsynced_ms);
+    put_number(json, "stale_ms", file->stale_ms);
+    put_flag(json, "from_checkpoint", file->from_checkpoint);
+    put_flag(json, "taken_over", file->taken_over);
+    put_flag(json, "read_only", file->read_only);
+    put_flag(json, "full", file->full);
+    put_flag(json, "compaction_failing", file->compaction_failing);
+    put_number(json, "damaged_at", file->damaged_at);
+    close_object(json);
+}
+
+static void put_files(const struct stats_source *source, struct json *json)
+{
+    const struct service *service = source->service;
+    struct file_totals totals = {.full = 0};
+    uint32_t count = engine_datafiles(service->engine);
+    if (service->store)
+        figures_put_disk(service, (struct figures){.json = json});
+    begin_member(json, "each");
+    open_array(json);
+    for (uint32_t i = 0; i < count; i++) {
+        struct kvstore_file_statistics file;
+        kvstore_file_statistics(service->store, i, &file);
+        file_totals_add(&totals, &file);
+        if (i < MAX_FILES_LISTED)
+            put_file(json, i, &file);
+    }
+    close_array(json);
+    begin_member(json, "sum");
+    open_object(json);
+    put_number(json, "files", count);
+    figures_put_members(json, file_figures, &totals.sums);
+    figures_put_file_totals(&totals, (struct figures){.json = json});
+    close_object(json);
+}
+
+static void put_cache(const struct stats_source *source, struct json *json)
+{
+    figures_put_cache(source->service, (struct figures){.json = json});
+}
+
+static void put_bound(const struct stats_source *source, struct json *json)
+{
+    figures_put_bound(source->service, (struct figures){.json = json});
 }
 
 static const struct {

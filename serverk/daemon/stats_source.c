@@ -1,10 +1,5 @@
 #include "serverk/daemon/stats_source.h"
 
-const char *stats_operation_name(unsigned opcode)
-{
-    return statistics_operation_name(opcode);
-}
-
 void stats_source_sum(const struct stats_source *source, struct worker_statistics *sum)
 {
     const struct service *service = source->service;

@@ -27,7 +27,4 @@ struct stats_source {
 /* Adds up what all threads have counted; *sum is of statistics_create. Threads: any. */
 void stats_source_sum(const struct stats_source *source, struct worker_statistics *sum);
 
-/* "get", ...; opcode: 1 .. STATISTICS_OPCODES - 1. 0: "batch". */
-const char *stats_operation_name(unsigned opcode);
-
 #endif

@@ -34,7 +34,8 @@ check_equal 1 "$(awk '/^mqkv_file_keys\{/ { sum += $NF } END { print sum }' <<<"
 
 # The format: each sample belongs to the family announced before it, no family comes twice, each
 # sample is a number, and the buckets of a histogram grow.
-check_equal "" "$(python3 - 3<<<"$text" <<'END'
+check_format() {
+    check_equal "read to the end" "$(python3 - 3<<<"$1" <<'END'
 import re
 seen, family, last = set(), None, {}
 for line in open(3):
@@ -53,12 +54,15 @@ for line in open(3):
         print("sample", line)
         continue
     if sample[1].endswith("_bucket"):
-        stage = re.search('stage="([a-z_]+)"', line)[1]
+        stage = re.search('{([a-z]+="[a-z_]+")', line)[1]
         if float(sample[3]) < last.get(stage, 0):
             print("bucket", line)
         last[stage] = float(sample[3])
+print("read to the end")
 END
-)" "the text is as Prometheus reads it"
+)" "$2"
+}
+check_format "$text" "the text is as Prometheus reads it"
 if command -v promtool >/dev/null; then
     check_status 0 "promtool finds nothing" promtool check metrics <<<"$text"
 else
@@ -95,3 +99,8 @@ check_status 1 "it goes with the daemon" test -e "$metrics"
 check_status 4 "a file in no directory is a failure to start" \
     "$server_program" -m "$server_queue" -f "$server_dir" --metrics "$MQKV_TEST_DIR/no/m"
 check_match "no/m.new: cannot be written" "$errors" "that is named"
+
+server_dir=$MQKV_TEST_DIR/many
+start_server -d 300
+check_format "$(client metrics)" "of 300 data files, too, it is as Prometheus reads it"
+stop_server

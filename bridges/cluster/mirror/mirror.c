@@ -497,16 +497,14 @@ void mirror_numbers(const struct mirror *mirror, engine_number_visit visit, void
     struct copy_counts counts = copy_page_counts(mirror->page);
     bool takes = atomic_load(&mirror->connected) && !copy_page_is_stuck(mirror->page);
     const struct engine_number all[] = {
-        {"connected", "Whether the cluster takes the changes.", false, takes},
-        {"filling", "Whether the whole store is being copied.", false,
-         atomic_load(&mirror->filling)},
-        {"lag_ms", "Milliseconds that the copy is behind.", false, mirror_lag_ms(&mirror->lag)},
-        {"lag_changes", "Writes that the copy lacks.", false, mirror_lag_changes(&mirror->lag)},
-        {"written_total", "Puts and deletes that the cluster has taken.", true, counts.written},
-        {"refused_total", "Keys and values that the cluster cannot take.", true, counts.refused},
-        {"repeats_total", "Pages of changes that were sent again.", true, counts.repeats},
-        {"refills_total", "Times that the whole store was copied.", true,
-         atomic_load(&mirror->refills)},
+        {"connected", "Whether the cluster takes the changes.", takes},
+        {"filling", "Whether the whole store is being copied.", atomic_load(&mirror->filling)},
+        {"lag_ms", "Milliseconds that the copy is behind.", mirror_lag_ms(&mirror->lag)},
+        {"lag_changes", "Writes that the copy lacks.", mirror_lag_changes(&mirror->lag)},
+        {"written_total", "Puts and deletes that the cluster has taken.", counts.written},
+        {"refused_total", "Keys and values that the cluster cannot take.", counts.refused},
+        {"repeats_total", "Pages of changes that were sent again.", counts.repeats},
+        {"refills_total", "Times that the whole store was copied.", atomic_load(&mirror->refills)},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         visit(context, &all[i]);
