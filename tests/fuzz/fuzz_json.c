@@ -1,5 +1,5 @@
 /*
- * covers: clientk/program/cli/json_reader.c
+ * covers: clientk/program/cli/json_reader.c common/text/json_scan.c
  *
  * The reader of JSON under libFuzzer: any bytes become a tree or nothing; the tree's nodes are no
  * more than the bytes, its depth is bounded, its names may be shown on a terminal, its texts end,

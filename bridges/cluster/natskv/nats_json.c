@@ -1,98 +1,18 @@
 #include "bridges/cluster/natskv/nats_json.h"
 
-#include <string.h>
-
-/* Deeper values are not looked into. */
-#define MAX_DEPTH 16u
-
-struct json_reader {
-    const char *at, *end;
-};
-
-static void skip_space(struct json_reader *reader)
-{
-    while (reader->at < reader->end && (*reader->at == ' ' || *reader->at == '\n' ||
-                                        *reader->at == '\r' || *reader->at == '\t'))
-        reader->at++;
-}
-
-static bool skip_string(struct json_reader *reader)
-{
-    for (reader->at++; reader->at < reader->end; reader->at++) {
-        if (*reader->at == '"') {
-            reader->at++;
-            return true;
-        }
-        if (*reader->at == '\\')
-            reader->at++;
-    }
-    reader->at = reader->end;
-    return false;
-}
-
-/* Passes over one value. False: it does not end. */
-static bool skip_value(struct json_reader *reader)
-{
-    unsigned depth = 0;
-    skip_space(reader);
-    while (reader->at < reader->end) {
-        char c = *reader->at;
-        if (c == '"') {
-            if (!skip_string(reader))
-                return false;
-        } else if (c == '{' || c == '[') {
-            if (++depth > MAX_DEPTH)
-                return false;
-            reader->at++;
-            continue;
-        } else if (c == '}' || c == ']') {
-            if (depth == 0)
-                return true; /* of whoever holds the value */
-            depth--;
-            reader->at++;
-        } else if (depth == 0 && c == ',') {
-            return true;
-        } else {
-            reader->at++;
-            if (depth == 0 && reader->at < reader->end && strchr(",}] \t\r\n", *reader->at))
-                return true;
-            continue;
-        }
-        if (depth == 0)
-            return true;
-    }
-    return depth == 0;
-}
+#include "common/text/json_scan.h"
 
 struct kv_slice nats_json_member(struct kv_slice object, const char *name)
 {
-    const char *text = object.data;
-    struct json_reader reader = {text, text + object.size};
-    size_t name_size = strlen(name);
-    skip_space(&reader);
-    if (reader.at == reader.end || *reader.at++ != '{')
-        return kv_slice(NULL, 0);
-    for (;;) {
-        skip_space(&reader);
-        if (reader.at == reader.end || *reader.at != '"')
-            return kv_slice(NULL, 0);
-        const char *key = reader.at + 1;
-        if (!skip_string(&reader))
-            return kv_slice(NULL, 0);
-        bool wanted = (size_t)(reader.at - 1 - key) == name_size && !memcmp(key, name, name_size);
-        skip_space(&reader);
-        if (reader.at == reader.end || *reader.at++ != ':')
-            return kv_slice(NULL, 0);
-        skip_space(&reader);
-        const char *value = reader.at;
-        if (!skip_value(&reader))
-            return kv_slice(NULL, 0);
-        if (wanted)
-            return kv_slice(value, (size_t)(reader.at - value));
-        skip_space(&reader);
-        if (reader.at == reader.end || *reader.at++ != ',')
-            return kv_slice(NULL, 0);
+    struct json_scan scan = json_scan(object);
+    struct kv_slice key, value;
+    bool goes_on = json_scan_take(&scan, '{');
+    while (goes_on && json_scan_name(&scan, &key) && json_scan_value(&scan, &value)) {
+        if (kv_slice_equal(key, kv_slice_from_string(name)))
+            return value;
+        goes_on = json_scan_take(&scan, ',');
     }
+    return kv_slice(NULL, 0);
 }
 
 bool nats_json_number(struct kv_slice object, const char *name, uint64_t *number)
