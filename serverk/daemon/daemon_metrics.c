@@ -28,7 +28,7 @@ static void put_memory(const struct stats_source *source, FILE *out)
                         resident_pages * (uint64_t)sysconf(_SC_PAGESIZE));
 }
 
-static double seconds_of(struct timeval time)
+static double seconds_of_timeval(struct timeval time)
 {
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
@@ -39,8 +39,10 @@ static void put_cpu(FILE *out)
     if (getrusage(RUSAGE_SELF, &usage) != 0)
         return;
     metrics_begin(out, "cpu_seconds_total", "CPU time of the daemon.");
-    fprintf(out, "mqkv_cpu_seconds_total{mode=\"user\"} %.3f\n", seconds_of(usage.ru_utime));
-    fprintf(out, "mqkv_cpu_seconds_total{mode=\"system\"} %.3f\n", seconds_of(usage.ru_stime));
+    fprintf(out, "mqkv_cpu_seconds_total{mode=\"user\"} %.3f\n",
+            seconds_of_timeval(usage.ru_utime));
+    fprintf(out, "mqkv_cpu_seconds_total{mode=\"system\"} %.3f\n",
+            seconds_of_timeval(usage.ru_stime));
 }
 
 /* How many entries the directory has, which several threads read. */
@@ -79,7 +81,7 @@ static void put_shared_memory(FILE *out)
                     (uint64_t)shared.f_blocks * shared.f_frsize);
 }
 
-static void put_queues(const struct service *service, FILE *out)
+static void put_queue_metrics(const struct service *service, FILE *out)
 {
     static const char *const kinds[] = {"lane", "bulk", "guest", "read"};
     struct lanes_depth depths[4];
@@ -143,7 +145,7 @@ void daemon_metrics_put(const struct stats_source *source, FILE *out)
     put_cpu(out);
     put_descriptors(source, out);
     put_shared_memory(out);
-    put_queues(service, out);
+    put_queue_metrics(service, out);
     put_refusals(service, out);
     if (source->reload)
         put_reload(source->reload, out);

@@ -21,7 +21,7 @@
 /* Users whose sessions are counted; those of more are counted as uid="other". */
 #define MAX_USERS_LISTED 32u
 
-static double seconds(uint64_t ns)
+static double seconds_of_ns(uint64_t ns)
 {
     return (double)ns / 1e9;
 }
@@ -29,7 +29,7 @@ static double seconds(uint64_t ns)
 /* Parts ----------------------------------------------------------------------------------------
  */
 
-static void put_daemon(const struct stats_source *source, FILE *out)
+static void put_daemon_metrics(const struct stats_source *source, FILE *out)
 {
     const struct service *service = source->service;
     metrics_begin(out, "info", "What serves: always 1.");
@@ -45,8 +45,8 @@ static void put_daemon(const struct stats_source *source, FILE *out)
 }
 
 /* One histogram of the family. Upper bounds of the buckets: 1, 2, 5, 10 us ... 10 s. */
-static void put_histogram(const char *family, const char *label, const char *of,
-                          const struct histogram *histogram, FILE *out)
+static void put_histogram_metric(const char *family, const char *label, const char *of,
+                                 const struct histogram *histogram, FILE *out)
 {
     static const unsigned steps[] = {1, 2, 5};
     uint64_t counted = 0, unit_ns = 1000;
@@ -56,37 +56,39 @@ static void put_histogram(const char *family, const char *label, const char *of,
         for (; bucket < HISTOGRAM_BUCKETS && histogram_bucket_top_ns(bucket) <= bound_ns; bucket++)
             counted += histogram->counts[bucket];
         fprintf(out, "mqkv_%s_bucket{%s=\"%s\",le=\"%g\"} %" PRIu64 "\n", family, label, of,
-                seconds(bound_ns), counted);
+                seconds_of_ns(bound_ns), counted);
         if (i % 3 == 2)
             unit_ns *= 10;
     }
     for (; bucket < HISTOGRAM_BUCKETS; bucket++)
         counted += histogram->counts[bucket];
     fprintf(out, "mqkv_%s_bucket{%s=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", family, label, of, counted);
-    fprintf(out, "mqkv_%s_sum{%s=\"%s\"} %.9f\n", family, label, of, seconds(histogram->total_ns));
+    fprintf(out, "mqkv_%s_sum{%s=\"%s\"} %.9f\n", family, label, of,
+            seconds_of_ns(histogram->total_ns));
     fprintf(out, "mqkv_%s_count{%s=\"%s\"} %" PRIu64 "\n", family, label, of, counted);
 }
 
-static void put_stages(const struct worker_statistics *sum, FILE *out)
+static void put_stage_metrics(const struct worker_statistics *sum, FILE *out)
 {
     metrics_begin_histogram(
         out, "stage_seconds",
         "Time of sampled messages in each stage: in the queue, waiting for locks, at work, "
         "waiting for the disk, sending the reply.");
     for (unsigned stage = 0; stage < STAGES; stage++)
-        put_histogram("stage_seconds", "stage", latency_stage_name((enum latency_stage)stage),
-                      &sum->stages[stage], out);
+        put_histogram_metric("stage_seconds", "stage",
+                             latency_stage_name((enum latency_stage)stage), &sum->stages[stage],
+                             out);
 }
 
 /* The same as stage="work", by what the message asks for. */
-static void put_work(const struct worker_statistics *sum, FILE *out)
+static void put_work_metrics(const struct worker_statistics *sum, FILE *out)
 {
     metrics_begin_histogram(
         out, "work_seconds",
         "Time of messages at work, by their operation; those of several are a batch.");
     for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)
-        put_histogram("work_seconds", "operation", statistics_operation_name(kind),
-                      &sum->work[kind], out);
+        put_histogram_metric("work_seconds", "operation", statistics_operation_name(kind),
+                             &sum->work[kind], out);
 }
 
 /* Files ----------------------------------------------------------------------------------------
@@ -122,7 +124,7 @@ static void put_unsynced_seconds(FILE *out, const struct kvstore_file_statistics
 }
 
 /* An engine_number_visit. */
-static void put_engine_number(void *out, const struct engine_number *number)
+static void put_engine_metric(void *out, const struct engine_number *number)
 {
     char name[64];
     snprintf(name, sizeof name, "engine_%s", number->name);
@@ -130,7 +132,7 @@ static void put_engine_number(void *out, const struct engine_number *number)
 }
 
 /* An engine_number_visit. */
-static void put_mirror_number(void *out, const struct engine_number *number)
+static void put_mirror_metric(void *out, const struct engine_number *number)
 {
     char name[64];
     snprintf(name, sizeof name, "mirror_%s", number->name);
@@ -138,7 +140,7 @@ static void put_mirror_number(void *out, const struct engine_number *number)
 }
 
 /* False: out of memory. */
-static bool put_files(const struct service *service, FILE *out)
+static bool put_file_metrics(const struct service *service, FILE *out)
 {
     uint32_t count = engine_datafiles(service->engine);
     struct kvstore_file_statistics *files = calloc(count, sizeof *files);
@@ -179,7 +181,8 @@ static void put_quota_label(FILE *out, const char *metric, const struct access_r
     fputs("\"} ", out);
 }
 
-static void put_quotas(const struct service *service, const struct access_rules *rules, FILE *out)
+static void put_quota_metrics(const struct service *service, const struct access_rules *rules,
+                              FILE *out)
 {
     for (const struct figure *figure = quota_figures; figure->metric && rules->quota_count > 0;
          figure++) {
@@ -209,13 +212,13 @@ static void put_user_figures(const struct access *access, FILE *out)
 }
 
 /* Of users that are restricted. */
-static void put_users(const struct service *service, FILE *out)
+static void put_user_metrics(const struct service *service, FILE *out)
 {
     struct access *access = service->access;
     put_user_figures(access, out);
     pthread_mutex_lock(&access->lock);
     if (access->rules && service->store)
-        put_quotas(service, access->rules, out);
+        put_quota_metrics(service, access->rules, out);
     pthread_mutex_unlock(&access->lock);
 }
 
@@ -231,7 +234,7 @@ struct user_counts {
     uint64_t others;
 };
 
-static bool count_session(void *context, struct session *session)
+static bool count_session_of_user(void *context, struct session *session)
 {
     struct user_counts *counts = context;
     for (unsigned i = 0; i < counts->users; i++) {
@@ -249,13 +252,13 @@ static bool count_session(void *context, struct session *session)
     return true;
 }
 
-static void put_sessions(const struct service *service, FILE *out)
+static void put_session_metrics(const struct service *service, FILE *out)
 {
     struct session_counts counts;
     struct user_counts users = {0};
     char uid[16];
     session_counts(service->sessions, &counts);
-    session_each(service->sessions, count_session, &users);
+    session_each(service->sessions, count_session_of_user, &users);
     metrics_begin(out, "sessions", "Sessions, one per client thread, by user.");
     for (unsigned i = 0; i < users.users; i++) {
         snprintf(uid, sizeof uid, "%u", (unsigned)users.each[i].uid);
@@ -281,21 +284,21 @@ enum kv_status metrics_text(const struct stats_source *source, char **text, size
     }
     struct figures to = {.metrics = out};
     stats_source_sum(source, sum);
-    put_daemon(source, out);
+    put_daemon_metrics(source, out);
     daemon_metrics_put(source, out);
     figures_put_operations(sum, to);
-    put_stages(sum, out);
-    put_work(sum, out);
-    put_sessions(source->service, out);
+    put_stage_metrics(sum, out);
+    put_work_metrics(sum, out);
+    put_session_metrics(source->service, out);
     figures_put_cache(source->service, to);
     figures_put_bound(source->service, to);
     if (source->service->access)
-        put_users(source->service, out);
+        put_user_metrics(source->service, out);
     const struct service *service = source->service;
-    service->engine->calls->numbers(service->engine, put_engine_number, out);
+    service->engine->calls->numbers(service->engine, put_engine_metric, out);
     if (service->mirror)
-        mirror_numbers(service->mirror, put_mirror_number, out);
-    bool complete = !service->store || put_files(service, out);
+        mirror_numbers(service->mirror, put_mirror_metric, out);
+    bool complete = !service->store || put_file_metrics(service, out);
     free(sum);
     if (fclose(out) == 0 && complete)
         return KV_OK;

@@ -32,8 +32,8 @@ struct metrics_file {
 /* To a name beside the file, which then takes its place. What has that name was left by a killed
  * daemon, or put there by another user, who waits for a daemon that opens it: it is removed, and
  * never opened. The file is for the collector, which is another user, whatever the umask. */
-static enum kv_status replace_file(const char *file, const char *text, size_t size,
-                                   struct kv_error *error)
+static enum kv_status replace_metrics_file(const char *file, const char *text, size_t size,
+                                           struct kv_error *error)
 {
     char beside[PATH_MAX];
     if ((size_t)snprintf(beside, sizeof beside, "%s.new", file) >= sizeof beside)
@@ -57,21 +57,21 @@ static enum kv_status replace_file(const char *file, const char *text, size_t si
     return status;
 }
 
-static enum kv_status write_file(const struct metrics_file *metrics, struct kv_error *error)
+static enum kv_status write_metrics_file(const struct metrics_file *metrics, struct kv_error *error)
 {
     char *text;
     size_t size;
     if (metrics_text(metrics->source, &text, &size) != KV_OK)
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for the metrics", metrics->file);
-    enum kv_status status = replace_file(metrics->file, text, size, error);
+    enum kv_status status = replace_metrics_file(metrics->file, text, size, error);
     free(text);
     return status;
 }
 
-static void tick(struct metrics_file *metrics)
+static void rewrite_metrics_file(struct metrics_file *metrics)
 {
     struct kv_error error;
-    bool failed = write_file(metrics, &error) != KV_OK;
+    bool failed = write_metrics_file(metrics, &error) != KV_OK;
     if (failed && !metrics->failed)
         log_error("--metrics: %s", error.text);
     metrics->failed = failed;
@@ -87,22 +87,22 @@ static void *metrics_thread(void *argument)
         if (atomic_load(&metrics->ending))
             return NULL;
         if (size == (ssize_t)sizeof expirations)
-            tick(metrics);
+            rewrite_metrics_file(metrics);
     }
 }
 
-static void set_timer(const struct metrics_file *metrics, struct timespec first)
+static void metrics_set_timer(const struct metrics_file *metrics, struct timespec first)
 {
     struct itimerspec times = {{INTERVAL_S, 0}, first};
     timerfd_settime(metrics->timer, 0, &times, NULL);
 }
 
-static enum kv_status start_thread(struct metrics_file *metrics, struct kv_error *error)
+static enum kv_status start_metrics_thread(struct metrics_file *metrics, struct kv_error *error)
 {
     metrics->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     if (metrics->timer < 0)
         return kv_error_set_errno(error, "no timer for the metrics");
-    set_timer(metrics, (struct timespec){.tv_sec = INTERVAL_S});
+    metrics_set_timer(metrics, (struct timespec){.tv_sec = INTERVAL_S});
     sigset_t all, before;
     sigfillset(&all);
     sigdelset(&all, SIGBUS); /* mapguard */
@@ -125,8 +125,8 @@ enum kv_status metrics_file_start(const struct stats_source *source, const char 
                             "no memory to start with (is it limited: ulimit -v?)");
     *metrics = (struct metrics_file){.source = source, .file = file, .timer = -1};
     *result = metrics;
-    enum kv_status status = write_file(metrics, error);
-    return status == KV_OK ? start_thread(metrics, error) : status;
+    enum kv_status status = write_metrics_file(metrics, error);
+    return status == KV_OK ? start_metrics_thread(metrics, error) : status;
 }
 
 void metrics_file_end(struct metrics_file *metrics)
@@ -135,7 +135,7 @@ void metrics_file_end(struct metrics_file *metrics)
         return;
     atomic_store(&metrics->ending, true);
     if (metrics->runs) {
-        set_timer(metrics, (struct timespec){.tv_nsec = 1});
+        metrics_set_timer(metrics, (struct timespec){.tv_nsec = 1});
         pthread_join(metrics->thread, NULL);
     }
     if (metrics->timer >= 0)

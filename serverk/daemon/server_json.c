@@ -68,7 +68,7 @@ static void put_readers(const struct service *service, struct json *json)
     close_object(json);
 }
 
-static void put_queues(const struct service *service, struct json *json)
+static void put_lanes(const struct service *service, struct json *json)
 {
     const struct lane_plan *plan = lanes_plan(service->lanes);
     begin_member(json, "lanes");
@@ -194,7 +194,7 @@ void put_server(const struct stats_source *source, struct json *json)
     put_text(json, "dispatch", options->dispatch->name);
     if (service->feed->put_stats)
         service->feed->put_stats(service->feed->context, json);
-    put_queues(service, json);
+    put_lanes(service, json);
     if (service->store)
         put_store(service, json);
     put_number(json, "max_value_bytes", engine_max_value_bytes(service->engine));

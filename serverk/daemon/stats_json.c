@@ -15,7 +15,7 @@
 
 /* Sections ------------------------------------------------------------------------------------- */
 
-static void put_operations(const struct stats_source *source, struct json *json)
+static void put_operations_section(const struct stats_source *source, struct json *json)
 {
     struct worker_statistics *sum = statistics_create(1);
     if (!sum)
@@ -25,7 +25,7 @@ static void put_operations(const struct stats_source *source, struct json *json)
     free(sum);
 }
 
-static void put_latency(const struct stats_source *source, struct json *json)
+static void put_latency_section(const struct stats_source *source, struct json *json)
 {
     struct worker_statistics *sum = statistics_create(1);
     if (!sum)
@@ -42,7 +42,7 @@ static void put_latency(const struct stats_source *source, struct json *json)
     free(sum);
 }
 
-static void put_schedule(const struct stats_source *source, struct json *json)
+static void put_schedule_section(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;
     put_text(json, "sched", sched_name(service->options->sched));
@@ -51,7 +51,7 @@ static void put_schedule(const struct stats_source *source, struct json *json)
         service->order->put_stats(service->order, json);
 }
 
-static void put_quotas(const struct service *service, struct json *json)
+static void put_quota_list(const struct service *service, struct json *json)
 {
     const struct access_rules *rules = service->access ? service->access->rules : NULL;
     begin_member(json, "quotas");
@@ -85,7 +85,7 @@ static void put_user_quota(const struct service *service, struct json *json,
 }
 
 /* Users that are restricted, and have had a session. */
-static void put_access(const struct stats_source *source, struct json *json)
+static void put_access_section(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;
     if (service->access)
@@ -109,7 +109,7 @@ static void put_access(const struct stats_source *source, struct json *json)
         close_object(json);
     }
     close_array(json);
-    put_quotas(service, json);
+    put_quota_list(service, json);
     if (service->access)
         pthread_mutex_unlock(&service->access->lock);
 }
@@ -135,7 +135,7 @@ static bool put_session(void *context, struct session *session)
     return true;
 }
 
-static void put_sessions(const struct stats_source *source, struct json *json)
+static void put_sessions_section(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;
     struct session_counts counts;
@@ -164,7 +164,7 @@ static void put_file(struct json *json, uint32_t number, const struct kvstore_fi
     close_object(json);
 }
 
-static void put_files(const struct stats_source *source, struct json *json)
+static void put_files_section(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;
     struct file_totals totals = {.full = 0};
@@ -189,12 +189,12 @@ static void put_files(const struct stats_source *source, struct json *json)
     close_object(json);
 }
 
-static void put_cache(const struct stats_source *source, struct json *json)
+static void put_cache_section(const struct stats_source *source, struct json *json)
 {
     figures_put_cache(source->service, (struct figures){.json = json});
 }
 
-static void put_bound(const struct stats_source *source, struct json *json)
+static void put_bound_section(const struct stats_source *source, struct json *json)
 {
     figures_put_bound(source->service, (struct figures){.json = json});
 }
@@ -203,10 +203,17 @@ static const struct {
     const char *name;
     void (*put)(const struct stats_source *source, struct json *json);
 } sections[] = {
-    {"server", put_server},     {"operations", put_operations}, {"latency", put_latency},
-    {"schedule", put_schedule}, {"files", put_files},           {"cache", put_cache},
-    {"sessions", put_sessions}, {"engine", put_engine},         {"mirror", put_mirror},
-    {"bound", put_bound},       {"access", put_access},
+    {"server", put_server},
+    {"operations", put_operations_section},
+    {"latency", put_latency_section},
+    {"schedule", put_schedule_section},
+    {"files", put_files_section},
+    {"cache", put_cache_section},
+    {"sessions", put_sessions_section},
+    {"engine", put_engine},
+    {"mirror", put_mirror},
+    {"bound", put_bound_section},
+    {"access", put_access_section},
 };
 
 enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size)

@@ -1,6 +1,6 @@
 #include "clientk/program/ops/admin_request.h"
 
-static int fail(struct cli_context *context, const char *name, enum kv_status status)
+static int admin_fail(struct cli_context *context, const char *name, enum kv_status status)
 {
     if (status == KV_NOT_FOUND)
         return output_failure(&context->output, name, KV_UNSUPPORTED,
@@ -16,5 +16,5 @@ int admin_request(struct cli_context *context, const char *name, const char *req
         return code;
     enum kv_status status =
         clientk_admin(context->client, request, kv_slice_from_string(argument), answer);
-    return status == KV_OK ? EXIT_DONE : fail(context, name, status);
+    return status == KV_OK ? EXIT_DONE : admin_fail(context, name, status);
 }

@@ -25,12 +25,12 @@ struct compact_sums {
     double compactions, failures, file_bytes;
 };
 
-static int fail(struct cli_context *context, enum kv_status status, const char *sentence)
+static int compact_fail(struct cli_context *context, enum kv_status status, const char *sentence)
 {
     return output_failure(&context->output, NAME, status, sentence);
 }
 
-static double number_of(const struct json_value *object, const char *name)
+static double compaction_number(const struct json_value *object, const char *name)
 {
     const struct json_value *value = object ? json_member(object, name) : NULL;
     return value && value->kind == JSON_NUMBER ? value->number : 0;
@@ -44,18 +44,19 @@ static int read_sums(struct cli_context *context, struct compact_sums *sums)
     struct json_value *document = status == KV_OK ? json_parse(text.data, text.size) : NULL;
     const struct json_value *files = document ? json_member(document, "files") : NULL;
     const struct json_value *sum = files ? json_member(files, "sum") : NULL;
-    *sums =
-        (struct compact_sums){number_of(sum, "compactions"), number_of(sum, "compaction_failures"),
-                              number_of(sum, "file_bytes")};
+    *sums = (struct compact_sums){compaction_number(sum, "compactions"),
+                                  compaction_number(sum, "compaction_failures"),
+                                  compaction_number(sum, "file_bytes")};
     bool understood = sum != NULL;
     json_free(document);
     clientk_value_free(&text);
     if (status != KV_OK)
-        return fail(context, status, cli_sentence(status));
-    return understood ? EXIT_DONE : fail(context, KV_IO, "the server's answer is malformed");
+        return compact_fail(context, status, cli_sentence(status));
+    return understood ? EXIT_DONE
+                      : compact_fail(context, KV_IO, "the server's answer is malformed");
 }
 
-static int answer(struct cli_context *context, double queued, const char *text)
+static int answer_compaction(struct cli_context *context, double queued, const char *text)
 {
     return output_answer(&context->output, &(struct answer){.command = NAME,
                                                             .text = text,
@@ -63,18 +64,18 @@ static int answer(struct cli_context *context, double queued, const char *text)
                                                             .number = (int64_t)queued});
 }
 
-static int report(struct cli_context *context, double queued, const struct compact_sums *before,
-                  const struct compact_sums *after)
+static int report_compaction(struct cli_context *context, double queued,
+                             const struct compact_sums *before, const struct compact_sums *after)
 {
     char text[160], fitting[32];
     double given_back = before->file_bytes - after->file_bytes;
     if (after->failures > before->failures)
-        return fail(context, KV_IO,
-                    "a data file could not be compacted; the server's log says why");
+        return compact_fail(context, KV_IO,
+                            "a data file could not be compacted; the server's log says why");
     snprintf(text, sizeof text, "%.0f data file%s compacted, %s given back", queued,
              queued == 1 ? "" : "s",
              format_size(given_back > 0 ? (uint64_t)given_back : 0, fitting));
-    return answer(context, queued, text);
+    return answer_compaction(context, queued, text);
 }
 
 static int report_queued(struct cli_context *context, double queued)
@@ -82,14 +83,14 @@ static int report_queued(struct cli_context *context, double queued)
     char text[64];
     snprintf(text, sizeof text, "%.0f data file%s will be compacted", queued,
              queued == 1 ? "" : "s");
-    return answer(context, queued, text);
+    return answer_compaction(context, queued, text);
 }
 
 /* Of so many files, the number in the answer of the server. */
 static double queued_of(const struct clientk_value *answer)
 {
     struct json_value *document = json_parse(answer->data, answer->size);
-    double queued = number_of(document, "queued");
+    double queued = compaction_number(document, "queued");
     json_free(document);
     return queued;
 }
@@ -119,38 +120,40 @@ static int look_at_server(struct cli_context *context, struct asked_server *serv
              instance && instance->text ? instance->text : "");
     json_free(document);
     clientk_value_free(&text);
-    return status == KV_OK ? EXIT_DONE : fail(context, status, cli_sentence(status));
+    return status == KV_OK ? EXIT_DONE : compact_fail(context, status, cli_sentence(status));
 }
 
 /* A session can be replaced while its server goes on. EXIT_DONE: it is the same server; else the
  * code of the failure that was printed. */
-static int check_server(struct cli_context *context, struct asked_server *asked)
+static int check_server_compacts(struct cli_context *context, struct asked_server *asked)
 {
     struct asked_server now;
     if (reconnects_of(context) == asked->reconnects)
         return EXIT_DONE;
     int code = look_at_server(context, &now);
     if (code == EXIT_DONE && strcmp(now.instance, asked->instance) != 0)
-        return fail(context, KV_OUTCOME_UNKNOWN, "the server was started again: compact again");
+        return compact_fail(context, KV_OUTCOME_UNKNOWN,
+                            "the server was started again: compact again");
     asked->reconnects = now.reconnects;
     return code;
 }
 
 /* Until so many files more are compacted, or could not be. A server that was started again counts
  * from 0, and has forgotten what it was asked for: it would be waited for without end. */
-static int wait_for(struct cli_context *context, double queued, struct asked_server *asked,
-                    const struct compact_sums *before, struct compact_sums *now)
+static int wait_for_compaction(struct cli_context *context, double queued,
+                               struct asked_server *asked, const struct compact_sums *before,
+                               struct compact_sums *now)
 {
     int code = EXIT_DONE;
     *now = *before;
     while (code == EXIT_DONE &&
            now->compactions + now->failures < before->compactions + before->failures + queued) {
         if (interrupt_pending())
-            return fail(context, KV_TIMEOUT, "interrupted; the server goes on compacting");
+            return compact_fail(context, KV_TIMEOUT, "interrupted; the server goes on compacting");
         clock_sleep_ms(POLL_MS);
         code = read_sums(context, now);
         if (code == EXIT_DONE)
-            code = check_server(context, asked);
+            code = check_server_compacts(context, asked);
     }
     return code;
 }
@@ -176,6 +179,6 @@ int compact_run(struct cli_context *context, const void *options_given, const st
     if (code == EXIT_DONE && options->no_wait)
         return report_queued(context, queued);
     if (code == EXIT_DONE)
-        code = wait_for(context, queued, &asked, &before, &now);
-    return code == EXIT_DONE ? report(context, queued, &before, &now) : code;
+        code = wait_for_compaction(context, queued, &asked, &before, &now);
+    return code == EXIT_DONE ? report_compaction(context, queued, &before, &now) : code;
 }

@@ -14,7 +14,7 @@
 /* In a request; the server takes no more. */
 #define ARGUMENT_BYTES 4096u
 
-static int fail(struct cli_context *context, enum kv_status status, const char *sentence)
+static int config_fail(struct cli_context *context, enum kv_status status, const char *sentence)
 {
     return output_failure(&context->output, NAME, status, sentence);
 }
@@ -29,7 +29,7 @@ static int print_settings(struct cli_context *context, struct kv_slice json, boo
     struct output *output = &context->output;
     struct json_value *document = json_parse(json.data, json.size);
     if (!document)
-        return fail(context, KV_IO, "the server's answer is malformed");
+        return config_fail(context, KV_IO, "the server's answer is malformed");
     bool is_plain = output->format == OUTPUT_TEXT || output->format == OUTPUT_RAW;
     if (!one || !is_plain || !listing_print_cell(output, document, "value"))
         listing_print(output, json, document, columns, sizeof columns / sizeof columns[0]);
@@ -47,12 +47,12 @@ static int get(struct cli_context *context, const char *name)
     return code;
 }
 
-static int set(struct cli_context *context, const char *name, const char *value)
+static int set_setting(struct cli_context *context, const char *name, const char *value)
 {
     char argument[ARGUMENT_BYTES];
     struct clientk_value answer = {0};
     if ((size_t)snprintf(argument, sizeof argument, "%s %s", name, value) >= sizeof argument)
-        return fail(context, KV_USAGE, "the value is too long");
+        return config_fail(context, KV_USAGE, "the value is too long");
     int code = admin_request(context, NAME, "config-set", argument, &answer);
     clientk_value_free(&answer);
     if (code != EXIT_DONE)
@@ -78,20 +78,21 @@ const struct option_row config_option_rows[] = {
 
 const struct config_options config_option_defaults = {0};
 
-static int run(struct cli_context *context, const struct word *operands, size_t count)
+static int run_config_word(struct cli_context *context, const struct word *operands, size_t count)
 {
     bool wants_get = word_is(&operands[0], "get"), wants_set = word_is(&operands[0], "set");
     for (size_t i = 0; i < count; i++)
         if (strlen(operands[i].data) != operands[i].size)
-            return fail(context, KV_USAGE, "a setting has no NUL");
+            return config_fail(context, KV_USAGE, "a setting has no NUL");
     if (wants_get && count <= 2)
         return get(context, count == 2 ? operands[1].data : "");
     if (wants_set && count == 3 && !strchr(operands[1].data, ' '))
-        return set(context, operands[1].data, operands[2].data);
+        return set_setting(context, operands[1].data, operands[2].data);
     if (word_is(&operands[0], "reload") && count == 1)
         return reload(context);
-    return fail(context, KV_USAGE,
-                "write: config get, config get NAME, config set NAME VALUE, or config reload");
+    return config_fail(
+        context, KV_USAGE,
+        "write: config get, config get NAME, config set NAME VALUE, or config reload");
 }
 
 /* At the prompt there is a connection to a server already. */
@@ -102,17 +103,17 @@ int config_run(struct cli_context *context, const void *options_given, const str
     const char *before = context->global.queue;
     char queue[WIRE_QUEUE_NAME_BYTES], sentence[128];
     if (options->pid == 0)
-        return run(context, operands, count);
+        return run_config_word(context, operands, count);
     if (context->client)
-        return fail(context, KV_USAGE,
-                    "--pid is for the shell: here the server is that of the prompt");
+        return config_fail(context, KV_USAGE,
+                           "--pid is for the shell: here the server is that of the prompt");
     snprintf(sentence, sizeof sentence,
              "process %" PRIu32 " serves no queue that this user sees in /dev/mqueue",
              options->pid);
     if (!server_queue_of((pid_t)options->pid, queue))
-        return fail(context, KV_NO_SERVER, sentence);
+        return config_fail(context, KV_NO_SERVER, sentence);
     context->global.queue = queue;
-    int code = run(context, operands, count);
+    int code = run_config_word(context, operands, count);
     context->global.queue = before;
     return code;
 }

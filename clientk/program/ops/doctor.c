@@ -123,7 +123,7 @@ static bool named_server_uid(const struct diagnosis *diagnosis, uid_t *uid)
 
 /* True: the server is of the user that it must have, if one is named. Else nothing more is asked of
  * it, nor of its process. */
-static bool check_server_uid(struct diagnosis *diagnosis, uid_t owner, const uid_t *server_uid)
+static bool diagnose_server_uid(struct diagnosis *diagnosis, uid_t owner, const uid_t *server_uid)
 {
     char is[64], must_be[64];
     if (!server_uid || owner == *server_uid)
@@ -136,7 +136,7 @@ static bool check_server_uid(struct diagnosis *diagnosis, uid_t owner, const uid
 }
 
 /* True if a client may try to connect. */
-static bool check_server(struct diagnosis *diagnosis)
+static bool diagnose_server(struct diagnosis *diagnosis)
 {
     const char *name = diagnosis->context->global.queue;
     struct kv_error error = {0};
@@ -167,13 +167,14 @@ static bool check_server(struct diagnosis *diagnosis)
                 "owner %s, mode %04o, %u messages of %" PRIu32 " bytes; you may send%s",
                 user_name(facts.st_uid, user), (unsigned)(facts.st_mode & 07777), geometry.depth,
                 geometry.message_bytes, reads_only ? " to it (NAME.read), for reads" : "");
-    bool served = check_owner(diagnosis, lane, name) &&
-                  check_server_uid(diagnosis, wire_queue_uid(lane), is_named ? &server_uid : NULL);
+    bool served =
+        check_owner(diagnosis, lane, name) &&
+        diagnose_server_uid(diagnosis, wire_queue_uid(lane), is_named ? &server_uid : NULL);
     mq_close(lane);
     return served;
 }
 
-static const char *mark_of(enum kv_status status)
+static const char *verdict_mark(enum kv_status status)
 {
     return exit_code_of(status) == EXIT_NO_SERVER ? "NONE" : "BAD";
 }
@@ -200,7 +201,7 @@ static void report_connection(struct diagnosis *diagnosis)
         finding(diagnosis, "ok", "connected; a round trip takes %s",
                 format_duration_ns(round_trip_ns, time));
     else
-        finding(diagnosis, mark_of(status), "connected, but a round trip fails: %s",
+        finding(diagnosis, verdict_mark(status), "connected, but a round trip fails: %s",
                 cli_sentence(status));
     diagnosis->silent = status == KV_TIMEOUT || status == KV_DEADLINE;
     bool smaller = info.reply_depth < wire_reply_ladder[0].depth ||
@@ -231,7 +232,7 @@ static void check_connection(struct diagnosis *diagnosis)
     if (status == KV_OK) {
         report_connection(diagnosis);
     } else {
-        finding(diagnosis, mark_of(status), "%s", error.text);
+        finding(diagnosis, verdict_mark(status), "%s", error.text);
         diagnosis->silent = status == KV_TIMEOUT;
     }
 }
@@ -316,7 +317,7 @@ int doctor_run(struct cli_context *context, const void *options, const struct wo
     wire_limits_read(&diagnosis.limits);
     diagnosis.shares_replies = may_share_replies(&context->global);
     doctor_check_limits(&diagnosis);
-    if (check_server(&diagnosis))
+    if (diagnose_server(&diagnosis))
         check_connection(&diagnosis);
     doctor_check_config(&diagnosis, diagnosis.server);
     check_shared_memory(&diagnosis);

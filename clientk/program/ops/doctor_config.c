@@ -46,7 +46,7 @@ void doctor_fix_by_restart(struct diagnosis *diagnosis)
 /* serverk --check does with this user's rights what the file says, down to a connection with the
  * password of a file that it names. So it gets no file that another user may have written, or
  * chosen by the words of a process. */
-static bool is_trusted(uid_t uid)
+static bool is_trusted_file(uid_t uid)
 {
     return uid == 0 || uid == geteuid();
 }
@@ -66,7 +66,7 @@ static bool is_trusted_process(pid_t pid)
     if (status)
         fclose(status);
     for (unsigned i = 0; found && i < 4; i++)
-        found = is_trusted(uids[i]);
+        found = is_trusted_file(uids[i]);
     return found;
 }
 
@@ -128,14 +128,14 @@ static bool find_mistake(const char *serverk, const char *file, char line[512])
     return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 2;
 }
 
-static void check_file(struct diagnosis *diagnosis, const char *file, const struct stat *is)
+static void diagnose_file(struct diagnosis *diagnosis, const char *file, const struct stat *is)
 {
     char serverk[PATH_MAX], line[512], user[64], word[DIAGNOSIS_WORD_BYTES];
     if (is->st_mode & S_IWOTH) {
         finding(diagnosis, "BAD", "anybody may change %s (%s, mode %04o): not checked", file,
                 user_name(is->st_uid, user), (unsigned)(is->st_mode & 07777));
         fix(diagnosis, "chmod o-w %s", shell_word(file, word));
-    } else if (!is_trusted(is->st_uid)) {
+    } else if (!is_trusted_file(is->st_uid)) {
         finding(diagnosis, "-", "%s belongs to %s: not checked", file, user_name(is->st_uid, user));
     } else if (access(file, R_OK) != 0) {
         finding(diagnosis, "-", "%s may not be read by this user: not checked", file);
@@ -162,7 +162,7 @@ void doctor_check_config(struct diagnosis *diagnosis, pid_t server)
     } else if (stat(file, &is) == 0 && !S_ISREG(is.st_mode)) {
         finding(diagnosis, "-", "%s is no regular file: not checked", file);
     } else if (stat(file, &is) == 0) {
-        check_file(diagnosis, file, &is);
+        diagnose_file(diagnosis, file, &is);
     } else if (errno == EACCES) {
         finding(diagnosis, "-", "%s may not be read by this user: not checked", file);
     } else {

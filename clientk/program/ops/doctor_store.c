@@ -17,7 +17,7 @@
 /* Of the two words in the command that salvages. */
 #define SALVAGE_BYTES (DIAGNOSIS_FIX_BYTES - 112)
 
-static uint64_t number_of(const struct json_value *object, const char *name)
+static uint64_t fact_number(const struct json_value *object, const char *name)
 {
     const struct json_value *member = json_member(object, name);
     return member && member->kind == JSON_NUMBER && member->number > 0 ? (uint64_t)member->number
@@ -38,11 +38,11 @@ static const char *name_files(const struct json_value *files, const char *member
     names[0] = '\0';
     const struct json_value *each = json_member(files, "each");
     for (const struct json_value *file = each ? each->first : NULL; file; file = file->next) {
-        if (!is_true(file, member) && number_of(file, member) == 0)
+        if (!is_true(file, member) && fact_number(file, member) == 0)
             continue;
         if (found++ < FILES_NAMED)
             used += (size_t)snprintf(names + used, 128 - used, "%sdata.%04" PRIu64,
-                                     found > 1 ? ", " : "", number_of(file, "file"));
+                                     found > 1 ? ", " : "", fact_number(file, "file"));
     }
     if (found > FILES_NAMED)
         snprintf(names + used, 128 - used, " and %u more", found - FILES_NAMED);
@@ -62,9 +62,9 @@ static const char *name_damage(const struct json_value *files, char text[64])
     const struct json_value *each = json_member(files, "each");
     strcpy(text, "a data file");
     for (const struct json_value *file = each ? each->first : NULL; file; file = file->next)
-        if (number_of(file, "damaged_records") > 0) {
-            snprintf(text, 64, "data.%04" PRIu64 " at offset %" PRIu64, number_of(file, "file"),
-                     number_of(file, "damaged_at"));
+        if (fact_number(file, "damaged_records") > 0) {
+            snprintf(text, 64, "data.%04" PRIu64 " at offset %" PRIu64, fact_number(file, "file"),
+                     fact_number(file, "damaged_at"));
             break;
         }
     return text;
@@ -91,7 +91,7 @@ static void fix_by_salvage(struct diagnosis *diagnosis, const char *dir)
 static void check_damage(struct diagnosis *diagnosis, const struct json_value *document,
                          const struct json_value *files)
 {
-    uint64_t records = number_of(json_member(files, "sum"), "damaged_records");
+    uint64_t records = fact_number(json_member(files, "sum"), "damaged_records");
     char names[128], place[64], count[32];
     if (records == 0)
         return;
@@ -103,51 +103,51 @@ static void check_damage(struct diagnosis *diagnosis, const struct json_value *d
     fix_by_salvage(diagnosis, directory_of(document));
 }
 
-static void check_files(struct diagnosis *diagnosis, const struct json_value *files)
+static void diagnose_files(struct diagnosis *diagnosis, const struct json_value *files)
 {
     const struct json_value *sum = json_member(files, "sum");
     /* A server of before does not tell what has succeeded since. */
     bool tells = json_member(sum, "compaction_failing_files") != NULL;
     char names[128], count[32];
     bool well = true;
-    if (number_of(sum, "read_only_files") > 0) {
+    if (fact_number(sum, "read_only_files") > 0) {
         finding(diagnosis, "BAD",
                 "%s of %s take%s no writes any more (%s): a sync or a write to disk failed; the "
                 "server's log says why; restart the server when that is fixed",
-                format_count(number_of(sum, "read_only_files"), "file", count),
-                format_count(number_of(sum, "files"), "file", (char[32]){0}),
-                number_of(sum, "read_only_files") == 1 ? "s" : "",
+                format_count(fact_number(sum, "read_only_files"), "file", count),
+                format_count(fact_number(sum, "files"), "file", (char[32]){0}),
+                fact_number(sum, "read_only_files") == 1 ? "s" : "",
                 name_files(files, "read_only", names));
         doctor_fix_by_restart(diagnosis);
         well = false;
     }
-    if (number_of(sum, "sync_failures") > 0) {
+    if (fact_number(sum, "sync_failures") > 0) {
         finding(diagnosis, "BAD", "syncs to disk failed %" PRIu64 " times since the start (%s)",
-                number_of(sum, "sync_failures"), name_files(files, "sync_failures", names));
+                fact_number(sum, "sync_failures"), name_files(files, "sync_failures", names));
         fix_by_hand(diagnosis);
         well = false;
     }
-    if (number_of(sum, tells ? "compaction_failing_files" : "compaction_failures") > 0) {
+    if (fact_number(sum, tells ? "compaction_failing_files" : "compaction_failures") > 0) {
         finding(diagnosis, "BAD",
                 "the last compaction failed (%s): the files grow; the server's log says why",
                 name_files(files, tells ? "compaction_failing" : "compaction_failures", names));
         fix_by_hand(diagnosis);
         well = false;
     }
-    if (number_of(sum, "stale_files") > 0) {
+    if (fact_number(sum, "stale_files") > 0) {
         finding(
             diagnosis, "BAD",
             "the disk keeps %s waiting (%s): what is told of them here is older; either it does "
             "not answer, or the file system is frozen (fsfreeze -u ends that)",
-            format_count(number_of(sum, "stale_files"), "file", count),
+            format_count(fact_number(sum, "stale_files"), "file", count),
             name_files(files, "stale_ms", names));
         fix_by_hand(diagnosis);
         well = false;
     }
     if (well)
         finding(diagnosis, "ok", "%s: no failed sync or compaction%s",
-                format_count(number_of(sum, "files"), "file", count),
-                number_of(sum, "compaction_failures") > 0 ? " that did not succeed later" : "");
+                format_count(fact_number(sum, "files"), "file", count),
+                fact_number(sum, "compaction_failures") > 0 ? " that did not succeed later" : "");
 }
 
 /* Whether the file system itself is read-only, not only its mount in this mount namespace. ext4
@@ -174,7 +174,7 @@ static bool is_read_only(dev_t device)
 }
 
 /* The directory itself, if this process sees it under the server's name. */
-static void check_directory(struct diagnosis *diagnosis, const char *path)
+static void diagnose_directory(struct diagnosis *diagnosis, const char *path)
 {
     struct statvfs system;
     struct stat is;
@@ -205,14 +205,14 @@ static void check_space(struct diagnosis *diagnosis, const struct json_value *do
     const struct json_value *operations = json_member(document, "operations");
     const char *dir = directory_of(document);
     const char *where = dir ? dir : "the data directory";
-    uint64_t free_bytes = number_of(files, "disk_free_bytes");
-    uint64_t largest_bytes = number_of(json_member(document, "server"), "max_value_bytes");
-    uint64_t refused = number_of(json_member(operations, "errors"), "no_space");
+    uint64_t free_bytes = fact_number(files, "disk_free_bytes");
+    uint64_t largest_bytes = fact_number(json_member(document, "server"), "max_value_bytes");
+    uint64_t refused = fact_number(json_member(operations, "errors"), "no_space");
     bool told = json_member(files, "disk_free_bytes") != NULL;
     char size[32] = "?", names[128];
     if (told)
         format_size(free_bytes, size);
-    if (number_of(sum, "full_files") > 0)
+    if (fact_number(sum, "full_files") > 0)
         finding(diagnosis, "BAD",
                 "no space: the last put to %s was refused (%" PRIu64
                 " since the start); %s has %s free "
@@ -223,17 +223,17 @@ static void check_space(struct diagnosis *diagnosis, const struct json_value *do
     else if (told)
         finding(diagnosis, refused > 0 ? "low" : "ok", "%s has %s free%s", where, size,
                 refused > 0 ? "; earlier puts were refused for lack of space" : "");
-    if (number_of(sum, "full_files") > 0 || (told && free_bytes < largest_bytes))
+    if (fact_number(sum, "full_files") > 0 || (told && free_bytes < largest_bytes))
         fix_by_hand(diagnosis);
     if (dir)
-        check_directory(diagnosis, where);
+        diagnose_directory(diagnosis, where);
 }
 
 /* What live records may have, and what the file system has room for. */
-static void check_bound(struct diagnosis *diagnosis, const struct json_value *bound)
+static void diagnose_bound(struct diagnosis *diagnosis, const struct json_value *bound)
 {
-    uint64_t max_bytes = number_of(bound, "max_bytes");
-    uint64_t fitting_bytes = number_of(bound, "fitting_bytes");
+    uint64_t max_bytes = fact_number(bound, "max_bytes");
+    uint64_t fitting_bytes = fact_number(bound, "fitting_bytes");
     const struct json_value *evict = json_member(bound, "evict");
     bool evicts = evict && evict->kind == JSON_STRING && strcmp(evict->text, "none") != 0;
     char most[32], fitting[32];
@@ -253,13 +253,13 @@ static void check_bound(struct diagnosis *diagnosis, const struct json_value *bo
 
 static void check_workers(struct diagnosis *diagnosis, const struct json_value *server)
 {
-    uint64_t away_ms = number_of(server, "all_away_ms");
+    uint64_t away_ms = fact_number(server, "all_away_ms");
     if (away_ms < AWAY_TOO_LONG_MS)
         return;
     finding(diagnosis, "BAD",
             "all workers (%" PRIu64 ") have waited for %" PRIu64
             " s, for the disk or for one another, and %" PRIu64 " requests wait for them",
-            number_of(server, "workers"), away_ms / 1000, number_of(server, "set_aside"));
+            fact_number(server, "workers"), away_ms / 1000, fact_number(server, "set_aside"));
     fix_by_hand(diagnosis);
 }
 
@@ -270,19 +270,19 @@ static void check_own_sessions(struct diagnosis *diagnosis, const struct json_va
     for (const struct json_value *session = each ? each->first : NULL; session;
          session = session->next) {
         all++;
-        own += number_of(session, "uid") == geteuid();
+        own += fact_number(session, "uid") == geteuid();
     }
     finding(diagnosis, "ok", "%u sessions, %u of them yours", all, own);
 }
 
 /* What a store on the servers of a cluster promises depends on how it was set up. */
-static void check_engine(struct diagnosis *diagnosis, const struct json_value *engine)
+static void diagnose_engine(struct diagnosis *diagnosis, const struct json_value *engine)
 {
     const struct json_value *name = json_member(engine, "name");
     if (!name || name->kind != JSON_STRING || strcmp(name->text, "nats") != 0)
         return;
-    uint64_t replicas = number_of(engine, "replicas");
-    bool connected = number_of(engine, "connected") == 1;
+    uint64_t replicas = fact_number(engine, "replicas");
+    bool connected = fact_number(engine, "connected") == 1;
     finding(diagnosis, connected ? "ok" : "BAD", "%s NATS server of the cluster",
             connected ? "connected to a" : "no connection to any");
     finding(diagnosis, "ok",
@@ -296,19 +296,19 @@ static void check_engine(struct diagnosis *diagnosis, const struct json_value *e
 }
 
 /* A second copy in a cluster. */
-static void check_mirror(struct diagnosis *diagnosis, const struct json_value *mirror)
+static void diagnose_mirror(struct diagnosis *diagnosis, const struct json_value *mirror)
 {
     const struct json_value *bucket = json_member(mirror, "bucket");
     if (!bucket || bucket->kind != JSON_STRING)
         return;
-    uint64_t lag_ms = number_of(mirror, "lag_ms"), refused = number_of(mirror, "refused_total");
-    bool connected = number_of(mirror, "connected") == 1;
-    bool filling = number_of(mirror, "filling") == 1;
+    uint64_t lag_ms = fact_number(mirror, "lag_ms"), refused = fact_number(mirror, "refused_total");
+    bool connected = fact_number(mirror, "connected") == 1;
+    bool filling = fact_number(mirror, "filling") == 1;
     finding(diagnosis, connected ? "ok" : "BAD",
             "the copy in bucket %s is %s: it is %" PRIu64 " writes and %" PRIu64 ".%" PRIu64
             " s behind%s",
             bucket->text, connected ? "kept" : "not updated, because the cluster takes no changes",
-            number_of(mirror, "lag_changes"), lag_ms / 1000, lag_ms / 100 % 10,
+            fact_number(mirror, "lag_changes"), lag_ms / 1000, lag_ms / 100 % 10,
             filling ? ", and being filled" : "");
     if (refused > 0)
         finding(diagnosis, "BAD",
@@ -327,12 +327,12 @@ void doctor_check_store(struct diagnosis *diagnosis)
     const struct json_value *files = json_member(document, "files");
     if (files) {
         check_workers(diagnosis, json_member(document, "server"));
-        check_files(diagnosis, files);
+        diagnose_files(diagnosis, files);
         check_damage(diagnosis, document, files);
         check_space(diagnosis, document, files);
-        check_bound(diagnosis, json_member(document, "bound"));
-        check_engine(diagnosis, json_member(document, "engine"));
-        check_mirror(diagnosis, json_member(document, "mirror"));
+        diagnose_bound(diagnosis, json_member(document, "bound"));
+        diagnose_engine(diagnosis, json_member(document, "engine"));
+        diagnose_mirror(diagnosis, json_member(document, "mirror"));
         check_own_sessions(diagnosis, json_member(document, "sessions"));
         doctor_check_users(diagnosis, json_member(document, "sessions"));
     } else {

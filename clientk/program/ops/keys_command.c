@@ -95,7 +95,7 @@ static bool consider(void *context, const struct clientk_entry *entry)
     return !interrupt_pending();
 }
 
-static uint64_t number_of(const struct json_value *object, const char *name)
+static uint64_t key_number(const struct json_value *object, const char *name)
 {
     const struct json_value *value = json_member(object, name);
     bool is_count =
@@ -118,8 +118,8 @@ static uint64_t keys_of_file(const struct json_value *files, uint64_t number)
 {
     const struct json_value *each = json_member(files, "each");
     for (const struct json_value *file = each ? each->first : NULL; file; file = file->next)
-        if (number_of(file, "file") == number)
-            return number_of(file, "keys");
+        if (key_number(file, "file") == number)
+            return key_number(file, "keys");
     return UINT64_MAX;
 }
 
@@ -148,7 +148,7 @@ static enum kv_status look_at_all(struct cli_context *context, struct big_search
                                   const struct json_value *files, uint64_t sample)
 {
     enum kv_status status = KV_OK;
-    uint64_t count = number_of(json_member(files, "sum"), "files");
+    uint64_t count = key_number(json_member(files, "sum"), "files");
     if (sample == 0 || (search->keys > 0 && sample >= search->keys))
         return look_from(context, search, 0, 0);
     count = count == 0 || count > MAX_FILES ? 1 : count;
@@ -228,7 +228,7 @@ int bigkeys_run(struct cli_context *context, const void *options, const struct w
     search.found = calloc(given->limit + 1, sizeof *search.found);
     enum kv_status status = search.found ? ask_files(context, &document) : KV_NO_MEMORY;
     const struct json_value *files = json_member(document, "files");
-    search.keys = number_of(json_member(files, "sum"), "keys");
+    search.keys = key_number(json_member(files, "sum"), "keys");
     if (status == KV_OK)
         status = look_at_all(context, &search, files, given->sample);
     const char *sentence = status == KV_OK ? NULL : cli_sentence(status);
@@ -243,7 +243,7 @@ int bigkeys_run(struct cli_context *context, const void *options, const struct w
 
 /* Hot keys ------------------------------------------------------------------------------------- */
 
-static int list_hot(struct cli_context *context, struct kv_slice json)
+static int list_hot_keys(struct cli_context *context, struct kv_slice json)
 {
     static const struct listing_column columns[] = {{"share", "SHARE", true},
                                                     {"count", "COUNT", true},
@@ -287,7 +287,7 @@ int hotkeys_run(struct cli_context *context, const void *options, const struct w
         code = admin_request(context, HOT, "hot-keys", argument, &answer);
     }
     if (code == EXIT_DONE)
-        code = list_hot(context, kv_slice(answer.data, answer.size));
+        code = list_hot_keys(context, kv_slice(answer.data, answer.size));
     clientk_value_free(&answer);
     return code;
 }

@@ -4,16 +4,12 @@
 
 #include "common/text/escape.h"
 
-/* The section of the statistics that is this text. */
-#define SECTION "metrics"
-
-static int fail(struct cli_context *context, enum kv_status status)
+int metrics_failure(struct cli_context *context, const char *command, enum kv_status status)
 {
-    const char *sentence = status == KV_NOT_FOUND
-                               ? "the server is too old to tell metrics; stats tells what it knows"
-                               : cli_sentence(status);
-    return output_failure(&context->output, "metrics",
-                          status == KV_NOT_FOUND ? KV_UNSUPPORTED : status, sentence);
+    if (status == KV_NOT_FOUND)
+        return output_failure(&context->output, command, KV_UNSUPPORTED,
+                              "the server is too old to tell metrics; stats tells what it knows");
+    return output_failure(&context->output, command, status, cli_sentence(status));
 }
 
 int metrics_run(struct cli_context *context, const void *options, const struct word *operands,
@@ -24,11 +20,11 @@ int metrics_run(struct cli_context *context, const void *options, const struct w
     int code = cli_connect_for(context, "metrics");
     if (code != EXIT_DONE)
         return code;
-    enum kv_status status = clientk_stats(context->client, SECTION, &text);
+    enum kv_status status = clientk_stats(context->client, METRICS_SECTION, &text);
     if (status == KV_OK)
         escape_print_document(context->output.stream, kv_slice(text.data, text.size));
     else
-        code = fail(context, status);
+        code = metrics_failure(context, "metrics", status);
     clientk_value_free(&text);
     return code;
 }

@@ -58,7 +58,7 @@ static const struct {
 } quantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}};
 #define QUANTILES (sizeof quantiles / sizeof quantiles[0])
 
-static void print_json(FILE *stream, const struct histogram *round_trips)
+static void print_pings_json(FILE *stream, const struct histogram *round_trips)
 {
     fprintf(stream, "{\"command\":\"ping\",\"status\":\"ok\",\"count\":%" PRIu64,
             round_trips->total_count);
@@ -71,7 +71,7 @@ static void print_json(FILE *stream, const struct histogram *round_trips)
 }
 
 /* With columns of its own, so that an answer that follows needs its header again. */
-static void print_csv(struct output *output, const struct histogram *round_trips)
+static void print_pings_csv(struct output *output, const struct histogram *round_trips)
 {
     FILE *stream = output->stream;
     fputs("count,min_us,mean_us", stream);
@@ -86,7 +86,7 @@ static void print_csv(struct output *output, const struct histogram *round_trips
     output->csv_started = false;
 }
 
-static void print_text(FILE *stream, const struct histogram *round_trips)
+static void print_pings_text(FILE *stream, const struct histogram *round_trips)
 {
     char text[32];
     fprintf(stream, "%" PRIu64 " round trips: min %s", round_trips->total_count,
@@ -103,11 +103,11 @@ static void print_text(FILE *stream, const struct histogram *round_trips)
 static void print_many(struct output *output, const struct histogram *round_trips)
 {
     if (output->format == OUTPUT_JSON)
-        print_json(output->stream, round_trips);
+        print_pings_json(output->stream, round_trips);
     else if (output->format == OUTPUT_CSV)
-        print_csv(output, round_trips);
+        print_pings_csv(output, round_trips);
     else
-        print_text(output->stream, round_trips);
+        print_pings_text(output->stream, round_trips);
 }
 
 int ping_run(struct cli_context *context, const void *options_given, const struct word *operands,

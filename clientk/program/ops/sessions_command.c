@@ -15,7 +15,7 @@
 #define SECTION "sessions"
 
 /* The name of the process's program, as the kernel knows it here; "-": it cannot be seen. */
-static void find_program(const char *pid, char program[32])
+static void find_process_name(const char *pid, char program[32])
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%.20s/comm", pid);
@@ -27,7 +27,7 @@ static void find_program(const char *pid, char program[32])
     program[strcspn(program, "\n")] = '\0';
 }
 
-static const char *text_of(const struct json_value *row, const char *member)
+static const char *session_text(const struct json_value *row, const char *member)
 {
     const struct json_value *value = json_member(row, member);
     return value && value->text ? value->text : "0";
@@ -41,14 +41,14 @@ static void print_rows(const struct json_value *each, FILE *out)
     fputc('[', out);
     for (const struct json_value *row = each ? each->first : NULL; row; row = row->next) {
         char program[32], age[32];
-        double age_ms = strtod(text_of(row, "age_ms"), NULL);
-        find_program(text_of(row, "pid"), program);
+        double age_ms = strtod(session_text(row, "age_ms"), NULL);
+        find_process_name(session_text(row, "pid"), program);
         format_duration_ns(age_ms > 0 && age_ms < 1e12 ? (uint64_t)age_ms * 1000000 : 0, age);
         fputc('{', out);
         for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
-            fprintf(out, "\"%s\":%.17g,", members[i], strtod(text_of(row, members[i]), NULL));
+            fprintf(out, "\"%s\":%.17g,", members[i], strtod(session_text(row, members[i]), NULL));
         fprintf(out, "\"age_ms\":%.17g,\"age\":\"%s\",\"replies\":", age_ms, age);
-        escape_print_json(out, kv_slice_from_string(text_of(row, "replies")));
+        escape_print_json(out, kv_slice_from_string(session_text(row, "replies")));
         fputs(",\"program\":", out);
         escape_print_json(out, kv_slice_from_string(program));
         fputs(row->next ? "}," : "}", out);

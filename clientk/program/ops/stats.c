@@ -99,7 +99,8 @@ static size_t collect_columns(const struct json_value *table, const char *column
     return count;
 }
 
-static const char *cell_text(const struct json_value *row, const char *column, char buffer[48])
+static const char *stats_cell_text(const struct json_value *row, const char *column,
+                                   char buffer[48])
 {
     const struct json_value *cell = json_member(row, column);
     if (!cell)
@@ -108,12 +109,12 @@ static const char *cell_text(const struct json_value *row, const char *column, c
     return escape_is_printable(kv_slice_from_string(buffer), false) ? buffer : "?";
 }
 
-static int column_width(const struct json_value *table, const char *column)
+static int stats_column_width(const struct json_value *table, const char *column)
 {
     char buffer[48];
     size_t width = strlen(column);
     for (const struct json_value *row = table->first; row; row = row->next) {
-        size_t cell = strlen(cell_text(row, column, buffer));
+        size_t cell = strlen(stats_cell_text(row, column, buffer));
         if (cell > width)
             width = cell;
     }
@@ -129,7 +130,7 @@ static int row_name_width(const struct json_value *table)
     return (int)width;
 }
 
-static void print_table(FILE *stream, const struct json_value *table)
+static void print_stats_table(FILE *stream, const struct json_value *table)
 {
     const char *columns[MAX_COLUMNS];
     char buffer[48];
@@ -137,14 +138,14 @@ static void print_table(FILE *stream, const struct json_value *table)
     size_t count = collect_columns(table, columns);
     fprintf(stream, "  %-*s", name_width, "");
     for (size_t i = 0; i < count; i++) {
-        widths[i] = column_width(table, columns[i]);
+        widths[i] = stats_column_width(table, columns[i]);
         fprintf(stream, "  %*s", widths[i], columns[i]);
     }
     fputc('\n', stream);
     for (const struct json_value *row = table->first; row; row = row->next) {
         fprintf(stream, "  %-*s", name_width, row->name ? row->name : "");
         for (size_t i = 0; i < count; i++)
-            fprintf(stream, "  %*s", widths[i], cell_text(row, columns[i], buffer));
+            fprintf(stream, "  %*s", widths[i], stats_cell_text(row, columns[i], buffer));
         fputc('\n', stream);
     }
 }
@@ -178,7 +179,7 @@ static void print_section(struct page *page, const struct json_value *value, con
 {
     if (is_table(value)) {
         print_heading(page, path);
-        print_table(page->stream, value);
+        print_stats_table(page->stream, value);
         return;
     }
     if (has_scalars(value)) {

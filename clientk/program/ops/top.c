@@ -6,12 +6,10 @@
 #include <time.h>
 
 #include "clientk/program/cli/interrupt.h"
+#include "clientk/program/ops/metrics_command.h"
 #include "clientk/program/ops/top_report.h"
 #include "clientk/program/ops/top_screen.h"
 #include "common/time/clock.h"
-
-/* The section of the statistics that is read. */
-#define SECTION "metrics"
 
 #define MAX_LINES       1024
 #define MIN_INTERVAL_MS 100
@@ -55,11 +53,11 @@ struct watch {
 
 /* Looking -------------------------------------------------------------------------------------- */
 
-static enum kv_status take_look(struct watch *watch)
+static enum kv_status look_at_metrics(struct watch *watch)
 {
     struct look *look = &watch->looks[watch->taken % 2];
     struct clientk_value text = {0};
-    enum kv_status status = clientk_stats(watch->context->client, SECTION, &text);
+    enum kv_status status = clientk_stats(watch->context->client, METRICS_SECTION, &text);
     metrics_free(&look->metrics);
     look->taken_ns = clock_monotonic_ns();
     if (status == KV_OK && !metrics_read(&look->metrics, text.data, text.size))
@@ -100,7 +98,7 @@ static enum kv_status show_page(struct watch *watch, const struct top_report *re
 }
 
 /* What the last look shows; of the first, since the server's start. */
-static enum kv_status show(struct watch *watch)
+static enum kv_status show_report(struct watch *watch)
 {
     const struct look *now = &watch->looks[(watch->taken + 1) % 2];
     const struct look *before = watch->taken > 1 ? &watch->looks[watch->taken % 2] : NULL;
@@ -135,7 +133,7 @@ static void change_interval(struct watch *watch, bool longer)
 }
 
 /* True: the next look is to be taken at once. */
-static bool take_key(struct watch *watch, char key)
+static bool take_top_key(struct watch *watch, char key)
 {
     static const char order_keys[] = "rtln"; /* enum top_order */
     watch->show_keys = key == 'h' || key == '?';
@@ -173,38 +171,30 @@ static enum kv_status wait_for_next(struct watch *watch)
         enum top_event event = top_screen_wait(watch->screen, until_ns, &key);
         if (event == TOP_TIME || event == TOP_INTERRUPTED)
             break;
-        if (event == TOP_KEY && take_key(watch, key))
+        if (event == TOP_KEY && take_top_key(watch, key))
             break;
         if (!watch->leave)
-            status = show(watch);
+            status = show_report(watch);
     }
     return status;
 }
 
-static enum kv_status run(struct watch *watch)
+static enum kv_status run_top(struct watch *watch)
 {
-    enum kv_status status = take_look(watch);
+    enum kv_status status = look_at_metrics(watch);
     if (status == KV_OK && watch->screen)
-        status = show(watch);
+        status = show_report(watch);
     for (uint64_t i = 1; status == KV_OK; i++) {
         status = wait_for_next(watch);
         if (status != KV_OK || watch->leave || interrupt_pending())
             break;
-        status = take_look(watch);
+        status = look_at_metrics(watch);
         if (status == KV_OK)
-            status = show(watch);
+            status = show_report(watch);
         if (i == watch->options.count || ferror(watch->context->output.stream))
             break;
     }
     return status;
-}
-
-static int fail(struct cli_context *context, enum kv_status status)
-{
-    if (status == KV_NOT_FOUND)
-        return output_failure(&context->output, "top", KV_UNSUPPORTED,
-                              "the server is too old to tell metrics; stats tells what it knows");
-    return output_failure(&context->output, "top", status, cli_sentence(status));
 }
 
 int top_run(struct cli_context *context, const void *options, const struct word *operands,
@@ -218,12 +208,12 @@ int top_run(struct cli_context *context, const void *options, const struct word 
     struct watch watch = {.context = context, .options = *(const struct top_options *)options};
     bool page = context->output.terminal && context->output.format != OUTPUT_JSON;
     if (page && !(watch.screen = top_screen_begin(context->output.stream)))
-        return fail(context, KV_NO_MEMORY);
-    enum kv_status status = run(&watch);
+        return metrics_failure(context, "top", KV_NO_MEMORY);
+    enum kv_status status = run_top(&watch);
     top_screen_end(watch.screen);
     metrics_free(&watch.looks[0].metrics);
     metrics_free(&watch.looks[1].metrics);
     bool interrupted = interrupt_pending(); /* Ctrl-C is how it ends */
     interrupt_clear();
-    return status != KV_OK && !interrupted ? fail(context, status) : EXIT_DONE;
+    return status != KV_OK && !interrupted ? metrics_failure(context, "top", status) : EXIT_DONE;
 }

@@ -54,7 +54,7 @@ static void take_totals(struct top_report *report, const struct span *span)
     report->disk_p99_s = stage_quantile(span, "commit", 0.99);
 }
 
-static void take_state(struct top_report *report, const struct metrics *now)
+static void report_take_state(struct top_report *report, const struct metrics *now)
 {
     double started_s = metrics_value(now, "mqkv_start_time_seconds", "");
     report->uptime_s = (double)clock_realtime_ms() / 1e3 - started_s;
@@ -106,7 +106,7 @@ static double of_file(const struct metric_family *family, size_t i)
     return i < family->count ? family->samples[i].value : 0;
 }
 
-static bool take_files(struct top_report *report, const struct span *span)
+static bool report_take_files(struct top_report *report, const struct span *span)
 {
     const struct metrics *now = span->now;
     struct metric_family appended = metrics_family(now, "mqkv_file_appended_bytes_total");
@@ -154,9 +154,9 @@ bool top_report_make(struct top_report *report, const struct metrics *before,
     }
     *report = (struct top_report){.seconds = span.seconds};
     take_totals(report, &span);
-    take_state(report, now);
+    report_take_state(report, now);
     take_kinds(report, &span);
-    return take_files(report, &span);
+    return report_take_files(report, &span);
 }
 
 void top_report_free(struct top_report *report)
@@ -174,7 +174,7 @@ const char *top_order_name(enum top_order order)
 }
 
 /* More comes first. */
-static int compare(double a, double b, const char *name_a, const char *name_b)
+static int compare_rows(double a, double b, const char *name_a, const char *name_b)
 {
     return a < b ? 1 : a > b ? -1 : strcmp(name_a, name_b);
 }
@@ -184,11 +184,11 @@ static int compare_kinds(const void *a, const void *b, void *order)
     const struct top_kind *x = a, *y = b;
     switch (*(const enum top_order *)order) {
     case TOP_BY_RATE:
-        return compare(x->per_second, y->per_second, x->name, y->name);
+        return compare_rows(x->per_second, y->per_second, x->name, y->name);
     case TOP_BY_TOTAL:
-        return compare(x->total, y->total, x->name, y->name);
+        return compare_rows(x->total, y->total, x->name, y->name);
     case TOP_BY_LATENCY:
-        return compare(x->p99_s, y->p99_s, x->name, y->name);
+        return compare_rows(x->p99_s, y->p99_s, x->name, y->name);
     case TOP_BY_NAME:
     case TOP_ORDERS:
         break;
@@ -202,17 +202,17 @@ static int compare_files(const void *a, const void *b, void *order)
     const struct top_file *x = a, *y = b;
     switch (*(const enum top_order *)order) {
     case TOP_BY_RATE:
-        return compare(x->written_per_s, y->written_per_s, x->name, y->name);
+        return compare_rows(x->written_per_s, y->written_per_s, x->name, y->name);
     case TOP_BY_TOTAL:
-        return compare(x->live_bytes + x->dead_bytes, y->live_bytes + y->dead_bytes, x->name,
-                       y->name);
+        return compare_rows(x->live_bytes + x->dead_bytes, y->live_bytes + y->dead_bytes, x->name,
+                            y->name);
     case TOP_BY_LATENCY:
-        return compare(x->unsynced_s, y->unsynced_s, x->name, y->name);
+        return compare_rows(x->unsynced_s, y->unsynced_s, x->name, y->name);
     case TOP_BY_NAME:
     case TOP_ORDERS:
         break;
     }
-    return compare(atof(y->name), atof(x->name), x->name, y->name);
+    return compare_rows(atof(y->name), atof(x->name), x->name, y->name);
 }
 
 void top_report_sort(struct top_report *report, enum top_order order)

@@ -112,7 +112,7 @@ void top_report_print(const struct top_report *report, size_t rows, FILE *stream
 
 /* JSON ----------------------------------------------------------------------------------------- */
 
-static void put(FILE *stream, const char *name, double value)
+static void put_report_number(FILE *stream, const char *name, double value)
 {
     fprintf(stream, ",\"%s\":%.10g", name, value);
 }
@@ -132,32 +132,32 @@ static void put_kinds(const struct top_report *report, FILE *stream)
         const struct top_kind *kind = &report->kinds[i];
         put_name(stream, i == 0, kind->name);
         fprintf(stream, "{\"per_second\":%.10g", kind->per_second);
-        put(stream, "total", kind->total);
-        put(stream, "mean_us", kind->mean_s * 1e6);
-        put(stream, "p50_us", kind->p50_s * 1e6);
-        put(stream, "p99_us", kind->p99_s * 1e6);
+        put_report_number(stream, "total", kind->total);
+        put_report_number(stream, "mean_us", kind->mean_s * 1e6);
+        put_report_number(stream, "p50_us", kind->p50_s * 1e6);
+        put_report_number(stream, "p99_us", kind->p99_s * 1e6);
         fputc('}', stream);
     }
     fputc('}', stream);
 }
 
-static void put_files(const struct top_report *report, FILE *stream)
+static void put_file_rows(const struct top_report *report, FILE *stream)
 {
     fputs(",\"files\":{", stream);
     for (size_t i = 0; i < report->file_count; i++) {
         const struct top_file *file = &report->files[i];
         put_name(stream, i == 0, file->name);
         fprintf(stream, "{\"written_bytes_per_second\":%.10g", file->written_per_s);
-        put(stream, "keys", file->keys);
-        put(stream, "live_bytes", file->live_bytes);
-        put(stream, "dead_bytes", file->dead_bytes);
-        put(stream, "unsynced_seconds", file->unsynced_s);
+        put_report_number(stream, "keys", file->keys);
+        put_report_number(stream, "live_bytes", file->live_bytes);
+        put_report_number(stream, "dead_bytes", file->dead_bytes);
+        put_report_number(stream, "unsynced_seconds", file->unsynced_s);
         fputc('}', stream);
     }
     fputc('}', stream);
 }
 
-static void put_users(const struct top_report *report, FILE *stream)
+static void put_user_rows(const struct top_report *report, FILE *stream)
 {
     fputs(",\"sessions_by_uid\":{", stream);
     for (size_t i = 0; i < report->user_count; i++) {
@@ -170,29 +170,29 @@ static void put_users(const struct top_report *report, FILE *stream)
 void top_report_print_json(const struct top_report *report, FILE *stream)
 {
     fprintf(stream, "{\"seconds\":%.10g", report->seconds);
-    put(stream, "uptime_seconds", report->uptime_s);
-    put(stream, "operations_per_second", report->operations_per_s);
-    put(stream, "messages_per_second", report->messages_per_s);
-    put(stream, "errors_per_second", report->errors_per_s);
-    put(stream, "misses_per_second", report->misses_per_s);
-    put(stream, "received_bytes_per_second", report->received_per_s);
-    put(stream, "sent_bytes_per_second", report->sent_per_s);
-    put(stream, "work_p50_us", report->work_p50_s * 1e6);
-    put(stream, "work_p99_us", report->work_p99_s * 1e6);
-    put(stream, "queue_wait_p99_us", report->queue_p99_s * 1e6);
-    put(stream, "lock_wait_p99_us", report->lock_p99_s * 1e6);
-    put(stream, "commit_p99_us", report->disk_p99_s * 1e6);
-    put(stream, "sessions", report->sessions);
-    put(stream, "sessions_max", report->sessions_max);
-    put(stream, "resident_memory_bytes", report->memory_bytes);
-    put(stream, "disk_free_bytes", report->disk_free_bytes);
-    put(stream, "disk_bytes", report->disk_bytes);
-    put(stream, "unsynced_bytes", report->unsynced_bytes);
-    put(stream, "unsynced_seconds", report->oldest_s);
-    put(stream, "replies_waiting_for_sync", report->replies_waiting);
-    put(stream, "files_without_writes", report->bad_files);
-    put_users(report, stream);
+    put_report_number(stream, "uptime_seconds", report->uptime_s);
+    put_report_number(stream, "operations_per_second", report->operations_per_s);
+    put_report_number(stream, "messages_per_second", report->messages_per_s);
+    put_report_number(stream, "errors_per_second", report->errors_per_s);
+    put_report_number(stream, "misses_per_second", report->misses_per_s);
+    put_report_number(stream, "received_bytes_per_second", report->received_per_s);
+    put_report_number(stream, "sent_bytes_per_second", report->sent_per_s);
+    put_report_number(stream, "work_p50_us", report->work_p50_s * 1e6);
+    put_report_number(stream, "work_p99_us", report->work_p99_s * 1e6);
+    put_report_number(stream, "queue_wait_p99_us", report->queue_p99_s * 1e6);
+    put_report_number(stream, "lock_wait_p99_us", report->lock_p99_s * 1e6);
+    put_report_number(stream, "commit_p99_us", report->disk_p99_s * 1e6);
+    put_report_number(stream, "sessions", report->sessions);
+    put_report_number(stream, "sessions_max", report->sessions_max);
+    put_report_number(stream, "resident_memory_bytes", report->memory_bytes);
+    put_report_number(stream, "disk_free_bytes", report->disk_free_bytes);
+    put_report_number(stream, "disk_bytes", report->disk_bytes);
+    put_report_number(stream, "unsynced_bytes", report->unsynced_bytes);
+    put_report_number(stream, "unsynced_seconds", report->oldest_s);
+    put_report_number(stream, "replies_waiting_for_sync", report->replies_waiting);
+    put_report_number(stream, "files_without_writes", report->bad_files);
+    put_user_rows(report, stream);
     put_kinds(report, stream);
-    put_files(report, stream);
+    put_file_rows(report, stream);
     fputs("}\n", stream);
 }

@@ -73,7 +73,7 @@ void top_screen_end(struct top_screen *screen)
     free(screen);
 }
 
-static struct winsize size_of(const struct top_screen *screen)
+static struct winsize terminal_size_of(const struct top_screen *screen)
 {
     struct winsize size = {0};
     if (ioctl(fileno(screen->stream), TIOCGWINSZ, &size) != 0 || size.ws_row == 0 ||
@@ -84,12 +84,12 @@ static struct winsize size_of(const struct top_screen *screen)
 
 size_t top_screen_rows(const struct top_screen *screen)
 {
-    return size_of(screen).ws_row;
+    return terminal_size_of(screen).ws_row;
 }
 
 void top_screen_show(struct top_screen *screen, const char *text)
 {
-    struct winsize size = size_of(screen);
+    struct winsize size = terminal_size_of(screen);
     fputs(HOME, screen->stream);
     for (unsigned row = 0; *text && row < size.ws_row; row++) {
         size_t length = strcspn(text, "\n");
