@@ -5,8 +5,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "tests/explore/explore.h"
 #include "tests/explore/schedule.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -17,9 +19,12 @@
 /* The number of the process + 1; 0: of nobody. */
 static uint8_t owners[DESCRIPTORS_MAX];
 
+static bool timers[DESCRIPTORS_MAX]; /* they are set */
+
 void descriptors_reset(void)
 {
     memset(owners, 0, sizeof owners);
+    memset(timers, 0, sizeof timers);
 }
 
 void descriptors_close(unsigned process)
@@ -29,6 +34,20 @@ void descriptors_close(unsigned process)
             owners[i] = 0;
             close(i);
         }
+}
+
+int explored_timerfd_settime(int timer, int flags, const struct itimerspec *time,
+                             struct itimerspec *before)
+{
+    (void)flags, (void)before;
+    schedule_step(HERE);
+    timers[timer] = time->it_value.tv_sec != 0 || time->it_value.tv_nsec != 0;
+    return 0;
+}
+
+bool explore_timer_runs(int timer)
+{
+    return timers[timer];
 }
 
 static int owned(int descriptor)

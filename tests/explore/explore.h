@@ -46,6 +46,12 @@ void explore_wait_for_all(void);
 
 void explore_sleep_ms(uint32_t ms);
 
+/* Sleeps until is_ready(what) holds. It is asked between steps, and takes none. */
+void explore_wait_until(bool (*is_ready)(const void *what), const void *what);
+
+/* Whether the timer (timerfd) was set; it gives no sign. */
+bool explore_timer_runs(int timer);
+
 /* From here on, until it is called again, steps are no places at which another thread goes on, nor
  * are they counted: for what is set up and taken down. Who waits still lets others go on. */
 void explore_quietly(bool quiet);

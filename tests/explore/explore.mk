@@ -6,7 +6,7 @@
 EXPLORE_CFLAGS := -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
 EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/history/history.c
 EXPLORE_RUNTIME := $(filter-out $(EXPLORE_HARNESSES),$(wildcard tests/explore/*.c))
-EXPLORE_ROOMS := $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
+EXPLORE_ROOMS := $(OUT)/obj/serverk/receive/parking.o $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
 EXPLORE_OBJ := $(patsubst $(OUT)/obj/%,$(EXPLORE_OUT)/obj/%,$(sort $(EXPLORE_ROOMS))) $(EXPLORE_HARNESSES:%.c=$(EXPLORE_OUT)/obj/%.o)
 EXPLORE_RUNTIME_OBJ := $(EXPLORE_RUNTIME:%.c=$(EXPLORE_OUT)/obj/%.o)
 # The C library's functions that the scheduler stands for: in the objects of the rooms, each is renamed to explored_<name>.
