@@ -23,26 +23,6 @@ struct parking {
     struct parking_place places[];
 };
 
-struct parking *parking_create(unsigned workers, unsigned max_active)
-{
-    size_t size = sizeof(struct parking) + workers * sizeof(struct parking_place);
-    struct parking *parking = aligned_alloc(_Alignof(struct parking), size);
-    if (!parking)
-        return NULL;
-    *parking = (struct parking){.workers = workers, .max_active = max_active, .active = workers};
-    parking->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-    if (parking->timer < 0) {
-        free(parking);
-        return NULL;
-    }
-    pthread_mutex_init(&parking->lock, NULL);
-    pthread_cond_init(&parking->unparked, NULL);
-    static const _Atomic uint64_t no_pulse;
-    for (unsigned i = 0; i < workers; i++)
-        parking->places[i] = (struct parking_place){.parking = parking, .pulse = &no_pulse};
-    return parking;
-}
-
 void parking_free(struct parking *parking)
 {
     if (!parking)
@@ -78,6 +58,28 @@ static void run_timer(struct parking *parking)
 {
     if (!atomic_exchange(&parking->timer_runs, true))
         set_timer(parking, true);
+}
+
+struct parking *parking_create(unsigned workers, unsigned max_active)
+{
+    size_t size = sizeof(struct parking) + workers * sizeof(struct parking_place);
+    struct parking *parking = aligned_alloc(_Alignof(struct parking), size);
+    if (!parking)
+        return NULL;
+    *parking = (struct parking){.workers = workers, .max_active = max_active, .active = workers};
+    parking->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    if (parking->timer < 0) {
+        free(parking);
+        return NULL;
+    }
+    pthread_mutex_init(&parking->lock, NULL);
+    pthread_cond_init(&parking->unparked, NULL);
+    static const _Atomic uint64_t no_pulse;
+    for (unsigned i = 0; i < workers; i++)
+        parking->places[i] = (struct parking_place){.parking = parking, .pulse = &no_pulse};
+    /* The first message of all may keep its worker long, when the others have parked. */
+    run_timer(parking);
+    return parking;
 }
 
 /* Holds: lock. */

@@ -88,7 +88,7 @@ static void run_plan(const struct explore_harness *harness, const struct schedul
 {
     alarm(SCHEDULE_SECONDS);
     findings->plan = *plan;
-    findings->plan.nobody_stands_still = harness->nobody_stands_still;
+    findings->plan.most_still_ms = harness->most_still_ms;
     schedule_run(&findings->plan, harness->run, &findings->result);
     findings->steps += findings->result.steps;
 }

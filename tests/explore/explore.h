@@ -19,12 +19,11 @@
 /* What a harness asks of the scheduler. */
 struct explore_harness {
     const char *name;
-    const char *invariant; /* one sentence: what it checks */
-    void (*run)(void);     /* the first thread, of process 0 */
-    bool in_a_process;     /* each schedule gets an operating-system process of its own, since the
+    const char *invariant;  /* one sentence: what it checks */
+    void (*run)(void);      /* the first thread, of process 0 */
+    bool in_a_process;      /* each schedule gets an operating-system process of its own, since the
                               code keeps something beyond a schedule, or threads are left behind */
-    bool nobody_stands_still; /* no thread stops running for longer than others take: else some do,
-                                 up to a minute */
+    uint32_t most_still_ms; /* how long a thread may stand still; 0: up to a minute */
 };
 
 /* Defines a harness; tests/explore/explore.c finds all of them. */

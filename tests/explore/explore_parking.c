@@ -8,7 +8,7 @@
 #define WORKERS       3u
 #define PRODUCERS     2u
 #define MESSAGES_EACH 5u
-#define LONG_MS       20u
+#define LONG_MS       10000u
 #define WITHIN_MS     1000u
 
 static struct {
@@ -17,6 +17,8 @@ static struct {
     _Atomic uint64_t pulses[WORKERS];
     _Atomic unsigned waiting; /* messages in the lanes */
     _Atomic unsigned handled;
+    _Atomic unsigned away; /* workers that a long message keeps: one at most, once */
+    _Atomic bool had_long;
     _Atomic bool stop;
 } daemon;
 
@@ -45,8 +47,11 @@ static void serve(void *argument)
         if (take_message()) {
             if (atomic_load(&daemon.waiting) > 1)
                 parking_unpark(daemon.parking);
-            if (explore_random(3) == 0)
+            if (explore_random(3) == 0 && !atomic_exchange(&daemon.had_long, true)) {
+                atomic_fetch_add(&daemon.away, 1);
                 explore_sleep_ms(LONG_MS);
+                atomic_fetch_sub(&daemon.away, 1);
+            }
             atomic_fetch_add(&daemon.handled, 1);
             parking_come_back(place);
         } else if (!parking_park(place)) {
@@ -72,8 +77,7 @@ static void send_messages(void *unused)
     (void)unused;
     for (unsigned i = 0; i < MESSAGES_EACH; i++) {
         atomic_fetch_add(&daemon.waiting, 1);
-        if (explore_random(2) == 0)
-            explore_sleep_ms(explore_random(5));
+        explore_sleep_ms(explore_random(4));
     }
 }
 
@@ -86,10 +90,13 @@ static void run(void)
     for (unsigned i = 0; i < WORKERS; i++)
         explore_other_thread(0, serve, (void *)(uintptr_t)i);
     explore_other_thread(0, look_after, NULL);
+    explore_sleep_ms(10); /* one sleeps on the lanes then, the others are parked */
     for (unsigned i = 0; i < PRODUCERS; i++)
         explore_thread(0, send_messages, NULL);
     explore_wait_for_threads();
-    for (unsigned ms = 0; atomic_load(&daemon.handled) < PRODUCERS * MESSAGES_EACH; ms++) {
+    for (unsigned ms = 0;
+         atomic_load(&daemon.handled) + atomic_load(&daemon.away) < PRODUCERS * MESSAGES_EACH;
+         ms++) {
         EXPLORE_CHECK(ms < WITHIN_MS, "a message waits, and nobody comes for it");
         explore_sleep_ms(1);
     }
@@ -106,5 +113,5 @@ EXPLORE_HARNESS(explore_parking) = {
     .name = "parking",
     .invariant = "a message is handled soon, however long other workers are away",
     .run = run,
-    .nobody_stands_still = true,
+    .most_still_ms = 100,
 };

@@ -365,8 +365,10 @@ static void stand_still(unsigned how_long, const void *place)
 
 static void maybe_stand_still(const void *place)
 {
-    if (now.current != 0 && !now.plan->nobody_stands_still && decide() % 3 == 0)
-        stand_still((unsigned)(decide() % (sizeof still_ns / sizeof *still_ns)), place);
+    unsigned how_long = (unsigned)(decide() % (sizeof still_ns / sizeof *still_ns));
+    uint64_t most_ns = now.plan->most_still_ms * UINT64_C(1000000);
+    if (now.current != 0 && decide() % 3 == 0 && (most_ns == 0 || still_ns[how_long] <= most_ns))
+        stand_still(how_long, place);
 }
 
 /* Faults --------------------------------------------------------------------------------------- */

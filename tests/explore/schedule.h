@@ -52,7 +52,7 @@ struct schedule_plan {
     unsigned depth;     /* PCT */
     uint64_t length;    /* PCT: how many steps the schedule is expected to have */
     bool delays_stores; /* atomic stores that are not sequentially consistent may be seen late */
-    bool nobody_stands_still;    /* explore.h */
+    uint32_t most_still_ms;      /* explore.h */
     const struct decision *list; /* STRATEGY_LIST */
     size_t list_count;
 };

@@ -188,6 +188,22 @@ START_TEST(the_timer_runs_only_beside_active_workers_that_do_not_sleep)
 }
 END_TEST
 
+/* The first message may keep the last of them for as long as it likes. */
+START_TEST(the_timer_runs_before_the_first_message)
+{
+    make_parking(2, 2);
+    ck_assert(timer_runs());
+    pthread_t first = start_resting(0);
+    wait_parked(1);
+    ck_assert(timer_runs());
+    parking_look(parking);
+    parking_look(parking); /* the other one has not come back since */
+    ck_assert_uint_eq(parking_counts(parking).away, 1);
+    pthread_join(first, NULL);
+    parking_free(parking);
+}
+END_TEST
+
 START_TEST(nobody_parks_after_a_stop)
 {
     make_parking(2, 2);
@@ -209,6 +225,7 @@ TEST_SUITE(serverk_parking)
     tcase_add_test(cases, it_is_told_when_all_are_away);
     tcase_add_test(cases, who_was_away_is_back_when_it_rests);
     tcase_add_test(cases, the_timer_runs_only_beside_active_workers_that_do_not_sleep);
+    tcase_add_test(cases, the_timer_runs_before_the_first_message);
     tcase_add_test(cases, nobody_parks_after_a_stop);
     suite_add_tcase(suite, cases);
 }
