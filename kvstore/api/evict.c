@@ -256,6 +256,16 @@ static uint32_t find_gain(struct kvstore *store)
     return best;
 }
 
+/* Evicts entries of the file until its compaction has a gain, and room. False: it has none, however
+ * many go. */
+static bool evict_until_gain(struct kvstore *store, uint32_t number)
+{
+    while (gain_of(store, number) == 0)
+        if (evict_some(store, &store->context.files[number], HOLD_ENTRIES, true) == 0)
+            return false;
+    return true;
+}
+
 /* Holds: room_lock. */
 static bool compact_for_room(struct kvstore *store, uint32_t number)
 {
@@ -265,13 +275,11 @@ static bool compact_for_room(struct kvstore *store, uint32_t number)
     disk_fit_bound(&store->bound, context);
     evict_entries(store, number, UINT64_MAX);
     uint32_t best = find_gain(store);
-    if (best == context->datafiles) {
-        best = number;
-        while (gain_of(store, number) == 0)
-            if (evict_some(store, &context->files[number], HOLD_ENTRIES, true) == 0)
-                return false;
-    }
-    return compaction_queue_call(store->compactions, best, NULL) == KV_OK;
+    for (uint32_t i = 0; i < context->datafiles && best == context->datafiles; i++)
+        if (evict_until_gain(store, (number + i) % context->datafiles))
+            best = (number + i) % context->datafiles;
+    return best < context->datafiles &&
+           compaction_queue_call(store->compactions, best, NULL) == KV_OK;
 }
 
 bool evict_for_room(struct kvstore *store, uint32_t number)

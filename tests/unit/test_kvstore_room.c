@@ -400,6 +400,43 @@ START_TEST(a_cache_on_a_small_disk_evicts_and_compacts)
 }
 END_TEST
 
+/* It has nothing to evict, and the others leave no room for a copy as they are. */
+START_TEST(an_empty_file_gets_its_room_from_others)
+{
+    static struct fileio table;
+    const struct fileio *before = fileio;
+    const struct kvstore_options options = {.create = true,
+                                            .datafiles = FILES,
+                                            .max_bytes = SMALL_DISK_BYTES,
+                                            .evict = KVSTORE_EVICT_S3FIFO,
+                                            .compact_dead_percent = 100};
+    char key[32];
+    must_close(store);
+    store_dir_remove(dir);
+    store_dir_make(dir);
+    table = fileio_system;
+    table.allocate = allocate_on_small_disk;
+    fileio = &table;
+    atomic_store(&small_disk_bytes, SMALL_DISK_BYTES);
+    store = must_open(dir, &options);
+    for (int number = 0; number < 2 * 300; number++) {
+        name_key(key, number % 2 ? 2 : 0, number / 2 % 150);
+        ck_assert_int_eq(put(key, 1), KV_OK);
+    }
+    const unsigned long used = SMALL_DISK_BYTES - left_on_small_disk();
+    atomic_store(&small_disk_bytes, used + (8 << 10));
+    ck_assert_int_eq(kvstore_compact(store, 1, NULL), KV_OK); /* its log has no room ahead then */
+    atomic_store(&small_disk_bytes, used + (200 << 10));
+    name_key(key, 1, 0);
+    ck_assert_int_eq(put(key, 1), KV_OK);
+    ck_assert_uint_gt(total_statistics(store).keys, 150);
+    must_close(store);
+    store = NULL;
+    atomic_store(&small_disk_bytes, 0);
+    fileio = before;
+}
+END_TEST
+
 TEST_SUITE(kvstore_room)
 {
     TCase *tcase = tcase_create("room");
@@ -414,6 +451,7 @@ TEST_SUITE(kvstore_room)
     tcase_add_test(tcase, files_that_are_alive_are_left_alone);
     tcase_add_test(tcase, a_file_at_its_limit_takes_no_past_logs_away);
     tcase_add_test(tcase, a_past_log_may_be_the_data_file_still);
+    tcase_add_test(tcase, an_empty_file_gets_its_room_from_others);
     tcase_add_loop_test(tcase, a_cache_on_a_small_disk_evicts_and_compacts, 0, 8);
     suite_add_tcase(suite, tcase);
 }
