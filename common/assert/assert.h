@@ -3,12 +3,15 @@
  * fuzz and coverage, or any build with -DMQKV_ASSERT) and cost nothing in a release.
  *
  * An assertion states what only a bug of this program could break. What a caller of a public
- * function, a file, a message or the system can get wrong is an error with a status, in every build.
+ * function, a file, a message or the system can get wrong is an error with a status, in every
+ * build.
  */
 #ifndef MQKV_COMMON_ASSERT_ASSERT_H
 #define MQKV_COMMON_ASSERT_ASSERT_H
 
+#include <pthread.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 /*
  * KV_ASSERT(condition): if `condition` does not hold, prints file, line and condition on stderr and
@@ -20,7 +23,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define KV_ASSERT(condition) \
     (__builtin_expect(!!(condition), 1) ? (void)0 : assert_failed(__FILE__, __LINE__, #condition))
@@ -35,5 +37,16 @@ _Noreturn static inline void assert_failed(const char *file, int line, const cha
 #else
 #define KV_ASSERT(condition) ((void)(false && (condition)))
 #endif
+
+/* For KV_ASSERT: whether the calling thread holds `mutex`. glibc notes the holder of a mutex that
+ * is neither elided nor shared; elsewhere the answer is always true. */
+static inline bool mutex_is_held(const pthread_mutex_t *mutex)
+{
+#ifdef __GLIBC__
+    return mutex->__data.__owner == gettid();
+#else
+    return mutex != NULL;
+#endif
+}
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * context: what every part of an open store may look at, and none changes: options, directory, the
- * keys of its hashes, its locks, and where its data files are. Constant from the end of
- * kvstore_open to kvstore_close, so that no lock covers it; what `files`, `locks` and `readers`
- * point at changes by rules of its own (datafile.h, lock.h, variants.h). Three options change while
- * the store is open (kvstore_set_sync, kvstore_set_max_value_bytes): they are read by the calls
- * below.
+ * context: the facts of an open store that every part of it may look at, and that none changes:
+ * options, directory, the keys of its hashes, its locks, and where its data files are. A context is
+ * constant from the end of kvstore_open to kvstore_close, so that no lock covers it; what `files`,
+ * `locks` and `readers` point at changes by rules of its own (datafile.h, lock.h, variants.h).
+ * Three options change while the store is open (kvstore_set_sync, kvstore_set_max_value_bytes); the
+ * calls below read them.
  */
 #ifndef MQKV_KVSTORE_CORE_CONTEXT_H
 #define MQKV_KVSTORE_CORE_CONTEXT_H

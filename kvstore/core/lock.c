@@ -1,10 +1,12 @@
 #include "kvstore/core/lock.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/report/log.h"
 #include "common/time/pause.h"
@@ -12,11 +14,12 @@
 #include "kvstore/core/variants.h"
 #include "mqkv/kvstore.h"
 
-/* Most operations hold a lock for less than a microsecond, but a thread that sleeps for one costs
- * two context switches and a wake-up: some 5 us, paid by who holds the lock, too. So a thread tries
- * for as long at most before it sleeps, and for less the more often that was in vain lately: when
- * holders are not running, or those who sleep already are served first. The least is what one short
- * operation takes. A success moves the time by 1/4 of the way up, a failure by 1/8 down. */
+/* Most operations hold a lock for less than a microsecond, but a thread that sleeps for a lock
+ * costs two context switches and a wake-up: some 5 us, which the holder of the lock pays, too. So a
+ * thread tries for up to SPIN_MAX_NS before it sleeps, and for less time the more often that was in
+ * vain lately: when holders are not running, or threads that sleep already are served first. The
+ * least is what one short operation takes. A success moves the time by 1/4 of the way up, a failure
+ * by 1/8 down. */
 #define SPIN_MAX_NS    5000u
 #define SPIN_MIN_NS    300u
 #define PAUSES_PER_TRY 4u
@@ -28,11 +31,103 @@ struct lockset {
     struct lock_kind kind;
     uint32_t lock_count;
     uint32_t file_mask; /* all ones with a lock per file, 0 with one for all */
+#ifdef MQKV_ASSERT
+    _Atomic uintptr_t *writers; /* this_thread() of each lock's holder for writing; 0: none */
+#endif
     struct lock locks[];
 };
 
 static _Thread_local uint64_t waited_ns;
 static _Thread_local uint64_t spin_ns = SPIN_MAX_NS;
+
+/* Who holds a lock ----------------------------------------------------------------------------- */
+
+#ifdef MQKV_ASSERT
+
+/* Locks that a thread holds for reading at a time, at most. */
+#define READ_HELD_MAX 4u
+
+static _Thread_local const struct lock *read_held[READ_HELD_MAX];
+
+static uintptr_t this_thread(void)
+{
+    return (uintptr_t)&waited_ns;
+}
+
+/* Where read_held has `lock`; with NULL: room for one. READ_HELD_MAX: nowhere. */
+static unsigned find_read_held(const struct lock *lock)
+{
+    unsigned i = 0;
+    while (i < READ_HELD_MAX && read_held[i] != lock)
+        i++;
+    return i;
+}
+
+static _Atomic uintptr_t *writer_of(const struct lockset *locks, const struct lock *lock)
+{
+    return &locks->writers[lock - locks->locks];
+}
+
+static bool holders_create(struct lockset *locks, uint32_t lock_count)
+{
+    locks->writers = calloc(lock_count, sizeof *locks->writers);
+    return locks->writers != NULL;
+}
+
+static void holders_free(struct lockset *locks)
+{
+    free(locks->writers);
+}
+
+static void note_renewed(struct lockset *locks, struct lock *lock)
+{
+    atomic_store(writer_of(locks, lock), 0);
+}
+
+static void note_taken(struct lockset *locks, struct lock *lock, bool for_writing)
+{
+    KV_ASSERT(atomic_load(writer_of(locks, lock)) == 0);
+    if (for_writing) {
+        atomic_store(writer_of(locks, lock), this_thread());
+        return;
+    }
+    unsigned free_place = find_read_held(NULL);
+    KV_ASSERT(free_place < READ_HELD_MAX);
+    read_held[free_place] = lock;
+}
+
+static void note_releasing(struct lockset *locks, struct lock *lock, bool for_writing)
+{
+    if (for_writing) {
+        KV_ASSERT(atomic_load(writer_of(locks, lock)) == this_thread());
+        atomic_store(writer_of(locks, lock), 0);
+        return;
+    }
+    unsigned place = find_read_held(lock);
+    KV_ASSERT(place < READ_HELD_MAX);
+    read_held[place] = NULL;
+}
+
+bool lockset_is_write_held(const struct lockset *locks, uint32_t file)
+{
+    return atomic_load(writer_of(locks, &locks->locks[file & locks->file_mask])) == this_thread();
+}
+
+bool lockset_is_held(const struct lockset *locks, uint32_t file)
+{
+    return find_read_held(&locks->locks[file & locks->file_mask]) < READ_HELD_MAX ||
+           lockset_is_write_held(locks, file);
+}
+
+#else
+#define holders_create(locks, lock_count)        true
+#define holders_free(locks)                      ((void)0)
+#define note_renewed(locks, lock)                ((void)0)
+#define note_taken(locks, lock, for_writing)     ((void)0)
+#define note_releasing(locks, lock, for_writing) ((void)0)
+#endif
+
+/* Making --------------------------------------------------------------------------------------- */
 
 /* NULL: the library has no such strategy. */
 static const struct locking_strategy *find_locking_strategy(enum kvstore_locking locking)
@@ -61,7 +156,7 @@ const char *kvstore_rwlock_name(enum kvstore_rwlock rwlock)
     return (unsigned)rwlock < KVSTORE_RWLOCK_COUNT ? store_variants.preferences[rwlock].name : NULL;
 }
 
-/* init: makes each lock; that of the kind, or another for the same kind. */
+/* Makes lock_count locks of `kind`, each by `init`, the kind's own or another one for that kind. */
 static struct lockset *create_lockset(const struct lock_kind *kind, int (*init)(struct lock *lock),
                                       uint32_t lock_count, bool lock_per_file)
 {
@@ -69,6 +164,10 @@ static struct lockset *create_lockset(const struct lock_kind *kind, int (*init)(
         aligned_alloc(CACHE_LINE_BYTES, sizeof *locks + (size_t)lock_count * sizeof(struct lock));
     if (!locks)
         return NULL;
+    if (!holders_create(locks, lock_count)) {
+        free(locks);
+        return NULL;
+    }
     locks->kind = *kind;
     locks->kind.init = init;
     locks->file_mask = lock_per_file ? UINT32_MAX : 0;
@@ -105,6 +204,7 @@ void lockset_free(struct lockset *locks)
         return;
     for (uint32_t i = 0; i < locks->lock_count; i++)
         locks->kind.destroy(&locks->locks[i]);
+    holders_free(locks);
     free(locks);
 }
 
@@ -115,14 +215,17 @@ void lockset_set_before_unlock(struct lockset *locks, void (*before_unlock)(void
         locks->locks[i].before_unlock = before_unlock;
 }
 
+/* Taking and releasing ------------------------------------------------------------------------- */
+
 static struct lock *lock_of(struct lockset *locks, uint32_t file)
 {
+    KV_ASSERT((file & locks->file_mask) < locks->lock_count);
     return &locks->locks[file & locks->file_mask];
 }
 
-/* A lock call fails only if the locking rules were broken (a lock taken twice, one released that
- * was not held) or its memory overwritten: going on would corrupt the store. */
-static void require(int result, const char *what)
+/* A lock call fails only if the locking rules were broken (a lock taken twice, or released that was
+ * not held) or the lock's memory was overwritten: to continue would corrupt the store. */
+static void require_locking(int result, const char *what)
 {
     if (__builtin_expect(result != 0, 0)) {
         log_error("kvstore: %s failed (%s): a bug, or memory was overwritten; aborting before "
@@ -132,116 +235,138 @@ static void require(int result, const char *what)
     }
 }
 
-static bool is_taken(int result)
+static bool lock_is_taken(int result)
 {
     return result == EBUSY || result == EAGAIN;
 }
 
-/* Tries again for a while. Returns what the last try did. */
-static int spin(struct lock *lock, int (*try)(struct lock *), uint64_t started_ns)
+/* Tries again for up to spin_ns. Returns the result of the last try. */
+static int spin_for_lock(struct lock *lock, int (*try)(struct lock *), uint64_t started_ns)
 {
     int result;
     do {
         for (unsigned i = 0; i < PAUSES_PER_TRY; i++)
             pause_cpu();
         result = try(lock);
-    } while (is_taken(result) && clock_monotonic_ns() - started_ns < spin_ns);
-    if (!is_taken(result))
+    } while (lock_is_taken(result) && clock_monotonic_ns() - started_ns < spin_ns);
+    if (!lock_is_taken(result))
         spin_ns += (SPIN_MAX_NS - spin_ns) / 4;
     else if (spin_ns > SPIN_MIN_NS)
         spin_ns -= spin_ns / 8;
     return result;
 }
 
-static void acquire(struct lock *lock, int (*try)(struct lock *), int (*wait)(struct lock *))
+static void acquire_lock(struct lock *lock, int (*try)(struct lock *), int (*wait)(struct lock *))
 {
     int result = try(lock);
     if (__builtin_expect(result == 0, 1))
         return;
     uint64_t started_ns = clock_monotonic_ns();
-    if (is_taken(result))
-        result = spin(lock, try, started_ns);
-    if (is_taken(result))
+    if (lock_is_taken(result))
+        result = spin_for_lock(lock, try, started_ns);
+    if (lock_is_taken(result))
         result = wait(lock);
-    require(result, "taking a lock");
+    require_locking(result, "taking a lock");
     waited_ns += clock_monotonic_ns() - started_ns;
 }
 
 void lockset_read_lock(struct lockset *locks, uint32_t file)
 {
-    acquire(lock_of(locks, file), locks->kind.try_read, locks->kind.read);
+    struct lock *lock = lock_of(locks, file);
+    KV_ASSERT(!lockset_is_held(locks, file));
+    acquire_lock(lock, locks->kind.try_read, locks->kind.read);
+    note_taken(locks, lock, false);
 }
 
-/* It looks time and again, so that it needs no lock that can be waited for with a limit. */
-static bool try_until(struct lock *lock, int (*try)(struct lock *), uint64_t until_ns)
+/* Tries each millisecond, so that no lock is needed that can be waited for with a limit. */
+static bool try_lock_until(struct lock *lock, int (*try)(struct lock *), uint64_t until_ns)
 {
     int result = try(lock);
-    if (is_taken(result))
-        result = spin(lock, try, clock_monotonic_ns());
-    while (is_taken(result) && clock_monotonic_ns() < until_ns) {
+    if (lock_is_taken(result))
+        result = spin_for_lock(lock, try, clock_monotonic_ns());
+    while (lock_is_taken(result) && clock_monotonic_ns() < until_ns) {
         clock_sleep_ms(1);
         result = try(lock);
     }
-    if (!is_taken(result))
-        require(result, "taking a lock");
+    if (!lock_is_taken(result))
+        require_locking(result, "taking a lock");
     return result == 0;
 }
 
 bool lockset_try_read_lock(struct lockset *locks, uint32_t file, unsigned patience_ms)
 {
     uint64_t until_ns = clock_monotonic_ns() + patience_ms * UINT64_C(1000000);
-    return try_until(lock_of(locks, file), locks->kind.try_read, until_ns);
+    struct lock *lock = lock_of(locks, file);
+    KV_ASSERT(!lockset_is_held(locks, file));
+    bool taken = try_lock_until(lock, locks->kind.try_read, until_ns);
+    if (taken)
+        note_taken(locks, lock, false);
+    return taken;
 }
 
 void lockset_read_unlock(struct lockset *locks, uint32_t file)
 {
-    require(locks->kind.unlock(lock_of(locks, file)), "releasing a read lock");
+    struct lock *lock = lock_of(locks, file);
+    note_releasing(locks, lock, false);
+    require_locking(locks->kind.unlock(lock), "releasing a read lock");
+}
+
+static void write_lock(struct lockset *locks, struct lock *lock)
+{
+    acquire_lock(lock, locks->kind.try_write, locks->kind.write);
+    note_taken(locks, lock, true);
+}
+
+static void write_unlock(struct lockset *locks, struct lock *lock)
+{
+    note_releasing(locks, lock, true);
+    require_locking(locks->kind.unlock(lock), "releasing a write lock");
 }
 
 void lockset_write_lock(struct lockset *locks, uint32_t file)
 {
-    acquire(lock_of(locks, file), locks->kind.try_write, locks->kind.write);
+    KV_ASSERT(!lockset_is_held(locks, file));
+    write_lock(locks, lock_of(locks, file));
 }
 
 void lockset_write_unlock(struct lockset *locks, uint32_t file)
 {
-    require(locks->kind.unlock(lock_of(locks, file)), "releasing a write lock");
+    write_unlock(locks, lock_of(locks, file));
 }
 
 void lockset_write_lock_all(struct lockset *locks)
 {
     for (uint32_t i = 0; i < locks->lock_count; i++)
-        acquire(&locks->locks[i], locks->kind.try_write, locks->kind.write);
-}
-
-static void unlock_first(struct lockset *locks, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        require(locks->kind.unlock(&locks->locks[i]), "releasing a write lock");
+        write_lock(locks, &locks->locks[i]);
 }
 
 bool lockset_try_write_lock_all(struct lockset *locks, unsigned patience_ms)
 {
     uint64_t until_ns = clock_monotonic_ns() + patience_ms * UINT64_C(1000000);
     uint32_t taken = 0;
-    while (taken < locks->lock_count &&
-           try_until(&locks->locks[taken], locks->kind.try_write, until_ns))
-        taken++;
+    for (; taken < locks->lock_count &&
+           try_lock_until(&locks->locks[taken], locks->kind.try_write, until_ns);
+         taken++)
+        note_taken(locks, &locks->locks[taken], true);
     if (taken == locks->lock_count)
         return true;
-    unlock_first(locks, taken);
+    while (taken > 0)
+        write_unlock(locks, &locks->locks[--taken]);
     return false;
 }
 
 void lockset_write_unlock_all(struct lockset *locks)
 {
-    unlock_first(locks, locks->lock_count);
+    for (uint32_t i = 0; i < locks->lock_count; i++)
+        write_unlock(locks, &locks->locks[i]);
 }
 
 void lockset_renew(struct lockset *locks)
 {
-    for (uint32_t i = 0; i < locks->lock_count; i++)
-        require(locks->kind.init(&locks->locks[i]), "making a lock anew");
+    for (uint32_t i = 0; i < locks->lock_count; i++) {
+        require_locking(locks->kind.init(&locks->locks[i]), "making a lock anew");
+        note_renewed(locks, &locks->locks[i]);
+    }
 }
 
 uint64_t lockset_memory_bytes(const struct lockset *locks)

@@ -1,8 +1,8 @@
 /*
- * lock: the locks of a store. A strategy decides how many there are (one, or one per data file) and of
- * which kind (lock_kind.h); callers name the data file and whether they read or write. The default
- * strategy is here, a reader-writer lock per data file; others are variants (variants.h). The cache
- * has a set of its own, a mutex per shard.
+ * lock: the locks of a store. A strategy decides how many locks there are (one, or one per data
+ * file) and of which kind (lock_kind.h); callers name the data file and whether they read or write.
+ * The default strategy, a reader-writer lock per data file, is here; the others are variants
+ * (variants.h). The cache has a set of its own, a mutex per shard.
  *
  * The lock order of the engine is in ARCHITECTURE.md.
  */
@@ -16,40 +16,47 @@
 
 struct lockset;
 
-/* Locks for `datafiles` files; `locking` and `preference` are some that have a name
- * (kvstore_locking_name, kvstore_rwlock_name). Mutexes have no preference. NULL: out of memory, or
+/* Makes the locks of `datafiles` files. `locking` and `preference` have names
+ * (kvstore_locking_name, kvstore_rwlock_name); mutexes have no preference. NULL: out of memory, or
  * `locking` has no name. */
 struct lockset *lockset_create(enum kvstore_locking locking, enum kvstore_rwlock preference,
                                uint32_t datafiles);
 
-/* `count` mutexes. NULL: out of memory. */
+/* Makes `count` mutexes. NULL: out of memory. */
 struct lockset *lockset_create_mutexes(uint32_t count);
 
 /* NULL is harmless. */
 void lockset_free(struct lockset *locks);
 
+/* A thread takes the lock of one file at a time, once, except by the calls below that take all. */
 void lockset_read_lock(struct lockset *locks, uint32_t file);
-/* Takes it if that is possible within so many milliseconds; 0: at once. */
+/* Takes the lock if that is possible within `patience_ms` milliseconds; 0: at once. */
 bool lockset_try_read_lock(struct lockset *locks, uint32_t file, unsigned patience_ms);
 void lockset_read_unlock(struct lockset *locks, uint32_t file);
 void lockset_write_lock(struct lockset *locks, uint32_t file);
 void lockset_write_unlock(struct lockset *locks, uint32_t file);
 
-/* From now on before_unlock is called by each thread that is about to release one of the locks,
- * and still holds it. */
+/* For KV_ASSERT only (common/assert/assert.h; a release does not know who holds a lock): whether
+ * the calling thread holds the lock of `file`, for reading or writing; for writing. */
+bool lockset_is_held(const struct lockset *locks, uint32_t file);
+bool lockset_is_write_held(const struct lockset *locks, uint32_t file);
+
+/* From now on each thread that is about to release one of the locks, and still holds it, calls
+ * before_unlock. */
 void lockset_set_before_unlock(struct lockset *locks, void (*before_unlock)(void));
 
-/* Every lock, in the order of the files: the one case in which a thread holds more than one. */
+/* Takes every lock, in the order of the files: the one case in which a thread holds more than one.
+ * */
 void lockset_write_lock_all(struct lockset *locks);
-/* The same if it is possible within so many milliseconds. */
+/* The same if it is possible within `patience_ms` milliseconds; else takes none. */
 bool lockset_try_write_lock_all(struct lockset *locks, unsigned patience_ms);
 void lockset_write_unlock_all(struct lockset *locks);
 
-/* In a process just forked by a thread that held every lock: makes them anew, free. (Its copies say
- * that they are held by a thread of the parent.) */
+/* In a process just forked by a thread that held every lock: makes the locks anew, free. (The
+ * copies in the child say that a thread of the parent holds them.) */
 void lockset_renew(struct lockset *locks);
 
-/* Memory of the locks. */
+/* Bytes of memory that the locks take. */
 uint64_t lockset_memory_bytes(const struct lockset *locks);
 
 #endif

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* As many as a small machine has CPUs; on a smaller one, they mostly wait for the disk anyway. */
+/* With the caller, as many threads as a small machine has CPUs; on a smaller machine they mostly
+ * wait for the disk anyway. */
 #define PARALLEL_HELPERS 7
 
 struct beginning {
@@ -87,7 +88,7 @@ static void parallel_note_failure(struct parallel *parallel, uint32_t i, enum kv
     pthread_mutex_unlock(&parallel->mutex);
 }
 
-static void *take_turns(void *argument)
+static void *work_in_parallel(void *argument)
 {
     struct parallel *parallel = argument;
     for (;;) {
@@ -112,9 +113,9 @@ enum kv_status thread_run_parallel(uint32_t count,
     pthread_mutex_init(&parallel.mutex, NULL);
     /* Fewer threads than wished for only take longer. */
     while (started + 1 < count && started < PARALLEL_HELPERS &&
-           thread_start(&helpers[started], "kv-parallel", take_turns, &parallel) == 0)
+           thread_start(&helpers[started], "kv-parallel", work_in_parallel, &parallel) == 0)
         started++;
-    take_turns(&parallel);
+    work_in_parallel(&parallel);
     while (started > 0)
         pthread_join(helpers[--started], NULL);
     pthread_mutex_destroy(&parallel.mutex);

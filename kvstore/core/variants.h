@@ -1,7 +1,8 @@
 /*
  * variants: what a store can be opened with beside the defaults: other locking strategies, among
- * them reads without a lock, other preferences of reader-writer locks, other allocators. The lab has
- * them (lab/locking/store_variants.c); a library without the lab links variants_absent.c, which has none.
+ * them reads without a lock, other preferences of reader-writer locks, other allocators. The lab
+ * has them (lab/locking/store_variants.c); a library without the lab links variants_absent.c, which
+ * has none.
  *
  * Constant. What has no entry has no name (kvstore_locking_name and the like), and kvstore_open
  * refuses it.
@@ -30,8 +31,8 @@ struct lockless_reads {
     struct readers *(*create)(void);
     void (*free)(struct readers *readers); /* NULL is harmless */
 
-    /* Registers the calling thread: from here until `leave` nothing is freed that it can reach. NULL:
-     * it has to take the lock. */
+    /* Registers the calling thread: from here until `leave` nothing is freed that it can reach.
+     * NULL: it has to take the lock. */
     struct reader *(*enter)(struct readers *readers);
     void (*leave)(struct reader *reader);
 

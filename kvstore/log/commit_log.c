@@ -6,39 +6,35 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/numbers/random.h"
 #include "kvstore/format/commit_entry.h"
 #include "kvstore/log/fileio.h"
 
-/* What is committed at once. */
+/* Bytes that one commit takes at most. */
 #define GROUP_BYTES (UINT64_C(256) << 10)
+_Static_assert(COMMIT_HEADER_BYTES + GROUP_BYTES <= COMMIT_LOG_BYTES, "a new log has room");
 
 struct commit_log {
     int fd;
     uint64_t store_seed;
     uint64_t epoch;
-    bool header_is_due; /* before the next group */
-    uint64_t tail;      /* where that group goes */
+    bool header_is_due; /* to be written before the next group */
+    uint64_t tail;      /* where the next group goes */
     uint64_t group_bytes;
     uint8_t header[COMMIT_HEADER_BYTES];
     uint8_t group[GROUP_BYTES];
 };
 
-static int fill_with_zeros(int fd)
-{
-    if (fileio->allocate(fd, 0, (off_t)COMMIT_LOG_BYTES) != 0 ||
-        fileio->zero(fd, COMMIT_LOG_BYTES, 0) != 0)
-        return -1;
-    return fileio->sync_data(fd);
-}
-
-static int make_file(int dir_fd)
+static int make_log_file(int dir_fd)
 {
     int fd =
         fileio->open_at(dir_fd, COMMIT_LOG_NAME, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return -1;
-    if (fill_with_zeros(fd) == 0 && fileio->sync_dir(dir_fd) == 0)
+    if (fileio->allocate(fd, 0, (off_t)COMMIT_LOG_BYTES) == 0 &&
+        fileio->zero(fd, COMMIT_LOG_BYTES, 0) == 0 && fileio->sync_data(fd) == 0 &&
+        fileio->sync_dir(dir_fd) == 0)
         return fd;
     int error_number = errno;
     close(fd);
@@ -56,7 +52,7 @@ struct commit_log *commit_log_create(int dir_fd, uint64_t store_seed)
     log->store_seed = store_seed;
     log->epoch = random_secret();
     commit_log_restart(log);
-    log->fd = make_file(dir_fd);
+    log->fd = make_log_file(dir_fd);
     if (log->fd >= 0)
         return log;
     int error_number = errno;
@@ -75,15 +71,8 @@ void commit_log_free(struct commit_log *log)
 
 bool commit_log_has_room(const struct commit_log *log)
 {
+    KV_ASSERT(log->tail >= COMMIT_HEADER_BYTES && log->tail <= COMMIT_LOG_BYTES);
     return COMMIT_LOG_BYTES - log->tail >= GROUP_BYTES;
-}
-
-static bool copy_content(const struct logfile *file, uint64_t offset, uint64_t size, uint8_t *to)
-{
-    if (!file->map)
-        return fileio->read_at(file->fd, to, size, (off_t)offset) == (ssize_t)size;
-    memcpy(to, file->map + offset, size);
-    return !logfile_is_broken(file); /* else zeros may have been copied */
 }
 
 bool commit_log_add(struct commit_log *log, const struct logfile *file, uint64_t offset,
@@ -91,10 +80,17 @@ bool commit_log_add(struct commit_log *log, const struct logfile *file, uint64_t
 {
     uint64_t entry_bytes = commit_entry_size(size);
     uint64_t place = log->tail + log->group_bytes;
+    KV_ASSERT(offset >= FILE_HEADER_BYTES && offset + size <= file->allocated_bytes);
+    KV_ASSERT(place <= COMMIT_LOG_BYTES && log->group_bytes <= GROUP_BYTES);
     if (entry_bytes > GROUP_BYTES - log->group_bytes)
         return false;
     uint8_t *at = log->group + log->group_bytes;
-    if (!copy_content(file, offset, size, at + COMMIT_ENTRY_BYTES))
+    uint8_t *content = at + COMMIT_ENTRY_BYTES;
+    if (file->map)
+        memcpy(content, file->map + offset, size);
+    else if (fileio->read_at(file->fd, content, size, (off_t)offset) != (ssize_t)size)
+        return false;
+    if (logfile_is_broken(file)) /* zeros may have been copied */
         return false;
     struct commit_entry entry = {file->identity.number, (uint32_t)size, file->identity.salt,
                                  offset};
@@ -103,8 +99,8 @@ bool commit_log_add(struct commit_log *log, const struct logfile *file, uint64_t
     return true;
 }
 
-/* The header of a new epoch and its first group may get to the disk in any order: before the sync
- * has returned nobody relies on either. */
+/* The header of a new epoch and its first group may get to the disk in any order: nobody relies on
+ * either before the sync has returned. */
 int commit_log_write(struct commit_log *log)
 {
     if (log->header_is_due && fileio->write_at(log->fd, log->header, sizeof log->header, 0) < 0)

@@ -8,14 +8,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/memory/machine_sizes.h"
 #include "common/report/error.h"
 #include "kvstore/format/commit_entry.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/log/fileio.h"
 
-/* -1 and errno: it cannot be read. */
-static int read_file(struct commit_replay *replay, int fd)
+/* -1 and errno: the file cannot be read. */
+static int read_commit_log(struct commit_replay *replay, int fd)
 {
     struct stat facts;
     if (fstat(fd, &facts) != 0)
@@ -42,7 +43,7 @@ enum kv_status commit_replay_load(struct commit_replay *replay, int dir_fd, uint
     int fd = fileio->open_at(dir_fd, COMMIT_LOG_NAME, O_RDONLY | O_NOFOLLOW, 0);
     if (fd < 0 && errno == ENOENT)
         return KV_OK;
-    int result = fd < 0 ? -1 : read_file(replay, fd);
+    int result = fd < 0 ? -1 : read_commit_log(replay, fd);
     enum kv_status status = KV_OK;
     if (result != 0)
         status = kv_error_set_errno(error, COMMIT_LOG_NAME
@@ -61,7 +62,8 @@ void commit_replay_free(struct commit_replay *replay)
     *replay = (struct commit_replay){.bytes = NULL};
 }
 
-/* The next entry of that file from *place on, which is moved behind it. NULL: no further one. */
+/* The content of the next entry of that data file from *place on, which is moved behind the entry.
+ * NULL: there is no further entry. */
 static const uint8_t *next_content(const struct commit_replay *replay, uint32_t number,
                                    uint64_t salt, uint64_t *place, struct commit_entry *entry)
 {
@@ -76,15 +78,15 @@ static const uint8_t *next_content(const struct commit_replay *replay, uint32_t 
     return NULL;
 }
 
-/* Whether it lies within a file of so many bytes: no entry is written that does not. */
-static bool lies_within(const struct commit_entry *entry, uint64_t file_bytes)
+/* Whether the entry lies within a file of file_bytes bytes. No entry is written that does not. */
+static bool entry_lies_within(const struct commit_entry *entry, uint64_t file_bytes)
 {
     return entry->size <= file_bytes && entry->offset <= file_bytes - entry->size;
 }
 
-/* Also what the file has already is written: the kernel may take a page for written that the disk
- * has refused before. */
-static int write_to_file(const struct commit_replay *replay, const struct logfile *log)
+/* Writes also what the file has already: the kernel may take a page for written that the disk has
+ * refused before. */
+static int write_entries(const struct commit_replay *replay, const struct logfile *log)
 {
     struct commit_entry entry;
     const uint8_t *content;
@@ -92,7 +94,7 @@ static int write_to_file(const struct commit_replay *replay, const struct logfil
     for (uint64_t place = COMMIT_HEADER_BYTES;
          (content = next_content(replay, log->identity.number, log->identity.salt, &place, &entry));
          any = true)
-        if (lies_within(&entry, log->allocated_bytes) &&
+        if (entry_lies_within(&entry, log->allocated_bytes) &&
             fileio->write_at(log->fd, content, entry.size, (off_t)entry.offset) < 0)
             return -1;
     return any ? fileio->sync_data(log->fd) : 0;
@@ -115,7 +117,8 @@ int commit_replay_patch(const struct commit_replay *replay, uint32_t number, uin
     const uint8_t *content;
     for (uint64_t place = COMMIT_HEADER_BYTES;
          (content = next_content(replay, number, salt, &place, &entry));)
-        if (lies_within(&entry, size) && memcmp(map + entry.offset, content, entry.size) != 0 &&
+        if (entry_lies_within(&entry, size) &&
+            memcmp(map + entry.offset, content, entry.size) != 0 &&
             patch_mapping(map, entry.offset, content, entry.size) != 0)
             return -1;
     return 0;
@@ -126,8 +129,9 @@ enum kv_status commit_replay_apply(const struct commit_replay *replay, struct lo
 {
     if (!replay->bytes)
         return KV_OK;
+    KV_ASSERT(log->writable || log->map);
     int result = log->writable
-                     ? write_to_file(replay, log)
+                     ? write_entries(replay, log)
                      : commit_replay_patch(replay, log->identity.number, log->identity.salt,
                                            log->map, log->allocated_bytes);
     if (result == 0)

@@ -12,7 +12,7 @@
 #include "common/memory/machine_sizes.h"
 #include "common/memory/whole_io.h"
 
-/* O_NONBLOCK: a FIFO of the name would else keep the caller waiting for its other end. */
+/* O_NONBLOCK, since a FIFO of the name would keep the caller waiting for its other end. */
 static int system_open_at(int dir_fd, const char *name, int flags, mode_t mode)
 {
     int fd;
@@ -45,7 +45,7 @@ static ssize_t system_read_at(int fd, void *data, size_t size, off_t offset)
     return whole_read(fd, data, size, offset, 1);
 }
 
-/* What ends within a page ends with the file: to go on from there would be EINVAL. */
+/* A read that ends within a page ends with the file: to continue from there would be EINVAL. */
 static ssize_t system_read_direct_at(int fd, void *data, size_t size, off_t offset)
 {
     return whole_read(fd, data, size, offset, PAGE_BYTES);
@@ -58,7 +58,7 @@ static ssize_t system_write_at(int fd, const void *data, size_t size, off_t offs
 
 #define ZEROS_BYTES (128u << 10)
 
-/* Not const: then it takes no place in the program's file, and one page of memory. */
+/* Not const, so that the zeros take no place in the program's file, and one page of memory. */
 static char zeros[ZEROS_BYTES];
 
 static int system_zero(int fd, size_t size, off_t offset)
@@ -72,24 +72,20 @@ static int system_zero(int fd, size_t size, off_t offset)
     return 0;
 }
 
-static int append_zeros(int fd, off_t end)
-{
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return -1;
-    return end > status.st_size ? system_zero(fd, (size_t)(end - status.st_size), status.st_size)
-                                : 0;
-}
-
 static int system_allocate(int fd, off_t offset, off_t size)
 {
     int result;
     do {
         result = fallocate(fd, 0, offset, size);
     } while (result != 0 && errno == EINTR);
-    if (result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
-        return append_zeros(fd, offset + size);
-    return result;
+    if (result == 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+        return result;
+    struct stat status;
+    off_t end = offset + size;
+    if (fstat(fd, &status) != 0)
+        return -1;
+    return end > status.st_size ? system_zero(fd, (size_t)(end - status.st_size), status.st_size)
+                                : 0;
 }
 
 static int system_rename_at(int dir_fd, const char *from, const char *to)
@@ -123,8 +119,7 @@ static int system_populate(void *at, size_t size)
 
 static void system_forget(int fd, void *at, size_t size, off_t offset)
 {
-    /* All of the mapping: the kernel maps more pages around one that is touched. */
-    if (at)
+    if (at) /* all of the mapping, since the kernel maps more pages around one that is touched */
         madvise(at, size, MADV_DONTNEED);
     posix_fadvise(fd, offset, 0, POSIX_FADV_DONTNEED);
 }
@@ -134,15 +129,9 @@ static void system_forget(int fd, void *at, size_t size, off_t offset)
 static pthread_once_t boot_id_once = PTHREAD_ONCE_INIT;
 static uint8_t boot_id[BOOT_ID_BYTES];
 
-static int boot_id_digit(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *found = c != '\0' ? strchr(digits, c) : NULL;
-    return found ? (int)(found - digits) : -1;
-}
-
 static void read_boot_id(void)
 {
+    static const char hex[] = "0123456789abcdef";
     char text[64] = "";
     int fd = system_open_at(AT_FDCWD, FILEIO_BOOT_ID_PATH, O_RDONLY, 0);
     if (fd < 0)
@@ -150,10 +139,10 @@ static void read_boot_id(void)
     if (system_read_at(fd, text, sizeof text - 1, 0) > 0) {
         unsigned digits = 0;
         for (const char *at = text; *at != '\0' && digits < 2 * BOOT_ID_BYTES; at++) {
-            int digit = boot_id_digit(*at);
-            if (digit < 0)
+            const char *digit = strchr(hex, *at);
+            if (!digit)
                 continue;
-            boot_id[digits / 2] = (uint8_t)(boot_id[digits / 2] << 4 | digit);
+            boot_id[digits / 2] = (uint8_t)(boot_id[digits / 2] << 4 | (digit - hex));
             digits++;
         }
         if (digits < 2 * BOOT_ID_BYTES)

@@ -1,8 +1,8 @@
 /*
- * holes: which parts of a file the file system keeps data of. What it keeps none of reads as zeros,
- * and a file of 32 GiB may consist of that.
+ * holes: the parts of a file for which the file system keeps data. The other parts, holes, read as
+ * zeros, and a file of 32 GiB may consist of holes.
  *
- * Threads: any; the descriptor's own offset is moved.
+ * Threads: any; the calls move the descriptor's own offset.
  */
 #ifndef MQKV_KVSTORE_LOG_HOLES_H
 #define MQKV_KVSTORE_LOG_HOLES_H
@@ -14,8 +14,9 @@ struct stretch_of_data {
     uint64_t from, to;
 };
 
-/* The next stretch that may hold data in [offset, end) of the file; false: there is only a hole, or
- * nothing, up to the end. All of it where the file system does not tell. */
+/* Finds the next stretch in [offset, end) of the file of `fd` that may hold data, which is all of
+ * the range where the file system does not tell. False: there is only a hole, or nothing, up to
+ * `end`. */
 bool holes_next_data(int fd, uint64_t offset, uint64_t end, struct stretch_of_data *data);
 
 #endif

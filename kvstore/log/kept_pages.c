@@ -7,17 +7,19 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/memory/machine_sizes.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/log/fileio.h"
 
-/* Looked at in one go. It begins where a page of any machine does. */
+/* Bytes that are looked at in one go. A multiple of the page size of every machine. */
 #define WINDOW_BYTES (UINT64_C(4) << 20)
+_Static_assert(WINDOW_BYTES % PAGE_BYTES == 0, "windows begin where pages do");
 
-/* Read and written with one call. */
+/* Bytes that are read and written with one call. */
 #define PIECE_BYTES (UINT64_C(64) << 10)
 
-/* Of a window: which of the machine's pages are in memory. */
+/* Which of the machine's pages in a window are in memory. */
 struct page_window {
     uint64_t from;
     uint64_t page_bytes;
@@ -35,26 +37,12 @@ static void page_window_look(struct page_window *window, int fd, uint64_t from, 
         munmap(at, size);
 }
 
-static bool is_in_memory(const struct page_window *window, uint64_t offset)
-{
-    return (window->in_memory[(offset - window->from) / window->page_bytes] & 1) != 0;
-}
-
-static int write_again(int fd, uint64_t offset, uint64_t size)
-{
-    uint8_t piece[PIECE_BYTES];
-    ssize_t got = fileio->read_at(fd, piece, size, (off_t)offset);
-    if (got <= 0)
-        return (int)got;
-    return fileio->write_at(fd, piece, (size_t)got, (off_t)offset) < 0 ? -1 : 0;
-}
-
-/* Where the pages in memory end that begin at the offset, or a piece of them. */
+/* Where the pages end that are in memory and begin at `offset`, or a piece of them. */
 static uint64_t end_of_piece(const struct page_window *window, uint64_t offset, uint64_t end)
 {
     uint64_t at = offset;
     end = at_most(end, offset + PIECE_BYTES);
-    while (at < end && is_in_memory(window, at))
+    while (at < end && (window->in_memory[(at - window->from) / window->page_bytes] & 1) != 0)
         at += PAGE_BYTES;
     return at_most(at, end);
 }
@@ -62,28 +50,30 @@ static uint64_t end_of_piece(const struct page_window *window, uint64_t offset, 
 static int write_window(const struct page_window *window, int fd, uint64_t from, uint64_t end,
                         bool *any)
 {
+    uint8_t piece[PIECE_BYTES];
+    KV_ASSERT(from >= window->from && end <= window->from + WINDOW_BYTES);
     while (from < end) {
         uint64_t piece_end = end_of_piece(window, from, end);
-        if (piece_end > from && write_again(fd, from, piece_end - from) != 0)
-            return -1;
-        *any |= piece_end > from;
+        if (piece_end > from) {
+            ssize_t got = fileio->read_at(fd, piece, piece_end - from, (off_t)from);
+            if (got < 0)
+                return -1;
+            if (got > 0 && fileio->write_at(fd, piece, (size_t)got, (off_t)from) < 0)
+                return -1;
+            *any = true;
+        }
         from = at_least(piece_end, from + PAGE_BYTES);
     }
     return 0;
-}
-
-/* There is no disk behind the pages of such a file, and all of them are in memory for good. */
-static bool is_only_in_memory(int fd)
-{
-    struct statfs facts;
-    return fstatfs(fd, &facts) == 0 && facts.f_type == TMPFS_MAGIC;
 }
 
 int kept_pages_write(int fd, uint64_t from, uint64_t end)
 {
     bool any = false;
     struct page_window window;
-    if (is_only_in_memory(fd))
+    struct statfs facts;
+    /* Such a file has no disk, and all its pages are in memory for good. */
+    if (fstatfs(fd, &facts) == 0 && facts.f_type == TMPFS_MAGIC)
         return 0;
     for (uint64_t at = from / WINDOW_BYTES * WINDOW_BYTES; at < end; at += WINDOW_BYTES) {
         uint64_t window_end = at_most(at + WINDOW_BYTES, end);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/memory/machine_sizes.h"
 #include "common/numbers/random.h"
 #include "common/report/error.h"
@@ -16,15 +17,15 @@
 #include "kvstore/format/sizes.h"
 
 /* Address space for the mappings of all data files of a store; x86-64 and arm64 have 128 TiB. The
- * sanitizers keep shadow memory of it and leave less. */
+ * sanitizers keep shadow memory of the address space and leave less. */
 #ifdef MQKV_SANITIZER
 #define ADDRESS_SPACE_BYTES (UINT64_C(512) << 30)
 #else
 #define ADDRESS_SPACE_BYTES (UINT64_C(16) << 40)
 #endif
 
-/* Maps the file's share of the address space, or half of it, a quarter ... where there is less,
- * but no less than twice what the file has. */
+/* Maps the file's share of the address space, or half of the share, a quarter ... where there is
+ * less, but no less than twice the file's size. */
 static enum kv_status map_log(struct logfile *log, uint32_t datafiles, const char *name,
                               struct kv_error *error)
 {
@@ -60,27 +61,7 @@ static enum kv_status explain_direct(const char *name, struct kv_error *error)
     return kv_error_set_errno(error, "%s: cannot read past the page cache", name);
 }
 
-static enum kv_status open_direct(struct logfile *log, int dir_fd, const char *name,
-                                  struct kv_error *error)
-{
-    log->direct_fd = fileio->open_at(dir_fd, name, O_RDONLY | O_DIRECT | O_NOFOLLOW, 0);
-    return log->direct_fd >= 0 ? KV_OK : explain_direct(name, error);
-}
-
-/* Some file systems take the open and refuse the first read. */
-static enum kv_status try_direct(const struct logfile *log, const char *name,
-                                 struct kv_error *error)
-{
-    if (log->direct_fd < 0)
-        return KV_OK;
-    read_buffer_forget(READ_BUFFER_LOOKUP);
-    return read_buffer_read_direct(READ_BUFFER_LOOKUP, log->direct_fd, 0, FILE_HEADER_BYTES,
-                                   FILE_HEADER_BYTES)
-               ? KV_OK
-               : explain_direct(name, error);
-}
-
-/* Where the file is to be looked at. */
+/* How the file is to be accessed. */
 struct access_way {
     enum kvstore_io io;
     int dir_fd;
@@ -94,15 +75,16 @@ static enum kv_status make_accessible(struct logfile *log, const struct access_w
     if (way->io == KVSTORE_IO_MMAP)
         return map_log(log, datafiles, way->name, error);
     log->map_bytes = LOGFILE_MAX_BYTES;
-    return way->io == KVSTORE_IO_DIRECT ? open_direct(log, way->dir_fd, way->name, error) : KV_OK;
+    if (way->io != KVSTORE_IO_DIRECT)
+        return KV_OK;
+    log->direct_fd = fileio->open_at(way->dir_fd, way->name, O_RDONLY | O_DIRECT | O_NOFOLLOW, 0);
+    return log->direct_fd >= 0 ? KV_OK : explain_direct(way->name, error);
 }
 
-/* Makes bytes of the header part of the file that belong at the offset. With a mapping they are
- * there already. */
-static int logfile_put_header(const struct logfile *log, const uint8_t *bytes, uint64_t size,
-                              uint64_t offset)
+int logfile_put_header(const struct logfile *log, const uint8_t *header, uint32_t at, uint32_t size)
 {
-    return log->map || fileio->write_at(log->fd, bytes, size, (off_t)offset) >= 0 ? 0 : -1;
+    KV_ASSERT((uint64_t)at + size <= FILE_HEADER_BYTES && (!log->map || header == log->map));
+    return log->map || fileio->write_at(log->fd, header + at, size, (off_t)at) >= 0 ? 0 : -1;
 }
 
 static enum kv_status write_new_header(struct logfile *log, const char *name,
@@ -118,7 +100,7 @@ static enum kv_status write_new_header(struct logfile *log, const char *name,
     log->gone = chapters.gone;
     file_chapters_begin(&chapters, log->chapter, FILE_HEADER_BYTES);
     file_chapters_write(header, log->identity.salt, &chapters);
-    if (logfile_put_header(log, header, FILE_HEADER_BYTES, 0) != 0 ||
+    if (logfile_put_header(log, header, 0, FILE_HEADER_BYTES) != 0 ||
         logfile_note_progress(log, FILE_HEADER_BYTES, version_floor) != 0)
         return kv_error_set_errno(error, "%s: cannot write the header", name);
     return KV_OK;
@@ -226,9 +208,14 @@ static enum kv_status read_existing_file(struct logfile *log, const struct acces
     enum kv_status status = read_header_page(log, page, name, error);
     if (status == KV_OK) /* the header says among how many files the address space is shared */
         status = make_accessible(log, way, log->identity.datafiles, error);
-    if (status == KV_OK)
-        status = try_direct(log, name, error);
-    return status;
+    if (status != KV_OK || log->direct_fd < 0)
+        return status;
+    /* Some file systems take the open with O_DIRECT and refuse the first read. */
+    read_buffer_forget(READ_BUFFER_LOOKUP);
+    return read_buffer_read_direct(READ_BUFFER_LOOKUP, log->direct_fd, 0, FILE_HEADER_BYTES,
+                                   FILE_HEADER_BYTES)
+               ? KV_OK
+               : explain_direct(name, error);
 }
 
 const char *logfile_other_kind(int error_number)
@@ -294,6 +281,7 @@ __attribute__((noinline)) static const uint8_t *bytes_by_call(const struct logfi
 const uint8_t *logfile_bytes(const struct logfile *log, enum read_buffer buffer, uint64_t offset,
                              uint64_t size)
 {
+    KV_ASSERT(offset + size <= log->allocated_bytes);
     return log->map ? log->map + offset
                     : bytes_by_call(log, buffer, offset, size, log->allocated_bytes);
 }
@@ -301,14 +289,9 @@ const uint8_t *logfile_bytes(const struct logfile *log, enum read_buffer buffer,
 /* How much of a record is needed. */
 enum extent { UP_TO_KEY, WHOLE };
 
-static uint64_t end_of_key(const uint8_t *at, const struct record *record)
-{
-    return (uint64_t)((const uint8_t *)record->key.data - at) + record->key.size;
-}
-
-/* The calls below are kept out of the functions that a mapping uses, which are to cost nothing
- * more. This one reads and parses by turns until what the bytes in the buffer ask for is there too:
- * also if a read that is repeated gives other bytes, nothing outside of them is looked at. */
+/* The calls below are kept out of the functions that a mapping uses, so that these cost nothing
+ * more. This function reads and parses by turns until the buffer has what its bytes ask for: if a
+ * repeated read gives other bytes, nothing outside of them is looked at. */
 __attribute__((noinline)) static enum record_verdict
 parse_by_call(const struct logfile *log, enum read_buffer buffer, enum extent extent,
               uint64_t offset, uint64_t end, struct record *record, uint64_t *size_bytes)
@@ -321,7 +304,8 @@ parse_by_call(const struct logfile *log, enum read_buffer buffer, enum extent ex
         enum record_verdict verdict = record_parse(at, end - offset, record, size_bytes);
         if (verdict != RECORD_VALID)
             return verdict;
-        uint64_t needed = extent == WHOLE ? *size_bytes : end_of_key(at, record);
+        uint64_t end_of_key = (uint64_t)((const uint8_t *)record->key.data - at) + record->key.size;
+        uint64_t needed = extent == WHOLE ? *size_bytes : end_of_key;
         if (needed <= there)
             return verdict;
         there = needed;
@@ -359,6 +343,7 @@ enum record_verdict logfile_read_before(const struct logfile *log, enum read_buf
                                         uint64_t offset, uint64_t end, struct record *record,
                                         uint64_t *size_bytes)
 {
+    KV_ASSERT(offset >= FILE_HEADER_BYTES && offset <= end && end <= log->map_bytes);
     if (!log->map)
         return read_by_call(log, buffer, offset, end, record, size_bytes);
     enum record_verdict verdict = record_read(log->map + offset, end - offset, log->identity.salt,
@@ -445,15 +430,17 @@ int logfile_sync(const struct logfile *log)
 int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor)
 {
     uint8_t page[FILE_HEADER_BYTES];
+    KV_ASSERT(log->writable && synced_offset >= FILE_HEADER_BYTES);
+    KV_ASSERT(synced_offset <= log->tail && synced_offset <= log->allocated_bytes);
     log->progress.sequence++;
     log->progress.synced_offset = synced_offset;
     log->progress.version_floor = version_floor;
     uint8_t *header = log->map ? log->map : page;
     fileheader_write_progress(header, log->identity.salt, &log->progress);
     uint32_t at = fileheader_progress_offset(&log->progress);
-    if (logfile_put_header(log, header + at, FILE_PROGRESS_BYTES, at) == 0)
+    if (logfile_put_header(log, header, at, FILE_PROGRESS_BYTES) == 0)
         return 0;
-    log->progress
-        .sequence--; /* what is now in this slot nobody knows: the next note goes there too */
+    /* What is in this slot now is not known: the next note goes there too. */
+    log->progress.sequence--;
     return -1;
 }

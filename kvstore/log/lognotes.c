@@ -6,16 +6,9 @@
 #include "kvstore/format/sizes.h"
 #include "kvstore/log/fileio.h"
 
-/* With a mapping the bytes are in the file already. */
-static int put_header_bytes(const struct logfile *log, const uint8_t *header, uint32_t at,
-                            uint32_t size)
-{
-    return log->map || fileio->write_at(log->fd, header + at, size, (off_t)at) >= 0 ? 0 : -1;
-}
-
 static int put_note(const struct logfile *log, const uint8_t *header, enum file_note note)
 {
-    return put_header_bytes(log, header, fileheader_note_offset(note), FILE_NOTE_PLACE_BYTES);
+    return logfile_put_header(log, header, fileheader_note_offset(note), FILE_NOTE_PLACE_BYTES);
 }
 
 int lognotes_put_opening(struct logfile *log)
@@ -34,7 +27,7 @@ static int put_chapters(const struct logfile *log, uint8_t *header,
                         const struct file_chapters *chapters)
 {
     file_chapters_write(header, log->identity.salt, chapters);
-    return put_header_bytes(log, header, FILE_CHAPTERS_OFFSET, FILE_CHAPTERS_BYTES);
+    return logfile_put_header(log, header, FILE_CHAPTERS_OFFSET, FILE_CHAPTERS_BYTES);
 }
 
 int lognotes_begin_chapter(struct logfile *log)

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/memory/machine_sizes.h"
 #include "kvstore/log/fileio.h"
@@ -14,45 +15,43 @@
 #define GROWTH_MIN_BYTES LOGFILE_UNIT_BYTES
 #define GROWTH_MAX_BYTES (UINT64_C(64) << 20)
 
-/* Pages are brought in ahead of the tail in steps, of at most so many bytes and at most this share
- * of the log: a fault for each page costs up to three times as much. The first sync after a step
- * writes all of its pages; later syncs then meet disk blocks that were written already, and the
- * file system has nothing to note about the file. */
+/* Pages are brought in ahead of the tail in steps of at most POPULATE_MAX_BYTES, and at most this
+ * share of the log: a fault for each page costs up to three times as much. The first sync after a
+ * step writes all of its pages; later syncs then meet disk blocks that were written already, and
+ * the file system has nothing to note about the file. */
 #define POPULATE_SHARE     8u
 #define POPULATE_MAX_BYTES (UINT64_C(64) << 10)
 
-/* Before a log is written where it has no pages yet, they are brought in up to the next multiple of
- * this, as one folio (fileio's zero). Exceptions: a small log; and stores to a log that is synced
- * at each write (a call makes only its own part of a folio dirty). With its share of bringing pages
- * in and freeing them, a record of 4 KiB takes the kernel 1.7 us instead of 4.5, one of 64 KiB 22
- * instead of 32. And a sync meets disk blocks that were written already: a record of 16 KiB and its
- * sync take 220 us instead of 400. */
+/* Before a log is written where it has no pages yet, pages are brought in up to the next multiple
+ * of this, as one folio (fileio's zero). Exceptions: a small log, and stores to a log that is
+ * synced at each write (a call makes only its own part of a folio dirty). With its share of
+ * bringing pages in and freeing them, a record of 4 KiB takes the kernel 1.7 us instead of 4.5, a
+ * record of 64 KiB 22 instead of 32. And a sync meets disk blocks that were written already: a
+ * record of 16 KiB and its sync take 220 us instead of 400. */
 #define FOLIO_BYTES       POPULATE_MAX_BYTES
 #define LARGE_FOLIO_BYTES (2 * FOLIO_BYTES) /* where records are written with calls */
 
 /* Records from this size on are written with calls, even with a mapping: the kernel then need not
- * zero the pages first, nor fault for each, nor tell every CPU at a sync that they are clean. At
- * 64 KiB that is half of the CPU time of a put; at 4 KiB the call costs as much as it saves. */
+ * zero the pages first, nor fault for each page, nor tell every CPU at a sync that the pages are
+ * clean. At 64 KiB that is half of the CPU time of a put; at 4 KiB the call costs as much as it
+ * saves. */
 #define CALL_MIN_BYTES (UINT64_C(16) << 10)
 
 /* Room ----------------------------------------------------------------------------------------- */
 
-/* Whether the disk has leave_bytes more than the file grows by; true if the disk does not say. */
-static bool leaves_free(const struct logfile *log, uint64_t growth_bytes, uint64_t leave_bytes)
-{
-    struct statvfs disk;
-    return leave_bytes == 0 || fstatvfs(log->fd, &disk) != 0 ||
-           (uint64_t)disk.f_bavail * disk.f_frsize >= growth_bytes + leave_bytes;
-}
-
+/* Allocates the file's first `bytes`, if leave_bytes of the disk stay free or the disk does not say
+ * what is free. */
 static enum kv_status grow_to(struct logfile *log, uint64_t bytes, uint64_t leave_bytes)
 {
-    if (!leaves_free(log, bytes - log->allocated_bytes, leave_bytes)) {
+    uint64_t growth_bytes = bytes - log->allocated_bytes;
+    struct statvfs disk;
+    KV_ASSERT(bytes >= log->allocated_bytes && bytes <= log->map_bytes);
+    if (leave_bytes > 0 && fstatvfs(log->fd, &disk) == 0 &&
+        (uint64_t)disk.f_bavail * disk.f_frsize < growth_bytes + leave_bytes) {
         errno = ENOSPC;
         return KV_NO_SPACE;
     }
-    if (fileio->allocate(log->fd, (off_t)log->allocated_bytes,
-                         (off_t)(bytes - log->allocated_bytes)) != 0)
+    if (fileio->allocate(log->fd, (off_t)log->allocated_bytes, (off_t)growth_bytes) != 0)
         return kv_status_from_errno(errno);
     log->allocated_bytes = bytes;
     return KV_OK;
@@ -72,6 +71,7 @@ uint64_t logtail_growth_bytes(const struct logfile *log, uint64_t bytes)
 
 static enum kv_status allocate_room(struct logfile *log, uint64_t bytes, uint64_t leave_bytes)
 {
+    KV_ASSERT(log->tail <= log->allocated_bytes && log->allocated_bytes <= log->map_bytes);
     if (bytes > log->map_bytes - log->tail)
         return KV_NO_SPACE;
     uint64_t needed = log->tail + bytes;
@@ -103,8 +103,8 @@ void logtail_expect_syncs(struct logfile *log)
         madvise(log->map + from, log->map_bytes - from, MADV_RANDOM);
 }
 
-/* Brings in the pages from `from` to `end`, the end of what is to be written, and on to the end of
- * a folio, but not beyond the allocated blocks. Nothing was written at or after `from` yet. */
+/* Brings in the pages from `from` to `end`, where the coming write ends, and on to the end of a
+ * folio, but not beyond the allocated blocks. Nothing was written at or after `from` yet. */
 static void zero_ahead(struct logfile *log, uint64_t from, uint64_t end, uint64_t folio_bytes)
 {
     if (end <= log->zeroed_bytes || from < POPULATE_SHARE * folio_bytes)
@@ -118,7 +118,7 @@ static void zero_ahead(struct logfile *log, uint64_t from, uint64_t end, uint64_
     log->zeroed_bytes = end;
 }
 
-/* Populates to the end of the coming record and some way on, but not beyond the allocated
+/* Populates pages to the end of the coming record and some way on, but not beyond the allocated
  * blocks. */
 static void populate_ahead(struct logfile *log, uint64_t record_end)
 {
@@ -140,6 +140,7 @@ static void populate_ahead(struct logfile *log, uint64_t record_end)
 
 enum kv_status logtail_cut(struct logfile *log, uint64_t tail)
 {
+    KV_ASSERT(log->writable && !log->bundle && tail >= FILE_HEADER_BYTES);
     if (fileio->truncate(log->fd, (off_t)tail) != 0)
         return kv_status_from_errno(errno);
     log->tail = tail;
@@ -152,7 +153,7 @@ enum kv_status logtail_cut(struct logfile *log, uint64_t tail)
 void logtail_claim_room(struct logfile *log)
 {
     uint64_t from = log->tail / PAGE_BYTES * PAGE_BYTES;
-    /* Files never get more room than this: the rest is a hole. */
+    /* A file never gets more room than this: the rest is a hole. */
     log->allocated_bytes = at_most(log->allocated_bytes, log->tail + 2 * GROWTH_MAX_BYTES);
     if (fileio->allocate(log->fd, (off_t)from, (off_t)(log->allocated_bytes - from)) != 0)
         log->allocated_bytes = log->tail;
@@ -160,8 +161,8 @@ void logtail_claim_room(struct logfile *log)
 
 /* Appending ------------------------------------------------------------------------------------ */
 
-/* After a write that failed half-way: what it left must not look like a torn tail. */
-static void erase(const struct logfile *log, uint64_t offset, uint64_t size)
+/* After a write that failed half-way: zeros what it left, which must not look like a torn tail. */
+static void erase_written(const struct logfile *log, uint64_t offset, uint64_t size)
 {
     static const uint8_t zeros[PAGE_BYTES];
     for (uint64_t done = 0; done < size; done += PAGE_BYTES)
@@ -194,22 +195,15 @@ __attribute__((noinline)) static enum kv_status append_by_call(struct logfile *l
                             put_piece, log) == 0)
         return KV_OK;
     enum kv_status status = kv_status_from_errno(errno);
-    erase(log, log->tail, size);
+    erase_written(log, log->tail, size);
     return status;
 }
 
-static void append_to_mapping(struct logfile *log, const struct record *record,
-                              struct kv_slice value_tail, uint64_t size)
-{
-    if (log->tail + size > log->populated_bytes)
-        populate_ahead(log, log->tail + size);
-    record_write(log->map + log->tail, record, value_tail, log->identity.salt, log->tail);
-}
-
-/* Writes the bundle's records; then it is open and empty. */
+/* Writes the bundle's records; the bundle is open and empty then. */
 static enum kv_status write_bundle(struct logfile *log)
 {
     uint64_t from = log->bundle_from;
+    KV_ASSERT(log->tail >= from && log->tail - from <= READ_BUFFER_KEPT_BYTES);
     uint64_t size = log->tail - from;
     zero_ahead(log, from, log->tail, LARGE_FOLIO_BYTES);
     if (size > 0 && fileio->write_at(log->fd, log->bundle, size, (off_t)from) < 0) {
@@ -229,10 +223,10 @@ static enum kv_status append_to_bundle(struct logfile *log, const struct record 
         status = write_bundle(log);
     if (status != KV_OK)
         return status;
-    if (size > READ_BUFFER_KEPT_BYTES) { /* it needs the bundle's room, which is free now */
+    if (size > READ_BUFFER_KEPT_BYTES) { /* the record needs the bundle's room, which is free now */
         status = append_by_call(log, record, kv_slice(NULL, 0), size);
         if (status == KV_OK)
-            log->bundle_from += size; /* as the tail, which is raised next */
+            log->bundle_from += size; /* as the tail, which the caller raises next */
         return status;
     }
     record_write(log->bundle + (log->tail - log->bundle_from), record, kv_slice(NULL, 0),
@@ -247,16 +241,22 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
     uint64_t size =
         record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
     enum kv_status status = KV_OK;
-    if (log->bundle)
+    KV_ASSERT(log->writable && size <= log->allocated_bytes - offset);
+    KV_ASSERT(offset >= FILE_HEADER_BYTES && offset % RECORD_ALIGNMENT == 0);
+    KV_ASSERT(!log->bundle || value_tail.size == 0);
+    if (log->bundle) {
         status = append_to_bundle(log, record, size);
-    else if (!log->map || size >= CALL_MIN_BYTES)
+    } else if (!log->map || size >= CALL_MIN_BYTES) {
         status = append_by_call(log, record, value_tail, size);
-    else
-        append_to_mapping(log, record, value_tail, size);
+    } else {
+        if (offset + size > log->populated_bytes)
+            populate_ahead(log, offset + size);
+        record_write(log->map + offset, record, value_tail, log->identity.salt, offset);
+    }
     if (status != KV_OK)
         return status;
     if (logfile_is_broken(log)) { /* source or destination may read as zeros now */
-        erase(log, offset, size);
+        erase_written(log, offset, size);
         return KV_IO;
     }
     __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
@@ -281,6 +281,7 @@ enum kv_status logtail_append_damaged(struct logfile *log, const uint8_t *bytes,
 
 void logtail_open_bundle(struct logfile *log)
 {
+    KV_ASSERT(!log->bundle);
     log->bundle = read_buffer_reserve(READ_BUFFER_APPEND, READ_BUFFER_KEPT_BYTES);
     log->bundle_from = log->tail;
 }

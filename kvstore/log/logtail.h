@@ -1,9 +1,9 @@
 /*
- * logtail: the end of a log file where it grows: appending, and the room ahead of the tail, disk
- * blocks and pages.
+ * logtail: the end of a log file, where the log grows: appending, and the room ahead of the tail,
+ * which is disk blocks and pages.
  *
- * With a mapping, small records are stored into it; its pages are brought in ahead of the tail.
- * Large records are written with calls. Many small ones can be bundled for one call.
+ * With a mapping, small records are stored into the mapping, whose pages are brought in ahead of
+ * the tail. Large records are written with calls. Many small records can be bundled for one call.
  *
  * Threads: none of its own; the caller holds the data file's lock for writing, or is alone with the
  * file.
@@ -16,7 +16,7 @@
 #include "mqkv/error.h"
 #include "kvstore/log/logfile.h"
 
-/* Writes of data leave this much of the disk free, at least. A compaction needs room for the live
+/* The least that writes of data leave free of the disk. A compaction needs room for the live
  * records of a file before it gives back the rest; on a full disk it begins with files that are
  * mostly dead. */
 #define LOGTAIL_SPARE_BYTES (2 * LOGFILE_UNIT_BYTES)
@@ -24,41 +24,44 @@
 /* Ensures that `bytes` after the tail are allocated: KV_OK, KV_NO_SPACE, KV_IO, ... */
 enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes);
 
-/* The same, but KV_NO_SPACE also if that would leave less than leave_bytes of the disk free. */
+/* The same, but returns KV_NO_SPACE also if less than leave_bytes of the disk would stay free. */
 enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes,
                                             uint64_t leave_bytes);
 
 /* By how much the log grows at most when `bytes` of room are needed that are not there. */
 uint64_t logtail_growth_bytes(const struct logfile *log, uint64_t bytes);
 
-/* Appends at the tail; the caller has ensured the room. KV_IO, KV_NO_SPACE, KV_NO_MEMORY (never for
- * a record below 16 KiB with a mapping): the tail has not moved, and what was written behind it is
- * zeroed again, as far as the disk takes that. */
+/* Appends `record`, whose value continues in `value_tail`, at the tail; the caller has ensured the
+ * room. KV_IO, KV_NO_SPACE, KV_NO_MEMORY (none of them for a record below 16 KiB with a mapping
+ * that is not broken): the tail has not moved, and bytes that were written behind it are zeroed
+ * again, as far as the disk allows. */
 enum kv_status logtail_append(struct logfile *log, const struct record *record,
                               struct kv_slice value_tail);
 
-/* Appends `size` bytes as they are: what was a record and is damaged. The caller has ensured the
- * room, and no bundle is open. KV_IO, KV_NO_SPACE: as logtail_append. */
+/* Appends `size` bytes as they are, which were a record and are damaged. The caller has ensured the
+ * room, and no bundle is open. Fails as logtail_append does. */
 enum kv_status logtail_append_damaged(struct logfile *log, const uint8_t *bytes, uint64_t size);
 
-/* Between the two calls, appends (of whole values) stay in the thread's memory until there are
- * enough for one call; none of them may be read meanwhile. Without memory for that nothing changes.
- * If the closing or an append fails with KV_IO or KV_NO_SPACE, the tail is back where the bundle,
- * or its unwritten part, began: offsets that were noted behind it are void. */
+/* Between these two calls, appends (without a value_tail) stay in the thread's memory until there
+ * are enough for one write; none of the records may be read meanwhile. Without memory for a bundle,
+ * appends are written as ever. If logtail_close_bundle or an append fails with KV_IO or
+ * KV_NO_SPACE, the tail is back where the bundle, or its unwritten part, began: offsets behind it
+ * are void. */
 void logtail_open_bundle(struct logfile *log);
 enum kv_status logtail_close_bundle(struct logfile *log);
 
-/* From here on a sync follows every few records. The kernel reads ahead of a fault in folios of
- * many pages, and a store to one page makes its whole folio dirty: each sync would write all of it.
- * So the kernel reads nothing ahead after the tail, and small records are not stored to large
- * folios. (Where syncs are rare, large folios are less work.) */
+/* Prepares the log for a sync every few records, from here on. The kernel reads ahead of a fault in
+ * folios of many pages, and a store to one page makes its whole folio dirty, all of which each sync
+ * would write. So the kernel is told to read nothing ahead after the tail, and small records are
+ * not stored to large folios. (Where syncs are rare, large folios are less work.) */
 void logtail_expect_syncs(struct logfile *log);
 
-/* Drops everything from `tail` on, for good: what is allocated there again reads as zeros. */
+/* Drops everything from `tail` on, for good: bytes that are allocated there again read as zeros.
+ * KV_OK, KV_IO ... */
 enum kv_status logtail_cut(struct logfile *log, uint64_t tail);
 
-/* After the open of a sound log: ensures that the file has disk blocks after its tail, not holes (a
- * copied file may have some). If it cannot, that room is not used. */
+/* After the open of a sound log: ensures that the file has disk blocks after its tail and no holes
+ * (a copied file may have some). If that fails, the room is not used. */
 void logtail_claim_room(struct logfile *log);
 
 #endif

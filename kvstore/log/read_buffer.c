@@ -4,16 +4,18 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/assert/assert.h"
 #include "common/memory/machine_sizes.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/format/sizes.h"
 
-/* What is read at least. A record and its neighbours share a page of the file, so that less saves
- * nothing but the copying. */
+/* The least that is read. A record and its neighbours share a page of the file, so that reading
+ * less would save nothing but the copying. */
 #define LOOK_BYTES PAGE_BYTES
 #define WALK_BYTES (UINT64_C(1) << 20)
 
-/* A disk gives two pages as fast as one; with them a record of 4 KiB of value takes one read. */
+/* A disk reads two pages as fast as one; with two, a record with a value of 4 KiB takes one read.
+ * */
 #define DIRECT_LOOK_BYTES (2 * PAGE_BYTES)
 
 struct stretch {
@@ -24,7 +26,7 @@ struct stretch {
 };
 
 static _Thread_local struct stretch stretches[READ_BUFFER_COUNT];
-static _Thread_local bool has_large; /* one may have more than READ_BUFFER_KEPT_BYTES */
+static _Thread_local bool has_large; /* a stretch may have more than READ_BUFFER_KEPT_BYTES */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t end_of_thread;
@@ -45,7 +47,7 @@ static void make_key(void)
     has_key = pthread_key_create(&end_of_thread, free_stretches) == 0;
 }
 
-/* What the stretch holds may be lost. */
+/* The contents of the stretch may be lost. */
 static bool ensure_capacity(struct stretch *stretch, uint64_t size)
 {
     if (size <= stretch->capacity)
@@ -112,6 +114,7 @@ const uint8_t *read_buffer_read(enum read_buffer buffer, int fd, uint64_t offset
                                 uint64_t end)
 {
     struct stretch *stretch = &stretches[buffer];
+    KV_ASSERT(offset <= end && buffer < READ_BUFFER_COUNT);
     if (!stretch_holds(stretch, offset, size)) {
         uint64_t least = buffer == READ_BUFFER_WALK ? WALK_BYTES : LOOK_BYTES;
         uint64_t wanted = at_least(size, at_most(end - offset, least));
@@ -122,6 +125,7 @@ const uint8_t *read_buffer_read(enum read_buffer buffer, int fd, uint64_t offset
         if (!take_what_came(stretch, offset, got, size))
             return NULL;
     }
+    KV_ASSERT(stretch->size <= stretch->capacity);
     return stretch->bytes + (offset - stretch->offset);
 }
 

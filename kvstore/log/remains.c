@@ -14,23 +14,20 @@
 #include "mqkv/kvstore.h"
 #include "kvstore/format/sizes.h"
 
-/* What a value holds may look like headers of large records, each of which costs a checksum: the
- * bytes checked are no more than these and so many for each byte that is looked at. */
+/* Bytes of a value may look like headers of large records, each of which costs a checksum: the
+ * bytes that are checksummed are no more than the first credit, and the credit for each byte looked
+ * at. */
 #define FIRST_CREDIT_BYTES (UINT64_C(1) << 30)
 #define CREDIT_PER_BYTE    256u
 
-/* Of one place. More than these nobody has left there unless a start fails again and again. */
+/* Files with the remains at one offset. There are more only if a start fails again and again. */
 #define MAX_KEPT_FILES 100u
 
-static bool bytes_are_zero(const uint8_t *bytes, uint64_t size)
+/* How many bytes of a page stand before the zeros at its end. */
+static uint64_t used_bytes(const uint8_t *bytes, uint64_t size)
 {
-    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
-}
-
-/* Where the page, or what the file has of it, begins to be zeros. */
-static uint64_t used_of(const uint8_t *bytes, uint64_t size)
-{
-    uint64_t used = bytes_are_zero(bytes, size) ? 0 : size;
+    bool is_zero = size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+    uint64_t used = is_zero ? 0 : size;
     while (used > 0 && bytes[used - 1] == 0)
         used--;
     return used;
@@ -38,8 +35,8 @@ static uint64_t used_of(const uint8_t *bytes, uint64_t size)
 
 typedef enum kv_status page_visit(void *context, uint64_t at, const uint8_t *bytes, uint64_t used);
 
-/* Calls visit for each page in [from, allocated_bytes) that is not all zeros, the first and the
- * last perhaps in part. The read buffer may be used by visit. */
+/* Calls visit for each page in [from, allocated_bytes) that is not all zeros, of the first and the
+ * last page perhaps for a part. `visit` may use the read buffer. */
 static enum kv_status each_page(const struct logfile *log, uint64_t from, page_visit *visit,
                                 void *context)
 {
@@ -50,7 +47,7 @@ static enum kv_status each_page(const struct logfile *log, uint64_t from, page_v
             const uint8_t *bytes = logfile_bytes(log, READ_BUFFER_WALK, at, size);
             if (!bytes)
                 return kv_status_from_errno(errno);
-            uint64_t used = used_of(bytes, size);
+            uint64_t used = used_bytes(bytes, size);
             enum kv_status status = used > 0 ? visit(context, at, bytes, used) : KV_OK;
             if (status != KV_OK)
                 return status;
@@ -66,7 +63,8 @@ struct search {
     uint64_t credit_bytes;
 };
 
-/* The size of the record at the offset; 0: there is none, or it would cost too much to tell. */
+/* Sets *size_bytes to the size of the record at `offset`; 0: there is none, or it would cost too
+ * much to tell. */
 static enum kv_status try_record(struct search *search, uint64_t offset, uint64_t *size_bytes)
 {
     const struct logfile *log = search->log;
@@ -127,7 +125,8 @@ enum kv_status remains_find(const struct logfile *log, struct remains *remains)
 
 /* Keeping -------------------------------------------------------------------------------------- */
 
-static int create(int dir_fd, uint32_t number, uint64_t offset, char name[REMAINS_NAME_BYTES])
+static int create_kept_file(int dir_fd, uint32_t number, uint64_t offset,
+                            char name[REMAINS_NAME_BYTES])
 {
     for (unsigned i = 0; i < MAX_KEPT_FILES; i++) {
         int length = snprintf(name, REMAINS_NAME_BYTES, "%s.cut-%" PRIu64,
@@ -147,19 +146,14 @@ static enum kv_status copy_page(void *context, uint64_t at, const uint8_t *bytes
     return fileio->write_at(*fd, bytes, used, (off_t)at) < 0 ? kv_status_from_errno(errno) : KV_OK;
 }
 
-static enum kv_status copy_header(const struct logfile *log, int fd)
-{
-    uint8_t page[FILE_HEADER_BYTES] = {0};
-    struct file_progress progress = {1, FILE_HEADER_BYTES, log->progress.version_floor};
-    fileheader_write_identity(page, &log->identity);
-    fileheader_write_progress(page, log->identity.salt, &progress);
-    return copy_page(&fd, 0, page, sizeof page);
-}
-
 static enum kv_status copy_remains(const struct logfile *log, const struct remains *remains, int fd)
 {
+    uint8_t header[FILE_HEADER_BYTES] = {0};
+    struct file_progress progress = {1, FILE_HEADER_BYTES, log->progress.version_floor};
+    fileheader_write_identity(header, &log->identity);
+    fileheader_write_progress(header, log->identity.salt, &progress);
+    enum kv_status status = copy_page(&fd, 0, header, sizeof header);
     logfile_begin(log, READ_BUFFER_WALK);
-    enum kv_status status = copy_header(log, fd);
     if (status == KV_OK)
         status = each_page(log, log->tail, copy_page, &fd);
     if (status == KV_OK && (fileio->truncate(fd, (off_t)round_up(remains->end, PAGE_BYTES)) != 0 ||
@@ -171,7 +165,7 @@ static enum kv_status copy_remains(const struct logfile *log, const struct remai
 enum kv_status remains_keep(const struct logfile *log, const struct remains *remains, int dir_fd,
                             char name[REMAINS_NAME_BYTES], struct kv_error *error)
 {
-    int fd = create(dir_fd, log->identity.number, log->tail, name);
+    int fd = create_kept_file(dir_fd, log->identity.number, log->tail, name);
     if (fd < 0)
         return kv_error_set_errno(error,
                                   "%s: cannot create the file, to keep %" PRIu64

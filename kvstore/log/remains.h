@@ -1,7 +1,7 @@
 /*
- * remains: what lies behind the end of a log: nothing, what a write that was under way has left, or
+ * remains: the bytes behind the end of a log: none, the remains of a write that was under way, or
  * whole records behind a gap. The checksum of a record covers its place and the salt of its file,
- * so that what is found behind a gap was written there, in this file, and not cut off since.
+ * so that a record found behind a gap was written there, in this file, and was not cut off since.
  *
  * Threads: none of its own; the caller is alone with the file.
  */
@@ -14,18 +14,19 @@
 #include "kvstore/log/logfile.h"
 
 struct remains {
-    uint64_t end;             /* of the last byte that is not zero; the tail if there is none */
-    uint64_t intact;          /* records behind the gap that is at the tail */
-    uint64_t first_intact_at; /* if there are any */
+    uint64_t end;             /* behind the last byte that is not zero; the tail if there is none */
+    uint64_t intact;          /* number of records behind the gap that is at the tail */
+    uint64_t first_intact_at; /* offset of the first of them */
 };
 
-/* Looks through what the file has after its tail, but for holes. KV_IO ... */
+/* Looks through what `log` has after its tail, except holes. KV_IO ... */
 enum kv_status remains_find(const struct logfile *log, struct remains *remains);
 
 #define REMAINS_NAME_BYTES 48
 
-/* Copies them to a new file beside the data file, synced, its name too: the header page and, in
- * their places, the remains. As data.NNNN of a directory of its own kvcheck reads it. */
+/* Copies `remains` of `log` to a new file in the directory of `dir_fd`, and syncs file and name: a
+ * header page and, in their places, the remains. Under the name data.NNNN, in a directory of its
+ * own, kvcheck reads the file. `name` is set to its name. Fails with a sentence in `error`. */
 enum kv_status remains_keep(const struct logfile *log, const struct remains *remains, int dir_fd,
                             char name[REMAINS_NAME_BYTES], struct kv_error *error);
 

@@ -1,12 +1,12 @@
 /*
- * commit_together: one sync for several data files. Where more than one waits for its sync, what
- * was appended to them since their last goes into the commit log (log/commit_log.h), and the sync
- * of that counts for all of them. The files themselves are synced when the sync interval has
- * passed, when the log is full, and where there is much to write or a file has grown; syncs that
- * somebody waits for in his own thread go to the file as ever.
+ * commit_together: one sync for several data files. Where more than one file waits for its sync,
+ * the bytes that were appended to them since their last syncs go into the commit log
+ * (log/commit_log.h), whose sync counts for all of them. A file itself is synced when the sync
+ * interval has passed, when the log is full, when much was appended to the file or it has grown,
+ * and when a writer waits for its sync in his own thread.
  *
- * A failed sync of the log is one of each file that was to be in it: these take no more writes, and
- * the log is not used any more.
+ * A failed sync of the log is a failed sync of each file in it: these files take no more writes,
+ * and the log is not used any more.
  */
 #ifndef MQKV_KVSTORE_SYNC_COMMIT_TOGETHER_H
 #define MQKV_KVSTORE_SYNC_COMMIT_TOGETHER_H
@@ -15,8 +15,8 @@
 
 struct sync;
 
-/* Commits what is in the ready queue. False: nothing was done, it is for others. Holds: mutex,
- * released meanwhile. */
+/* Commits the files in the ready queue, up to 64 of them. False: nothing was done, since no log can
+ * be used or another thread commits. Holds: mutex, released meanwhile. */
 bool commit_together(struct sync *sync);
 
 #endif

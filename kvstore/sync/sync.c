@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "kvstore/format/sizes.h"
@@ -12,11 +13,10 @@
 #include "kvstore/sync/sync_slot.h"
 #include "kvstore/sync/sync_state.h"
 
-/* As long as another sync is to come, the note of what is on disk may lag so far behind: each note
+/* How far the note of what is on disk may lag behind as long as another sync is to come: each note
  * is one more page that has to be made writable, protected and written at the next sync. */
 #define NOTE_LAG_BYTES (UINT64_C(1) << 20)
 
-/* Holds: mutex. */
 static bool is_dirty(const struct sync *sync, uint32_t number)
 {
     return atomic_load(&sync->context->files[number].appended_bytes) >
@@ -26,6 +26,7 @@ static bool is_dirty(const struct sync *sync, uint32_t number)
 /* Moves the files whose time has come to the ready queue. Holds: mutex. */
 static void ready_due_files(struct sync *sync)
 {
+    KV_ASSERT(mutex_is_held(&sync->mutex));
     while (sync->timed.count > 0) {
         uint32_t number = file_ring_first(&sync->timed);
         if (sync->files[number].due_ns > clock_monotonic_ns())
@@ -39,10 +40,11 @@ static void ready_due_files(struct sync *sync)
     }
 }
 
-/* Sleeps until there may be work. One idle thread at most keeps an eye on the time. Holds:
- * mutex. */
+/* Sleeps until there may be work. At most one idle thread wakes up by the clock, when the first
+ * timed file is due. Holds: mutex, released while the thread sleeps. */
 static void wait_for_work(struct sync *sync)
 {
+    KV_ASSERT(mutex_is_held(&sync->mutex) && sync->ready.count == 0);
     sync->idle_count++;
     if (sync->timed.count > 0 && !sync->timer_watched) {
         uint64_t due_ns = sync->files[file_ring_first(&sync->timed)].due_ns;
@@ -55,62 +57,51 @@ static void wait_for_work(struct sync *sync)
     sync->idle_count--;
 }
 
-/* True: something is to be synced. */
-static bool announce(struct sync *sync, uint32_t number, uint64_t position, bool *note_may_lag)
-{
-    struct sync_file *file = &sync->files[number];
-    pthread_mutex_lock(&sync->mutex);
-    bool needed = position > atomic_load(&file->synced_position) || file->in_log_only;
-    sync_announce(file, position);
-    file->apart = false;
-    file->note_lags = *note_may_lag = atomic_load(&file->timed);
-    pthread_mutex_unlock(&sync->mutex);
-    return needed;
-}
-
-/* Nothing that was promised rests on the note: if it cannot be written, the next one repeats it.
- * Holds: the slot; all before the tail of the snapshot is on disk. */
-static void note_progress(const struct sync_snapshot *snapshot, bool may_lag)
-{
-    struct logfile *log = &snapshot->generation->log;
-    uint64_t lag_bytes = snapshot->tail - log->progress.synced_offset;
-    if (lag_bytes > 0 && (!may_lag || lag_bytes >= NOTE_LAG_BYTES))
-        (void)logfile_note_progress(log, snapshot->tail, snapshot->max_version);
-}
-
-/* Holds: the slot. */
+/* Syncs the file itself and tells those who wait for that. Holds: the slot. */
 static void sync_file(struct sync *sync, uint32_t number)
 {
+    struct sync_file *file = &sync->files[number];
     struct sync_snapshot snapshot = sync_take_snapshot(sync, number);
+    struct logfile *log = &snapshot.generation->log;
     sync_cover(sync, number);
     if (snapshot.failed) {
         sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
         return;
     }
-    bool note_may_lag;
-    bool needed = announce(sync, number, snapshot.position, &note_may_lag);
+    pthread_mutex_lock(&sync->mutex);
+    bool needed = snapshot.position > atomic_load(&file->synced_position) || file->in_log_only;
+    sync_announce(file, snapshot.position);
+    file->apart = false;
+    bool note_may_lag = file->note_lags = atomic_load(&file->timed);
+    pthread_mutex_unlock(&sync->mutex);
+
     if (needed && generation_sync(snapshot.generation) != 0) {
         sync_give_up(sync, number, errno);
         return;
     }
-    if (logfile_is_broken(
-            &snapshot.generation->log)) { /* some of it may not have been in the file */
+    if (logfile_is_broken(log)) { /* some of the snapshot may not have been in the file */
         sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
         return;
     }
     if (needed) { /* a write that failed may have made the file longer, too */
-        sync->files[number].settled_salt = snapshot.generation->log.identity.salt;
-        sync->files[number].settled_bytes = snapshot.allocated_bytes;
+        file->settled_salt = log->identity.salt;
+        file->settled_bytes = snapshot.allocated_bytes;
     }
-    note_progress(&snapshot, note_may_lag);
+    /* Nothing that was promised rests on the note: if one cannot be written, the next repeats it.
+     * */
+    KV_ASSERT(snapshot.tail >= log->progress.synced_offset);
+    uint64_t lag_bytes = snapshot.tail - log->progress.synced_offset;
+    if (lag_bytes > 0 && (!note_may_lag || lag_bytes >= NOTE_LAG_BYTES))
+        (void)logfile_note_progress(log, snapshot.tail, snapshot.max_version);
     sync_publish(sync, number, snapshot.position, KV_OK);
 }
 
-/* Holds: mutex, released meanwhile. */
-static void work_on_ready(struct sync *sync)
+/* Syncs the first file of the ready queue. Holds: mutex, released meanwhile. */
+static void sync_first_ready(struct sync *sync)
 {
     uint32_t number = file_ring_pop(&sync->ready);
     struct sync_file *file = &sync->files[number];
+    KV_ASSERT(file->queued);
     file->queued = false;
     if (file->busy) {
         file->again = true;
@@ -135,7 +126,7 @@ static void *sync_thread(void *argument)
         if (sync->ready.count > 1 && commit_together(sync))
             continue;
         if (sync->ready.count > 0)
-            work_on_ready(sync);
+            sync_first_ready(sync);
         else if (sync->stop)
             break;
         else
@@ -146,18 +137,6 @@ static void *sync_thread(void *argument)
 }
 
 /* Making and ending ---------------------------------------------------------------------------- */
-
-static bool sync_allocate(struct sync *sync, uint32_t datafiles)
-{
-    sync->files = calloc(datafiles, sizeof *sync->files);
-    bool has_queues =
-        file_ring_init(&sync->ready, datafiles) && file_ring_init(&sync->timed, datafiles);
-    if (!sync->files || !has_queues)
-        return false;
-    for (uint32_t number = 0; number < datafiles; number++)
-        pthread_cond_init(&sync->files[number].slot_free, NULL);
-    return true;
-}
 
 static void sync_deallocate(struct sync *sync)
 {
@@ -185,7 +164,12 @@ enum kv_status sync_create(const struct store_context *context, struct sync **sy
         context->options.durability == KVSTORE_SYNC_ALWAYS && context->datafiles > 1;
     pthread_mutex_init(&created->mutex, NULL);
     thread_condition_init(&created->work);
-    if (!sync_allocate(created, context->datafiles)) {
+    created->files = calloc(context->datafiles, sizeof *created->files);
+    for (uint32_t number = 0; created->files && number < context->datafiles; number++)
+        pthread_cond_init(&created->files[number].slot_free, NULL);
+    bool has_queues = file_ring_init(&created->ready, context->datafiles) &&
+                      file_ring_init(&created->timed, context->datafiles);
+    if (!created->files || !has_queues) {
         sync_deallocate(created);
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
     }
@@ -211,6 +195,7 @@ void sync_free(struct sync *sync)
     pthread_mutex_unlock(&sync->mutex);
     for (uint32_t i = 0; i < thread_count; i++)
         pthread_join(sync->threads[i], NULL);
+    KV_ASSERT(sync->ready.count == 0 && sync->idle_count == 0);
     sync_deallocate(sync);
 }
 
@@ -219,8 +204,8 @@ void sync_free(struct sync *sync)
 void sync_within_interval(struct sync *sync, uint32_t number)
 {
     struct sync_file *file = &sync->files[number];
-    /* The writer has appended before, and take_due looks for it after the same exchange: the file
-     * is either dirty to that look, or timed here. */
+    /* The writer has appended before, and ready_due_files looks whether the file is dirty after the
+     * same exchange: the file is either dirty to that look, or timed here. */
     if (atomic_exchange(&file->timed, true))
         return;
     pthread_mutex_lock(&sync->mutex); /* first: sync_hasten counts on it */
@@ -242,6 +227,7 @@ void sync_note_written(struct sync *sync, uint32_t number)
 void sync_after_append(struct sync *sync, const struct store_context *context,
                        struct datafile *file)
 {
+    KV_ASSERT(lockset_is_write_held(context->locks, file->number));
     if (file->sync_timer_armed)
         return;
     file->sync_timer_armed = true;
@@ -258,7 +244,7 @@ void sync_hasten(struct sync *sync)
     for (uint32_t number = 0; number < sync->context->datafiles; number++)
         if (sync->files[number].due_ns > due_ns)
             sync->files[number].due_ns = due_ns;
-    pthread_cond_broadcast(&sync->work); /* who watches the time looks again */
+    pthread_cond_broadcast(&sync->work); /* the thread that sleeps by the clock looks again */
     pthread_mutex_unlock(&sync->mutex);
     if (context_durability(sync->context) == KVSTORE_SYNC_NONE)
         return;
@@ -267,52 +253,27 @@ void sync_hasten(struct sync *sync)
             sync_within_interval(sync, number);
 }
 
-static bool is_durable(const struct sync_file *file, uint64_t position)
+static bool position_is_durable(const struct sync_file *file, uint64_t position)
 {
     return position <= atomic_load_explicit(&file->synced_position, memory_order_acquire);
 }
 
-/* Queues the file, unless the sync that is under way will do. A position that is durable already is
- * queued too: the listener is told again, without a sync. Returns the number of the sync that will
- * do. Holds: mutex. */
+/* Queues the file, unless the sync that is under way covers `position`. A file whose position is
+ * durable already is queued too: the listener is told again, without a sync. Returns the number of
+ * the sync that covers the position. Holds: mutex. */
 static uint32_t want_sync(struct sync *sync, uint32_t number, uint64_t position)
 {
     const struct sync_file *file = &sync->files[number];
-    bool under_way = file->busy && !atomic_load(&file->failed) && !is_durable(file, position) &&
-                     position <= file->covered_position;
+    KV_ASSERT(mutex_is_held(&sync->mutex));
+    bool under_way = file->busy && !atomic_load(&file->failed) &&
+                     !position_is_durable(file, position) && position <= file->covered_position;
     if (under_way)
         return file->started;
     sync_enqueue(sync, number);
     return file->started + 1;
 }
 
-/* Who would wait for a sync that nobody does or is to do, does it: no thread has to be woken for
- * it, and none then wakes this one. Holds: mutex; released. */
-static void sync_here(struct sync *sync, uint32_t number)
-{
-    sync->files[number].busy = true;
-    pthread_mutex_unlock(&sync->mutex);
-    sync_file(sync, number);
-    sync_release_slot(sync, number);
-}
-
-/* Which sync will do is asked again after each wake-up: one that had the slot but was not announced
- * yet may turn out to have begun before the write, and then the next one will do. Holds: mutex;
- * released. */
-static void sleep_until_synced(struct sync *sync, uint32_t number, uint64_t position)
-{
-    struct sync_file *file = &sync->files[number];
-    while (!is_durable(file, position) && !atomic_load(&file->failed)) {
-        uint32_t group = sync_group_of(want_sync(sync, number, position));
-        uint32_t changes = eventcount_prepare(&file->waiters);
-        pthread_mutex_unlock(&sync->mutex);
-        eventcount_wait(&file->waiters, changes, group);
-        pthread_mutex_lock(&sync->mutex);
-    }
-    pthread_mutex_unlock(&sync->mutex);
-}
-
-/* No ticket lies behind the end of the log. */
+/* The position of a ticket, which the caller may have made up: never behind what was appended. */
 static uint64_t bounded_position(const struct sync *sync, struct kvstore_ticket ticket)
 {
     return at_most(ticket.position, atomic_load(&sync->context->files[ticket.file].appended_bytes));
@@ -327,7 +288,7 @@ void sync_request(struct sync *sync, struct kvstore_ticket ticket)
 
 bool sync_is_durable(const struct sync *sync, struct kvstore_ticket ticket)
 {
-    return is_durable(&sync->files[ticket.file], ticket.position);
+    return position_is_durable(&sync->files[ticket.file], ticket.position);
 }
 
 enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket)
@@ -335,11 +296,25 @@ enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket)
     struct sync_file *file = &sync->files[ticket.file];
     uint64_t position = bounded_position(sync, ticket);
     pthread_mutex_lock(&sync->mutex);
-    if (!file->busy && !file->queued && !is_durable(file, position) && !atomic_load(&file->failed))
-        sync_here(sync, ticket.file);
-    else
-        sleep_until_synced(sync, ticket.file, position);
-    return is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
+    while (!position_is_durable(file, position) && !atomic_load(&file->failed)) {
+        if (!file->busy && !file->queued) {
+            /* Nobody syncs the file or is to: this thread does, so that none has to be woken. */
+            file->busy = true;
+            pthread_mutex_unlock(&sync->mutex);
+            sync_file(sync, ticket.file);
+            sync_release_slot(sync, ticket.file);
+            return position_is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
+        }
+        /* Which sync covers the position is asked again after each wake-up: one that had the slot
+         * but was not announced yet may turn out to have begun before the write. */
+        uint32_t group = sync_group_of(want_sync(sync, ticket.file, position));
+        uint32_t changes = eventcount_prepare(&file->waiters);
+        pthread_mutex_unlock(&sync->mutex);
+        eventcount_wait(&file->waiters, changes, group);
+        pthread_mutex_lock(&sync->mutex);
+    }
+    pthread_mutex_unlock(&sync->mutex);
+    return position_is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
 }
 
 void sync_set_listener(struct sync *sync, kvstore_sync_listener listener, void *context)

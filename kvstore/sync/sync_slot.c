@@ -3,12 +3,14 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/report/log.h"
 #include "kvstore/sync/sync_state.h"
 
 void sync_take_slot(struct sync *sync, uint32_t number)
 {
     struct sync_file *file = &sync->files[number];
+    KV_ASSERT(!lockset_is_held(sync->context->locks, number));
     pthread_mutex_lock(&sync->mutex);
     file->slot_waiters++;
     while (file->busy && !file->handed_over)
@@ -19,12 +21,13 @@ void sync_take_slot(struct sync *sync, uint32_t number)
     pthread_mutex_unlock(&sync->mutex);
 }
 
-/* A waiter gets the slot without its being free in between: a sync that was asked for meanwhile
- * would have it long before the waiter is awake, and so each time. */
+/* The slot goes to a waiter without being free in between: a sync that was asked for meanwhile
+ * would take it before the waiter is awake, each time. */
 void sync_release_slot(struct sync *sync, uint32_t number)
 {
     struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
+    KV_ASSERT(file->busy && !file->handed_over);
     file->busy = file->handed_over = file->slot_waiters > 0;
     if (file->busy) {
         pthread_cond_signal(&file->slot_free);
@@ -40,16 +43,21 @@ void sync_cover(struct sync *sync, uint32_t number)
     struct sync_file *file = &sync->files[number];
     uint64_t since_ms = atomic_exchange(&file->written_since_ms, 0);
     pthread_mutex_lock(&sync->mutex);
+    KV_ASSERT(file->busy);
     if (file->covered_since_ms == 0)
         file->covered_since_ms = since_ms;
     pthread_mutex_unlock(&sync->mutex);
 }
 
-/* The file is durable, by the log only or by itself. Holds: mutex. */
+/* The commit log begins anew when the last file that was durable by it alone is so by itself.
+ * Holds: mutex. */
 static void note_file_durable(struct sync *sync, uint32_t number, bool in_log_only)
 {
     struct commit_state *commit = &sync->commit;
     struct sync_file *file = &sync->files[number];
+    KV_ASSERT(mutex_is_held(&sync->mutex) && (commit->log || !in_log_only));
+    KV_ASSERT(commit->only_here >= file->in_log_only);
+    KV_ASSERT(commit->only_here <= sync->context->datafiles);
     commit->only_here += in_log_only && !file->in_log_only;
     commit->only_here -= !in_log_only && file->in_log_only;
     file->in_log_only = in_log_only;
@@ -64,6 +72,7 @@ static void publish(struct sync *sync, uint32_t number, uint64_t position, enum 
 {
     struct sync_file *file = &sync->files[number];
     pthread_mutex_lock(&sync->mutex);
+    KV_ASSERT(file->busy && !file->handed_over);
     if (status == KV_OK) {
         note_file_durable(sync, number, in_log_only);
         bool noted = position >= atomic_load(&sync->context->files[number].appended_bytes) ||

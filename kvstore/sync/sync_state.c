@@ -1,10 +1,13 @@
 #include "kvstore/sync/sync_state.h"
 
+#include "common/assert/assert.h"
 #include "kvstore/core/thread.h"
 
-/* One thread is enough to go on; the first was started at open. */
+/* A thread that cannot be started is no failure: the one that was started at open does it all. */
 void sync_wake_thread(struct sync *sync)
 {
+    KV_ASSERT(mutex_is_held(&sync->mutex));
+    KV_ASSERT(sync->idle_count <= sync->thread_count && sync->thread_count <= sync->max_threads);
     sync->signalled = true;
     if (sync->ready.count > sync->idle_count && sync->thread_count < sync->max_threads &&
         !sync->stop &&
@@ -13,23 +16,23 @@ void sync_wake_thread(struct sync *sync)
     pthread_cond_signal(&sync->work);
 }
 
-/* What can be committed together waits for the thread that will look for it. Holds: mutex. */
-static bool is_awaited(const struct sync *sync, const struct sync_file *file)
-{
-    return !file->apart && commit_is_possible(sync) && (sync->commit.busy || sync->signalled);
-}
-
 void sync_enqueue(struct sync *sync, uint32_t number)
 {
     struct sync_file *file = &sync->files[number];
+    KV_ASSERT(mutex_is_held(&sync->mutex));
     if (file->busy) {
         file->again = true;
-    } else if (!file->queued) {
-        file->queued = true;
-        file_ring_push(&sync->ready, number);
-        if (!is_awaited(sync, file))
-            sync_wake_thread(sync);
+        return;
     }
+    if (file->queued)
+        return;
+    file->queued = true;
+    file_ring_push(&sync->ready, number);
+    /* A file that can be committed with others waits for the thread that will look for it. */
+    bool awaited =
+        !file->apart && commit_is_possible(sync) && (sync->commit.busy || sync->signalled);
+    if (!awaited)
+        sync_wake_thread(sync);
 }
 
 struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t number)
@@ -37,6 +40,7 @@ struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t number)
     const struct store_context *context = sync->context;
     struct datafile *file = &context->files[number];
     struct sync_snapshot snapshot;
+    KV_ASSERT(sync->files[number].busy);
     lockset_read_lock(context->locks, number);
     snapshot.generation = file->current;
     snapshot.position = atomic_load(&file->appended_bytes);
@@ -46,11 +50,14 @@ struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t number)
     snapshot.failed = datafile_is_read_only(file);
     file->sync_timer_armed = false; /* whoever writes after this has to see to a later sync */
     lockset_read_unlock(context->locks, number);
+    KV_ASSERT(snapshot.tail >= FILE_HEADER_BYTES && snapshot.tail <= snapshot.allocated_bytes);
+    KV_ASSERT(snapshot.position >= atomic_load(&sync->files[number].synced_position));
     return snapshot;
 }
 
 void sync_announce(struct sync_file *file, uint64_t position)
 {
+    KV_ASSERT(file->busy && position >= file->covered_position);
     file->started += position > atomic_load(&file->synced_position);
     file->covered_position = position;
 }

@@ -1,6 +1,6 @@
 /*
- * sync_state: what the files of this room share: the state of the syncs of a store, and the steps
- * that a sync of one file and a commit of several have in common. sync.h is for others.
+ * sync_state: what the modules of this room share: the state of a store's syncs, and the steps that
+ * a sync of one file and a commit of several files have in common. Other rooms include sync.h.
  */
 #ifndef MQKV_KVSTORE_SYNC_SYNC_STATE_H
 #define MQKV_KVSTORE_SYNC_SYNC_STATE_H
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/assert/assert.h"
 #include "kvstore/core/context.h"
 #include "kvstore/core/eventcount.h"
 #include "kvstore/core/file_ring.h"
@@ -18,24 +19,24 @@
 
 #define SYNC_MAX_THREADS 8u
 
-/* What sync knows of one data file. Covered by sync.mutex; what is atomic is written under it and
- * read by anybody. */
+/* The syncs of one data file. Covered by sync.mutex; any thread reads the atomic fields, which are
+ * written under the mutex unless they say otherwise. */
 struct sync_file {
-    bool queued;               /* in the ready queue */
-    bool busy;                 /* somebody has the slot, or it was handed over */
-    bool handed_over;          /* to one of the slot's waiters, who has not taken it yet */
-    bool again;                /* to be queued when the slot is free */
-    bool note_lags;            /* the timed pass that is to come shall note what is on disk */
-    bool in_log_only;          /* some of what is durable is so by the commit log */
-    bool apart;                /* the file itself is to be synced next */
-    uint64_t due_ns;           /* while timed */
+    bool queued;      /* in the ready queue */
+    bool busy;        /* somebody has the slot, or the slot was handed over */
+    bool handed_over; /* the slot, to one of its waiters, who has not taken it yet */
+    bool again;       /* queue the file when its slot is free */
+    bool note_lags;   /* the timed sync that is to come notes in the header what is on disk */
+    bool in_log_only; /* some of what is durable is durable by the commit log alone */
+    bool apart;       /* the next sync is one of the file itself */
+    uint64_t due_ns;  /* while timed */
     uint64_t covered_position; /* of the last snapshot that a sync was started for */
-    uint32_t started;          /* syncs; the number of the one under way, or of the last */
+    uint32_t started;          /* number of the sync under way, or else of the last one */
     uint32_t slot_waiters;
     uint64_t settled_salt;  /* of the physical file ... */
-    uint64_t settled_bytes; /* ... so many bytes of whose size are on disk; covered by the slot */
+    uint64_t settled_bytes; /* ... whose size is on disk up to this; covered by the slot */
     atomic_uint_fast64_t synced_position;
-    uint64_t covered_since_ms; /* likewise, of what the snapshots since the last success cover */
+    uint64_t covered_since_ms; /* the oldest write that snapshots since the last success have */
     uint64_t syncs;
     uint64_t failures;
     /* Apart from what no writer touches: compilers read neighbours together. */
@@ -46,13 +47,13 @@ struct sync_file {
     pthread_cond_t slot_free;
 };
 
-/* Of the commit log (commit_together.h). */
+/* The commit log's (commit_together.h). Covered by sync.mutex, `log` by `busy`. */
 struct commit_state {
-    struct commit_log *log; /* NULL: not yet, or none could be had; whoever commits uses it */
-    bool wanted;            /* may be made, or used */
-    bool busy;              /* somebody commits, and will look at the ready queue afterwards */
-    bool draining;      /* what is only in the log goes to the data files, then it begins anew */
-    uint32_t only_here; /* files whose in_log_only is set */
+    struct commit_log *log; /* NULL: not made yet, or it could not be made */
+    bool wanted;            /* the log may be made, or used */
+    bool busy;              /* a thread commits, and will look at the ready queue afterwards */
+    bool draining;      /* files in the log are synced themselves, so that the log can begin anew */
+    uint32_t only_here; /* number of files whose in_log_only is set */
 };
 
 struct sync {
@@ -67,17 +68,17 @@ struct sync {
     uint32_t max_threads;
     uint32_t thread_count;
     uint32_t idle_count;
-    bool timer_watched; /* an idle thread will wake up for the first of the timed */
+    bool timer_watched; /* an idle thread will wake up when the first timed file is due */
     bool stop;
-    bool signalled; /* a thread that was asleep will look at the ready queue */
+    bool signalled; /* a thread that was woken will look at the ready queue */
     struct commit_state commit;
     kvstore_sync_listener listener;
     void *listener_context;
 };
 
-/* What a sync is about to make durable. */
+/* The state of a file that a sync is about to make durable. */
 struct sync_snapshot {
-    struct generation *generation; /* stays while the slot is held */
+    struct generation *generation; /* is not replaced while the slot is held */
     uint64_t position;
     uint64_t tail;
     uint64_t allocated_bytes;
@@ -85,30 +86,33 @@ struct sync_snapshot {
     bool failed;
 };
 
-/* Waiters fall into two groups: those of the sync that is under way, and those of the next. */
+/* The eventcount group of those who wait for the sync of that number: there are two, one of the
+ * sync under way and one of the next sync. */
 static inline uint32_t sync_group_of(uint32_t sync_number)
 {
     return 1u << sync_number % 2;
 }
 
-/* Holds: mutex. */
+/* Whether files can be committed by the commit log now. Holds: mutex. */
 static inline bool commit_is_possible(const struct sync *sync)
 {
+    KV_ASSERT(mutex_is_held(&sync->mutex));
     return sync->commit.wanted && !sync->commit.draining;
 }
 
-/* Holds: the slot. */
+/* The state of `file` now; a writer that comes later arms a later sync. Takes the file's lock.
+ * Holds: the slot. */
 struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t file);
 
-/* Notes that a sync of what lies before the position begins: the number of those who wait for it.
- * Holds: the slot, mutex. */
+/* Notes that a sync of what lies before `position` begins: from now on those who wait for a
+ * position up to there wait for this sync. Holds: the slot, mutex. */
 void sync_announce(struct sync_file *file, uint64_t position);
 
-/* Starts one more thread, or wakes one, if there is more to do than threads that wait for work.
+/* Wakes a sync thread, and starts one more if there are more files to sync than idle threads.
  * Holds: mutex. */
 void sync_wake_thread(struct sync *sync);
 
-/* Queues the file. Holds: mutex. */
+/* Puts `file` into the ready queue: now, or when its slot is free. Holds: mutex. */
 void sync_enqueue(struct sync *sync, uint32_t file);
 
 #endif

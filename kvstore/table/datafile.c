@@ -47,7 +47,7 @@ static enum kv_status report_no_memory(const struct store_context *context, uint
                         context->dir, file_name(number, FILE_LOG).text);
 }
 
-/* What a commit log has of the file is brought in, for a reader through its mapping. */
+/* Brings in what a commit log has of the file; for a reader into its mapping. */
 static enum kv_status open_log(const struct store_context *context, const char *name,
                                struct logfile *log, struct kv_error *error)
 {
@@ -77,15 +77,6 @@ bool datafile_admit(const struct store_context *context, int fd)
     return (file.st_mode & 0777) == mode || fchmod(fd, mode) == 0;
 }
 
-/* Who may not read the file does not read directly: that is all. */
-static void admit_direct_readers(const struct store_context *context, const struct file_name *name,
-                                 int fd)
-{
-    if (!datafile_admit(context, fd))
-        log_warn("%s/%s: cannot set the file's mode for direct reads: %s", context->dir, name->text,
-                 strerror(errno));
-}
-
 enum kv_status datafile_open(const struct store_context *context, uint32_t number,
                              struct kv_error *error)
 {
@@ -109,7 +100,9 @@ enum kv_status datafile_open(const struct store_context *context, uint32_t numbe
         logfile_close(&log);
         return status;
     }
-    admit_direct_readers(context, &name, log.fd);
+    if (!datafile_admit(context, log.fd)) /* then clients read by message, not directly */
+        log_warn("%s/%s: cannot set the file's mode for direct reads: %s", context->dir, name.text,
+                 strerror(errno));
     log.notes_are_missing |=
         memcmp(&log.identity.hash_key, &context->hash_key, sizeof context->hash_key) != 0;
     log.identity.hash_key = context->hash_key;
@@ -127,12 +120,14 @@ void datafile_take_over(const struct store_context *context, uint32_t number)
 void datafile_give_up_left(struct datafile *file)
 {
     struct shared_generation *next = datafile_next_words(file);
+    KV_ASSERT(!file->taken_over && file->current->words != next);
     *next = (struct shared_generation){0};
     __atomic_store_n(&file->shared->generation, file->shared->generation + 1, __ATOMIC_RELEASE);
     file->current->words = datafile_next_words(file);
 }
 
-/* What the dead process had not synced is durable with the first sync. */
+/* Makes a generation that was taken over writable. The first sync makes durable what the dead
+ * process had not synced. */
 static enum kv_status continue_left_file(const struct store_context *context, struct datafile *file,
                                          struct kv_error *error)
 {
@@ -156,7 +151,7 @@ enum kv_status datafile_recover(const struct store_context *context, uint32_t nu
         return continue_left_file(context, file, error);
     if (generation_begin_index(generation, context->arena) != KV_OK)
         return report_no_memory(context, number, error);
-    /* Who has a position in the log hears of them, or that it missed some. */
+    /* A follower with a position in the log hears of expired entries, or that it missed changes. */
     struct recovery recovery = {.keep_expired = context->options.keep_changes_ms > 0 ||
                                                 generation->log.stream != 0};
     if (!context->is_new) {
@@ -171,7 +166,7 @@ enum kv_status datafile_recover(const struct store_context *context, uint32_t nu
     return KV_OK;
 }
 
-/* Tells readers in other processes which file is meant. */
+/* Tells readers in other processes which file the words are of. */
 static void name_log(const struct generation *generation)
 {
     struct stat facts;
@@ -193,17 +188,22 @@ void datafile_set_current(const struct store_context *context, struct datafile *
         logtail_expect_syncs(&generation->log);
     name_log(generation);
     generation_settle_words(generation);
+    KV_ASSERT(generation->words == datafile_next_words(file) ||
+              generation->words == &file->shared->states[file->shared->generation % 2]);
     if (generation->words == datafile_next_words(file))
         __atomic_store_n(&file->shared->generation, file->shared->generation + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&file->current, generation, __ATOMIC_SEQ_CST);
 }
 
-static enum kv_status finish_opening(const struct store_context *context, struct datafile *file,
-                                     struct kv_error *error)
+enum kv_status datafile_close(const struct store_context *context, uint32_t number,
+                              struct kv_error *error)
 {
+    struct datafile *file = &context->files[number];
     struct generation *generation = file->current;
     struct logfile *log = &generation->log;
-    struct file_name name = file_name(file->number, FILE_LOG);
+    struct file_name name = file_name(number, FILE_LOG);
+    if (context->options.read_only)
+        return KV_OK;
     if (logfile_is_broken(log))
         return kv_error_set(error, KV_NOT_DURABLE,
                             "%s/%s: the file could not be read; its last writes may be lost",
@@ -220,16 +220,9 @@ static enum kv_status finish_opening(const struct store_context *context, struct
     return checkpoint_write(generation, context->dir_fd, error);
 }
 
-enum kv_status datafile_close(const struct store_context *context, uint32_t number,
-                              struct kv_error *error)
-{
-    return context->options.read_only ? KV_OK
-                                      : finish_opening(context, &context->files[number], error);
-}
-
-/* Repeats the record at `offset` of the current log in the next generation, from the log's bytes:
- * those of the caller may have changed meanwhile. */
-static void mirror(struct datafile *file, uint32_t hash, uint64_t offset)
+/* Repeats the record at `offset` of the current log in the next generation, from the log's bytes,
+ * since the caller's bytes may have changed meanwhile. */
+static void mirror_record(struct datafile *file, uint32_t hash, uint64_t offset)
 {
     struct record record;
     struct lookup lookup;
@@ -248,9 +241,10 @@ static void mirror(struct datafile *file, uint32_t hash, uint64_t offset)
     file->next_status = generation_append(file->next, &lookup, &record, kv_slice(NULL, 0));
 }
 
-/* A version that is wanted must not put the key's records out of order, nor be given twice: those
- * that are gone are not known, unless nothing in the log is dead, and above what may have gone from
- * it (file_chapters.h). */
+/* The version of the next record; `wanted` (0: none) if that is possible. A wanted version must not
+ * put the key's records out of order, nor be given twice. Versions of records that are gone are not
+ * known, so that a lower one is given only if nothing in the log is dead and the version is above
+ * those that may have gone from the log (file_chapters.h). */
 static uint64_t next_version(const struct generation *current, const struct lookup *lookup,
                              uint64_t wanted)
 {
@@ -272,7 +266,7 @@ static void remember_damage(struct datafile *file, uint64_t offset)
     }
 }
 
-/* The record at the offset is not in use any more. */
+/* Takes the record at `offset`, which is not in use any more, off the list. */
 __attribute__((noinline)) static void forget_damage(struct datafile *file, uint64_t offset)
 {
     for (unsigned i = 0; i < DATAFILE_DAMAGED_MAX; i++)
@@ -286,6 +280,8 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
 {
     struct generation *current = file->current;
     uint64_t offset = current->log.tail;
+    KV_ASSERT(lockset_is_write_held(context->locks, file->number));
+    KV_ASSERT(!file->read_only && current->words->tail == offset);
     struct bound_change change = {record->key,
                                   lookup->hash,
                                   lookup->found,
@@ -304,13 +300,13 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         datafile_tell_broken(context, file, &current->log);
     if (status != KV_OK)
         return status;
-    if (file->full && record->kind != RECORD_DELETE) /* which has a reserve */
+    if (file->full && record->kind != RECORD_DELETE) /* for deletes there is a reserve */
         file->full = false;
     if (atomic_load_explicit(&file->damage_lines, memory_order_relaxed) > 0 &&
         (lookup->found || lookup->damaged))
         forget_damage(file, lookup->offset);
     if (file->next && file->next_status == KV_OK)
-        mirror(file, lookup->hash, offset);
+        mirror_record(file, lookup->hash, offset);
     if (is_told) {
         change.new_bytes = change.is_there ? current->log.tail - offset : 0;
         bound_note(&file->share, current->words->live_bytes, &change);

@@ -9,6 +9,8 @@
 enum kv_status generation_create(struct logfile log, struct shared_generation *words,
                                  struct generation **generation)
 {
+    KV_ASSERT(log.tail >= FILE_HEADER_BYTES && log.tail <= log.allocated_bytes);
+    KV_ASSERT(log.allocated_bytes <= LOGFILE_MAX_BYTES);
     struct generation *created = calloc(1, sizeof *created);
     if (!created) {
         logfile_close(&log);
@@ -66,7 +68,7 @@ void generation_find(const struct generation *generation, uint32_t hash, struct 
             lookup->error = errno;
             return;
         }
-        if (verdict != RECORD_VALID) {
+        if (verdict != RECORD_VALID) { /* else it is the record of another key */
             damaged_probe = lookup->probe;
             damaged_offset = lookup->offset;
             damaged = true;
@@ -92,8 +94,9 @@ void generation_count(struct generation *generation, const struct record *record
     generation->words->expiring_keys += record->expiry_ms != 0;
 }
 
-/* Not below zero: the sums may be those of a forged checkpoint, or the record damaged. */
-static void take_off(uint64_t *sum, uint64_t part)
+/* Subtracts `part`, but not below zero: the sum may be that of a forged checkpoint, or the record
+ * damaged. */
+static void subtract_from_sum(uint64_t *sum, uint64_t part)
 {
     *sum -= at_most(part, *sum);
 }
@@ -101,12 +104,13 @@ static void take_off(uint64_t *sum, uint64_t part)
 void generation_discount(struct generation *generation, const struct record *record,
                          uint64_t size_bytes)
 {
-    take_off(&generation->words->live_bytes, size_bytes);
-    take_off(&generation->words->reserve_bytes, delete_size(record));
-    take_off(&generation->words->expiring_keys, record->expiry_ms != 0);
+    subtract_from_sum(&generation->words->live_bytes, size_bytes);
+    subtract_from_sum(&generation->words->reserve_bytes, delete_size(record));
+    subtract_from_sum(&generation->words->expiring_keys, record->expiry_ms != 0);
 }
 
-/* After the tail, for the record and, if it brings a new key, for deleting that again. */
+/* Bytes that are needed after the tail: for the record, and so that every key can be deleted, a new
+ * one among them. */
 static uint64_t space_for(const struct generation *generation, const struct lookup *lookup,
                           const struct record *record, uint64_t size_bytes)
 {
@@ -116,8 +120,9 @@ static uint64_t space_for(const struct generation *generation, const struct look
     return size_bytes + later;
 }
 
-/* What a write that needs `bytes` of room leaves of the disk. A compaction copies what is live, and
- * then what is written meanwhile: as much as the log grows by, a quarter of the copy at least. */
+/* How much of the disk a write that needs `bytes` of room leaves free. A compaction copies what is
+ * live, and then what is written meanwhile: as much as the log grows by, a quarter of the copy at
+ * least. */
 static uint64_t bytes_to_leave(const struct generation *generation, uint64_t copy_bytes,
                                uint64_t bytes)
 {
@@ -151,7 +156,7 @@ void generation_note_copying(struct generation *generation, bool begins)
                      begins ? log->allocated_bytes - log->tail : 0);
 }
 
-/* The log grows. */
+/* Makes the log grow by `bytes`. */
 __attribute__((noinline)) static enum kv_status
 grow_log(struct generation *generation, const struct record *record, uint64_t bytes)
 {
@@ -167,15 +172,6 @@ grow_log(struct generation *generation, const struct record *record, uint64_t by
     return status;
 }
 
-static enum kv_status ensure_space(struct generation *generation, const struct lookup *lookup,
-                                   const struct record *record, uint64_t size_bytes)
-{
-    uint64_t bytes = space_for(generation, lookup, record, size_bytes);
-    return bytes <= generation->log.allocated_bytes - generation->log.tail
-               ? KV_OK
-               : grow_log(generation, record, bytes);
-}
-
 bool generation_may_grow(const struct generation *generation, const struct lookup *lookup,
                          const struct record *record, struct kv_slice value_tail)
 {
@@ -185,25 +181,27 @@ bool generation_may_grow(const struct generation *generation, const struct looku
            generation->log.map_bytes - generation->log.tail;
 }
 
-static bool has_slot(const struct lookup *lookup)
+static bool lookup_has_slot(const struct lookup *lookup)
 {
     return lookup->found || lookup->damaged;
 }
 
-/* The index half of a write; room for an insertion has been reserved. */
+/* Brings index and sums up to date with a record in the log; a slot for a new key was reserved. */
 static void index_enter(struct generation *generation, struct lookup *lookup,
                         const struct record *record, uint64_t offset, uint64_t size_bytes)
 {
+    KV_ASSERT(offset >= FILE_HEADER_BYTES && offset + size_bytes <= generation->log.tail);
+    KV_ASSERT(offset % RECORD_ALIGNMENT == 0 && size_bytes % RECORD_ALIGNMENT == 0);
     if (record->version > generation->words->max_version)
         generation->words->max_version = record->version;
-    if (lookup->found) /* what a damaged one counts for is not known: it stays in the sums */
+    if (lookup->found) /* the size of a damaged record is not known: it stays in the sums */
         generation_discount(generation, &lookup->record, lookup->size_bytes);
     if (record->kind == RECORD_DELETE) {
-        if (has_slot(lookup))
+        if (lookup_has_slot(lookup))
             index_probe_remove(&lookup->probe);
         return;
     }
-    if (has_slot(lookup))
+    if (lookup_has_slot(lookup))
         index_probe_replace(&lookup->probe, offset);
     else
         index_insert(generation->index, lookup->hash, offset);
@@ -212,44 +210,44 @@ static void index_enter(struct generation *generation, struct lookup *lookup,
         index_note_expiry(generation->index, lookup->hash, record->expiry_ms);
 }
 
-static bool reserve_slot(struct generation *generation, const struct lookup *lookup,
-                         const struct record *record)
-{
-    return has_slot(lookup) || record->kind == RECORD_DELETE ||
-           index_reserve(generation->index, lookup->hash);
-}
-
 static enum kv_status no_slot(const struct generation *generation, uint32_t hash)
 {
     return index_is_crowded(generation->index, hash) ? KV_CROWDED : KV_NO_MEMORY;
 }
 
-static enum kv_status append_record(struct generation *generation, struct lookup *lookup,
-                                    const struct record *record, struct kv_slice value_tail,
-                                    uint64_t size_bytes)
+/* A slot in the index for a record that brings a new key: KV_OK, KV_CROWDED, KV_NO_MEMORY. */
+static enum kv_status reserve_slot(struct generation *generation, const struct lookup *lookup,
+                                   const struct record *record)
 {
-    if (!reserve_slot(generation, lookup, record))
-        return no_slot(generation, lookup->hash);
-    uint64_t offset = generation->log.tail;
-    enum kv_status status = logtail_append(&generation->log, record, value_tail);
-    if (status != KV_OK)
-        return status;
-    __atomic_store_n(&generation->words->tail, generation->log.tail, __ATOMIC_RELEASE);
-    generation->last = offset;
-    index_enter(generation, lookup, record, offset, size_bytes);
-    return KV_OK;
+    if (lookup_has_slot(lookup) || record->kind == RECORD_DELETE ||
+        index_reserve(generation->index, lookup->hash))
+        return KV_OK;
+    return no_slot(generation, lookup->hash);
 }
 
 enum kv_status generation_append(struct generation *generation, struct lookup *lookup,
                                  const struct record *record, struct kv_slice value_tail)
 {
+    struct logfile *log = &generation->log;
+    uint64_t offset = log->tail;
     uint64_t size_bytes =
         record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
-    enum kv_status status = ensure_space(generation, lookup, record, size_bytes);
+    uint64_t needed_bytes = space_for(generation, lookup, record, size_bytes);
+    enum kv_status status = needed_bytes <= log->allocated_bytes - offset
+                                ? KV_OK
+                                : grow_log(generation, record, needed_bytes);
     if (status != KV_OK)
         return status;
     generation_begin_change(generation);
-    status = append_record(generation, lookup, record, value_tail, size_bytes);
+    status = reserve_slot(generation, lookup, record);
+    if (status == KV_OK)
+        status = logtail_append(log, record, value_tail);
+    if (status == KV_OK) {
+        KV_ASSERT(log->tail == offset + size_bytes);
+        __atomic_store_n(&generation->words->tail, log->tail, __ATOMIC_RELEASE);
+        generation->last = offset;
+        index_enter(generation, lookup, record, offset, size_bytes);
+    }
     generation_end_change(generation);
     return status;
 }
@@ -257,10 +255,10 @@ enum kv_status generation_append(struct generation *generation, struct lookup *l
 enum kv_status generation_adopt(struct generation *generation, struct lookup *lookup,
                                 const struct record *record, uint64_t offset, uint64_t size_bytes)
 {
-    if (!reserve_slot(generation, lookup, record))
-        return no_slot(generation, lookup->hash);
-    index_enter(generation, lookup, record, offset, size_bytes);
-    return KV_OK;
+    enum kv_status status = reserve_slot(generation, lookup, record);
+    if (status == KV_OK)
+        index_enter(generation, lookup, record, offset, size_bytes);
+    return status;
 }
 
 enum kv_status generation_append_damaged(struct generation *generation, const uint8_t *bytes,
@@ -303,6 +301,7 @@ enum kv_status generation_adopt_damaged(struct generation *generation, uint32_t 
 
 void generation_forget(struct generation *generation, struct lookup *lookup)
 {
+    KV_ASSERT(lookup->found);
     generation_begin_change(generation);
     generation_discount(generation, &lookup->record, lookup->size_bytes);
     index_probe_remove(&lookup->probe);
@@ -319,7 +318,7 @@ void generation_bound_expiry(struct generation *generation, uint32_t hash, uint6
 
 /* Words --------------------------------------------------------------------------------------- */
 
-/* Odd factors: another value of one word alone always gives another sum. */
+/* Since the factors are odd, another value of one word alone always gives another sum. */
 uint64_t generation_check_of(const struct shared_generation *words, uint64_t chapter,
                              uint64_t index_sum)
 {
