@@ -11,7 +11,7 @@
 #include "kvstore/index/arena_claim.h"
 #include "kvstore/index/arena_units.h"
 
-/* As far as references reach. The sanitizers keep shadow memory of it. */
+/* The arena is as large as references reach. The sanitizers keep shadow memory of it. */
 #ifdef MQKV_SANITIZER
 #define MAX_BYTES (UINT64_C(4) << 30)
 #else
@@ -65,18 +65,8 @@ void arena_give(struct arena *arena, uint32_t reference, uint64_t bytes)
 
 /* Making and ending ---------------------------------------------------------------------------- */
 
-/* The table of chunks: mostly address space. */
-static bool allocate_table(struct arena *arena)
-{
-    arena->chunk_room = (uint32_t)(arena->backing.bytes / ARENA_CHUNK_BYTES);
-    arena->chunks = mmap(NULL, arena->chunk_room * sizeof *arena->chunks, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (arena->chunks == MAP_FAILED)
-        arena->chunks = NULL;
-    return arena->chunks != NULL;
-}
-
-/* The first chunk, with what is not given out. An object without room is no use to anybody. */
+/* Places the first chunk, with the bytes that are not given out. False: there is no room; an arena
+ * whose object has none is of no use. */
 static bool arena_begin_empty(struct arena *arena, uint64_t first_bytes)
 {
     uint64_t bytes = whole_steps(first_bytes);
@@ -103,7 +93,13 @@ static struct arena *arena_make(int fd, uint64_t first_bytes,
         return NULL;
     }
     pthread_mutex_init(&arena->mutex, NULL);
-    if (!allocate_table(arena) || !begin_it(arena, first_bytes)) {
+    arena->chunk_room = (uint32_t)(arena->backing.bytes / ARENA_CHUNK_BYTES);
+    /* The table of chunks is mostly address space. */
+    arena->chunks = mmap(NULL, arena->chunk_room * sizeof *arena->chunks, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (arena->chunks == MAP_FAILED)
+        arena->chunks = NULL;
+    if (!arena->chunks || !begin_it(arena, first_bytes)) {
         int reason = errno;
         arena_free(arena);
         errno = reason;

@@ -13,8 +13,11 @@ _Static_assert(ARENA_BLOCK_BYTES % SHARED_STORE_REFERENCE_UNIT == 0, "alignment"
 
 static void unmark(struct chunk *chunk, uint32_t first, uint32_t count)
 {
-    for (uint32_t block = first; block < first + count; block++)
+    KV_ASSERT(first + count <= ARENA_CHUNK_BLOCKS && count <= chunk->used);
+    for (uint32_t block = first; block < first + count; block++) {
+        KV_ASSERT(chunk_is_taken(chunk, block));
         chunk->taken[block / CHUNK_WORD_BITS] &= ~(UINT64_C(1) << block % CHUNK_WORD_BITS);
+    }
     chunk->used = (uint16_t)(chunk->used - count);
 }
 
@@ -27,7 +30,7 @@ static uint32_t first_free(const struct chunk *chunk)
     return ARENA_CHUNK_BLOCKS;
 }
 
-/* Where so many free blocks lie one after the other; ARENA_CHUNK_BLOCKS or more: nowhere. */
+/* Where `count` free blocks lie one after the other; ARENA_CHUNK_BLOCKS: nowhere. */
 static uint32_t find_run(const struct chunk *chunk, uint32_t count)
 {
     uint32_t first = first_free(chunk);
@@ -62,7 +65,8 @@ static void delist(struct arena *arena, struct chunk *chunk)
         arena->chunks[chunk->next - 1].previous = chunk->previous;
 }
 
-/* So many free chunks, one after the other, in [from, to). */
+/* The first of `count` free chunks, one after the other, in [from, to); NO_CHUNK: there are none.
+ * */
 static uint32_t find_chunks(const struct arena *arena, uint32_t from, uint32_t to, uint32_t count)
 {
     uint32_t found = 0;
@@ -81,7 +85,8 @@ void arena_publish_size(struct arena *arena)
     __atomic_store_n(&header->shared_bytes, arena->backing.file_bytes, __ATOMIC_RELEASE);
 }
 
-/* Memory of the object, for the first `bytes` bytes of the chunks. */
+/* Allocates memory of the object for the first `bytes` bytes of free chunks. Returns the first
+ * chunk; NO_CHUNK: there is no room. */
 static uint32_t place_in_object(struct arena *arena, uint32_t count, uint64_t bytes)
 {
     uint32_t end =
@@ -164,6 +169,7 @@ void arena_remove_chunks(struct arena *arena, struct chunk *first, uint32_t coun
         backing_disown(&arena->backing, offset, bytes);
     else
         backing_drop(&arena->backing, offset, bytes);
+    KV_ASSERT(arena->counts.own_chunks <= arena->counts.chunks && count <= arena->counts.chunks);
     arena->counts.own_chunks -= first->is_own ? count : 0;
     arena->counts.chunks -= count;
     for (uint32_t i = 0; i < count; i++) {
@@ -174,7 +180,7 @@ void arena_remove_chunks(struct arena *arena, struct chunk *first, uint32_t coun
 
 /* Blocks --------------------------------------------------------------------------------------- */
 
-/* Makes the blocks before `end` of a chunk of the object ones that may be touched. */
+/* Allocates the blocks before `end` of a chunk of the object, so that they may be touched. */
 static bool make_ready(struct arena *arena, struct chunk *chunk, uint32_t end)
 {
     if (end <= chunk->ready)
@@ -197,8 +203,8 @@ static bool make_ready(struct arena *arena, struct chunk *chunk, uint32_t end)
     return true;
 }
 
-static uint32_t take_chunk_units(struct arena *arena, struct chunk *chunk, uint32_t first,
-                                 uint32_t count)
+static uint32_t take_chunk_blocks(struct arena *arena, struct chunk *chunk, uint32_t first,
+                                  uint32_t count)
 {
     uint64_t offset = chunk_offset(arena, chunk) + (uint64_t)first * ARENA_BLOCK_BYTES;
     char *at = arena->backing.base + offset;
@@ -216,15 +222,15 @@ static uint32_t take_chunk_units(struct arena *arena, struct chunk *chunk, uint3
     return reference_of(offset);
 }
 
-/* Tries a chunk. One without more memory behind it is looked at again when a block of it was given
- * back. */
+/* Takes a run of blocks from a chunk; 0: the chunk has none. A chunk without more memory behind it
+ * is looked at again when a block of it was given back. */
 static uint32_t try_chunk(struct arena *arena, struct chunk *chunk, uint32_t count)
 {
     uint32_t first = find_run(chunk, count);
     if (first >= ARENA_CHUNK_BLOCKS)
         return 0;
     if (make_ready(arena, chunk, first + count))
-        return take_chunk_units(arena, chunk, first, count);
+        return take_chunk_blocks(arena, chunk, first, count);
     if (count == 1)
         delist(arena, chunk);
     return 0;
@@ -234,6 +240,7 @@ uint32_t arena_take_blocks(struct arena *arena, uint32_t count)
 {
     uint32_t reference = 0;
     uint32_t next = arena->with_room;
+    KV_ASSERT(mutex_is_held(&arena->mutex) && count > 0 && count <= ARENA_CHUNK_BLOCKS);
     for (unsigned looks = 0; next && !reference && (count == 1 || looks < RUN_LOOKS); looks++) {
         struct chunk *chunk = &arena->chunks[next - 1];
         next = chunk->next;
@@ -255,6 +262,8 @@ void arena_give_blocks(struct arena *arena, uint32_t reference, uint32_t count)
     uint64_t offset = offset_of(reference);
     struct chunk *chunk = &arena->chunks[offset / ARENA_CHUNK_BYTES];
     uint32_t first = (uint32_t)(offset % ARENA_CHUNK_BYTES / ARENA_BLOCK_BYTES);
+    KV_ASSERT(mutex_is_held(&arena->mutex) && chunk->kind == CHUNK_OF_BLOCKS);
+    KV_ASSERT(offset % ARENA_CHUNK_BYTES % ARENA_BLOCK_BYTES == 0);
     FORBID(arena->backing.base + offset, (size_t)count * ARENA_BLOCK_BYTES);
     unmark(chunk, first, count);
     arena->counts.blocks -= count;

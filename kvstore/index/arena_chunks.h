@@ -1,8 +1,8 @@
 /*
- * arena_chunks: what an arena (arena.h) consists of, and the chunks and the blocks of it. For the
- * files of the arena only.
+ * arena_chunks: the parts of an arena (arena.h), and its chunks and blocks. For the arena's modules
+ * only.
  *
- * Everything here: holds the arena's mutex, or nobody else knows the arena yet.
+ * The caller of each function holds the arena's mutex, or no other thread knows the arena yet.
  */
 #ifndef MQKV_KVSTORE_INDEX_ARENA_CHUNKS_H
 #define MQKV_KVSTORE_INDEX_ARENA_CHUNKS_H
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/assert/assert.h"
 #include "kvstore/index/arena_sizes.h"
 #include "kvstore/index/backing.h"
 #include "kvstore/shared/shared_store.h"
@@ -28,7 +29,7 @@
 #define CHUNK_WORD_BITS 64u
 #define CHUNK_WORDS     ((ARENA_CHUNK_BLOCKS + CHUNK_WORD_BITS - 1) / CHUNK_WORD_BITS)
 
-/* A small chunk of the object is allocated in steps of so many bytes. */
+/* A small chunk of the object is allocated in steps of this size. */
 #define ARENA_STEP_BYTES (UINT64_C(64) << 10)
 
 enum chunk_kind {
@@ -39,7 +40,7 @@ enum chunk_kind {
 
 struct chunk {
     uint64_t taken[CHUNK_WORDS]; /* a bit for each block */
-    uint32_t next, previous;     /* in the list of those with room: numbers plus 1; 0: none */
+    uint32_t next, previous;     /* in the list of chunks with room: numbers plus 1; 0: none */
     uint16_t used;               /* blocks in use */
     uint16_t touched;            /* blocks from here on are zeros */
     uint16_t ready; /* blocks from here on must not be touched: they may have no memory */
@@ -90,8 +91,11 @@ static inline bool chunk_is_taken(const struct chunk *chunk, uint32_t block)
 
 static inline void chunk_mark(struct chunk *chunk, uint32_t first, uint32_t count)
 {
-    for (uint32_t block = first; block < first + count; block++)
+    KV_ASSERT(first + count <= ARENA_CHUNK_BLOCKS && chunk->used + count <= ARENA_CHUNK_BLOCKS);
+    for (uint32_t block = first; block < first + count; block++) {
+        KV_ASSERT(!chunk_is_taken(chunk, block));
         chunk->taken[block / CHUNK_WORD_BITS] |= UINT64_C(1) << block % CHUNK_WORD_BITS;
+    }
     chunk->used = (uint16_t)(chunk->used + count);
 }
 
@@ -115,21 +119,22 @@ static inline uint64_t whole_steps(uint64_t bytes)
     return (bytes + ARENA_STEP_BYTES - 1) / ARENA_STEP_BYTES * ARENA_STEP_BYTES;
 }
 
-/* Zeros, in chunks one after the other, the first `bytes` bytes of which may be touched. NULL: out
- * of memory. */
+/* Returns the first of `count` free chunks, one after the other, which are of `kind` from now on:
+ * all zeros, the first `bytes` bytes of which may be touched. NULL: out of memory. */
 struct chunk *arena_place_chunks(struct arena *arena, uint32_t count, uint64_t bytes,
                                  enum chunk_kind kind);
 
-/* Gives chunks back to the system. */
+/* Gives `count` chunks from `first` on back to the system. */
 void arena_remove_chunks(struct arena *arena, struct chunk *first, uint32_t count);
 
-/* Puts a chunk among those with room. */
+/* Puts a chunk into the list of chunks with room. */
 void arena_enlist(struct arena *arena, struct chunk *chunk);
 
-/* Says where the object ends to those who have mapped it. */
+/* Tells processes that have mapped the object where it ends. */
 void arena_publish_size(struct arena *arena);
 
-/* A run of blocks, zeros, at most a chunk. Returns its reference; 0: out of memory. */
+/* Takes a run of `count` blocks, zeros, at most a chunk. Returns its reference; 0: out of memory.
+ * */
 uint32_t arena_take_blocks(struct arena *arena, uint32_t count);
 
 void arena_give_blocks(struct arena *arena, uint32_t reference, uint32_t count);

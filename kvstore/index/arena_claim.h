@@ -1,6 +1,6 @@
 /*
- * arena_claim: what is in use of an arena that was adopted (arena_adopt): its lists begin empty,
- * and whoever knows the object claims one thing after the other.
+ * arena_claim: the pieces in use of an arena that was adopted (arena_adopt). The arena's lists
+ * begin empty, and a caller that knows the object claims one piece after the other.
  */
 #ifndef MQKV_KVSTORE_INDEX_ARENA_CLAIM_H
 #define MQKV_KVSTORE_INDEX_ARENA_CLAIM_H
@@ -10,15 +10,16 @@
 
 struct arena;
 
-/* For arena_adopt: the first bytes are in use. False, errno: the object has fewer, or no memory. */
+/* For arena_adopt: claims the first `first_bytes` bytes. False, errno: the object has fewer bytes,
+ * or memory is short. */
 bool arena_begin_claims(struct arena *arena, uint64_t first_bytes);
 
-/* Makes one thing that the arena had given out, with so many bytes, what is in use again; false: no
- * such thing can have been there, or some of it is in use. Then it may be read. Believes nothing
- * that is in the object. arena_give undoes it. */
+/* Claims the piece `reference` of `bytes`, which the arena had given out: the piece is in use
+ * again, and may be read. False: there cannot have been such a piece, or a part of it is in use.
+ * Relies on nothing in the object. arena_give undoes a claim. */
 bool arena_claim(struct arena *arena, uint32_t reference, uint64_t bytes);
 
-/* Gives back what was not claimed. */
+/* Gives back all that was not claimed. */
 void arena_end_claims(struct arena *arena);
 
 #endif

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/memory/whole_io.h"
 #include "kvstore/index/arena_chunks.h"
 
@@ -13,7 +14,7 @@ int arena_object(const struct arena *arena)
     return fcntl(arena->backing.fd, F_DUPFD_CLOEXEC, 0);
 }
 
-/* Of a chunk, what the object has and may be touched, from its beginning. */
+/* How many bytes of a chunk, from its beginning, the object has and may be touched. */
 static uint64_t bytes_to_move(const struct chunk *chunk)
 {
     if (chunk->kind == CHUNK_FREE || chunk->is_own)
@@ -30,6 +31,7 @@ static uint32_t chunks_of_object(const struct arena *arena)
 /* Holds: the arena's mutex. */
 static bool allocate_chunk(const struct arena *arena, uint32_t number, int fd)
 {
+    KV_ASSERT(mutex_is_held(&arena->mutex));
     struct backing object = {.fd = fd};
     uint64_t bytes = bytes_to_move(&arena->chunks[number]);
     return bytes == 0 || backing_allocate(&object, (uint64_t)number * ARENA_CHUNK_BYTES, bytes);
@@ -48,7 +50,8 @@ bool arena_prepare_move(struct arena *arena, int fd)
     return has_room;
 }
 
-/* From a mapping of its own: what is free in the arena's must not be touched (arena_chunks.h). */
+/* Copies from the mapping `from`, since free parts of the arena's mapping must not be touched
+ * (arena_chunks.h). */
 static bool copy_chunks(const struct arena *arena, const char *from, int fd)
 {
     struct shared_store header = *(const struct shared_store *)from;
@@ -82,7 +85,7 @@ static bool copy_arena_to(const struct arena *arena, int fd)
     return copied;
 }
 
-/* Shows the object wherever the arena's own memory is not. */
+/* Shows the object in every range that is not the arena's own memory. */
 static bool show_object(const struct arena *arena)
 {
     uint32_t from = 0;
@@ -97,7 +100,7 @@ static bool show_object(const struct arena *arena)
     return shown;
 }
 
-/* The descriptor's number stays, so that nobody has to look at a new one. */
+/* The number of the descriptor stays the same, so that no thread has to learn a new one. */
 static bool replace_object(const struct arena *arena, int fd)
 {
     int old = arena_object(arena);

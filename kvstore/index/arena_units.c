@@ -55,6 +55,7 @@ uint32_t arena_take_unit(struct arena *arena, uint64_t bytes)
     struct slab *slab = slab_with_room(arena, size);
     if (!slab)
         return 0;
+    KV_ASSERT((slab->taken & ~arena_all_units(size)) == 0);
     uint32_t unit = (uint32_t)__builtin_ctzll(~slab->taken);
     slab->taken |= UINT64_C(1) << unit;
     uint64_t offset = offset_of(slab->block) + (uint64_t)unit * size;
@@ -69,6 +70,7 @@ void arena_give_unit(struct arena *arena, uint32_t reference)
     while (!slab->block || offset < offset_of(slab->block) ||
            offset >= offset_of(slab->block) + ARENA_BLOCK_BYTES)
         slab++;
+    KV_ASSERT((slab->taken >> (offset - offset_of(slab->block)) / slab->unit_bytes & 1) == 1);
     slab->taken &= ~(UINT64_C(1) << (offset - offset_of(slab->block)) / slab->unit_bytes);
     if (slab->taken == 0) {
         arena_give_blocks(arena, slab->block, 1);

@@ -30,16 +30,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "kvstore/index/arena.h"
 #include "kvstore/index/index_claim.h"
 #include "kvstore/index/item_sum.h"
 
-/* A segment splits when an item is to be added to so many. */
+/* A segment that has this many items splits when one more is to be added. */
 #define SPLIT_ITEMS 480u
+_Static_assert(SPLIT_ITEMS < INDEX_SEGMENT_SLOTS, "a probe meets a free slot");
 
-/* The directory has at most so many entries per segment (and at least so many may be there). With a
- * good hash there are 1 to 4. Hashes that crowd in one place would double the directory with each
- * split, up to 32 GiB at the full depth.
+/* The directory has at most MAX_ENTRIES_PER_SEGMENT entries per segment, or FREE_ENTRIES. With a
+ * good hash there are 1 to 4 per segment. Hashes that crowd in one place would double the directory
+ * with each split, up to 32 GiB at the full depth.
  *
  * n good hashes in ascending order, as a checkpoint or a scan gives them, crowd too: they need
  * their final depth, n / SPLIT_ITEMS entries, from the first segment on. 8 MiB of free entries are
@@ -47,35 +49,36 @@
 #define MAX_ENTRIES_PER_SEGMENT 64u
 #define FREE_ENTRIES            (1u << 20)
 
-/* How many segments one call of index_next_expiring looks at. */
+/* How many segments one call of index_next_expiring looks at, at most. */
 #define EXPIRY_LOOK_SEGMENTS 1024u
 
 _Static_assert(sizeof(struct index_segment) == ARENA_BLOCK_BYTES, "the arena's block");
 
 /* Invariants: a segment of depth d stands in the 1 << (depth - d) entries of the directory whose
  * top d bits are its own; every item is in the segment of its hash; in a segment no free slot lies
- * between an item and its home.
- *
- * What readers without the lock look at (index.h), in this process and in others: the word
- * `directory`, its entries and the slots are loaded with acquire and, once the index is shared,
- * stored with release. `moves` is stored before the first of the stores that it announces; as each
- * of them is a release, who has seen one of them sees that `moves` has changed. */
+ * between an item and its home. Readers without the lock (index.h), in this process and in others,
+ * look at the word `directory`, its entries and the slots: these are loaded with acquire and, once
+ * the index is shared, stored with release. `moves` is stored before the first of the stores that
+ * it announces; as each of those is a release, a reader that has seen one of them sees that `moves`
+ * has changed. */
 struct index {
     struct shared_generation *words; /* the numbers and the directory */
     char *base;                      /* of the arena */
     struct arena *arena;
     uint64_t sum; /* of all items and bounds (item_sum.h) */
     bool keeps_directories;
-    uint32_t kept[SEGMENT_HASH_BITS]; /* of each depth, the directory that was replaced; 0: none */
+    uint32_t kept[SEGMENT_HASH_BITS]; /* by depth: the directory that was replaced; 0: none */
 };
 
 static void begin_moves(struct index *index)
 {
+    KV_ASSERT(index->words->moves % 2 == 0);
     __atomic_store_n(&index->words->moves, index->words->moves + 1, __ATOMIC_RELAXED);
 }
 
 static void end_moves(struct index *index)
 {
+    KV_ASSERT(index->words->moves % 2 == 1);
     __atomic_store_n(&index->words->moves, index->words->moves + 1, __ATOMIC_RELEASE);
 }
 
@@ -107,9 +110,10 @@ static struct index_segment *segment_of(const struct index *index, uint32_t hash
     return index_segment_at(index, __atomic_load_n(&entries[entry], __ATOMIC_ACQUIRE));
 }
 
-/* Reference of a new one; 0: out of memory. */
+/* The reference of a new segment; 0: out of memory. */
 static uint32_t segment_create(const struct index *index, uint32_t depth)
 {
+    KV_ASSERT(depth <= SEGMENT_HASH_BITS);
     uint32_t reference = arena_take(index->arena, sizeof(struct index_segment));
     if (reference) {
         struct index_segment *segment = index_segment_at(index, reference);
@@ -124,7 +128,7 @@ static uint64_t directory_bytes(uint32_t depth)
     return sizeof(uint32_t) << depth;
 }
 
-/* An index without a key. */
+/* Gives the index one segment without an item. False: out of memory. */
 static bool index_begin_empty(struct index *index)
 {
     uint32_t directory = arena_take(index->arena, directory_bytes(0));
@@ -228,7 +232,7 @@ uint64_t index_moves(const struct index *index)
     return __atomic_load_n(&index->words->moves, __ATOMIC_ACQUIRE);
 }
 
-/* The segment of a probe, by whoever may change the index. */
+/* The segment of a probe, for a caller that may change the index. */
 static struct index_segment *probed_segment(const struct index_probe *probe)
 {
     return (struct index_segment *)(uintptr_t)probe->in.segment;
@@ -243,6 +247,7 @@ void index_probe_replace(struct index_probe *probe, uint64_t offset_bytes)
 {
     slot *at = &probed_segment(probe)->slots[last_candidate(probe)];
     slot item = index_slot_of(probe->in.hash, offset_bytes);
+    KV_ASSERT(slot_hash(*at) == probe->in.hash && index_slot_offset(item) == offset_bytes);
     probe->index->sum += item_sum_part(item) - item_sum_part(*at);
     store_slot(at, item);
 }
@@ -251,6 +256,8 @@ void index_probe_remove(struct index_probe *probe)
 {
     slot *slots = probed_segment(probe)->slots;
     uint32_t hole = last_candidate(probe);
+    KV_ASSERT(slots[hole] != 0 && slot_hash(slots[hole]) == probe->in.hash);
+    KV_ASSERT(probed_segment(probe)->count > 0 && probe->index->words->keys > 0);
     probe->index->sum -= item_sum_part(slots[hole]);
     begin_moves(probe->index);
     for (;;) {
@@ -264,7 +271,7 @@ void index_probe_remove(struct index_probe *probe)
     end_moves(probe->index);
     probed_segment(probe)->count--;
     probe->index->words->keys--;
-    /* What followed the removed item has moved into its slot. */
+    /* The item that followed the removed one has moved into its slot. */
     probe->in.position = last_candidate(probe);
     probe->in.distance--;
 }
@@ -275,6 +282,7 @@ static void segment_insert(struct index_segment *segment, slot item)
 {
     slot *slots = segment->slots;
     uint32_t position = slot_hash(item) & SEGMENT_HOME_MASK;
+    KV_ASSERT(segment->count < INDEX_SEGMENT_SLOTS && index_slot_offset(item) != 0);
     for (uint32_t distance = 0; slots[position] != 0; distance++) {
         uint32_t resident_distance = slot_distance(slots[position], position);
         if (resident_distance < distance) {
@@ -289,10 +297,11 @@ static void segment_insert(struct index_segment *segment, slot item)
     segment->count++;
 }
 
-/* The sum has a part for each bound, so that a segment without one has none in it. */
+/* The index's sum has a part for each bound, and none for a segment without a bound. */
 static void set_bound(struct index *index, struct index_segment *segment, uint64_t bound_ms)
 {
     if (segment->expiry_bound_ms != SEGMENT_NO_EXPIRY) {
+        KV_ASSERT(index->words->expiring_segments > 0);
         index->words->expiring_segments--;
         index->sum -= item_sum_part(segment->expiry_bound_ms);
     }
@@ -333,11 +342,13 @@ static bool directory_double(struct index *index)
     return true;
 }
 
-/* Shares the items of `low` out between it and `high` by the last of the hash bits that they are
- * of. */
-static void share_out(struct index_segment *low, struct index_segment *high)
+/* Moves the items of `low` whose last bit of the segments' hash bits is 1 to `high`, which is
+ * empty. */
+static void move_high_items(struct index_segment *low, struct index_segment *high)
 {
     slot items[INDEX_SEGMENT_SLOTS];
+    uint32_t count = low->count;
+    KV_ASSERT(low->depth == high->depth && high->count == 0);
     memcpy(items, low->slots, sizeof items);
     for (uint32_t i = 0; i < INDEX_SEGMENT_SLOTS; i++)
         store_slot(&low->slots[i], 0);
@@ -346,6 +357,7 @@ static void share_out(struct index_segment *low, struct index_segment *high)
     for (uint32_t i = 0; i < INDEX_SEGMENT_SLOTS; i++)
         if (items[i] != 0)
             segment_insert(slot_hash(items[i]) & split_bit ? high : low, items[i]);
+    KV_ASSERT(low->count + high->count == count);
 }
 
 /* Moves the items of the segment of `hash` whose next bit is 1 to a new segment. */
@@ -360,9 +372,10 @@ static bool split_segment(struct index *index, uint32_t hash)
     struct index_segment *high = index_segment_at(index, reference);
 
     begin_moves(index);
-    /* Scans of other processes read it: who sees it sees that `moves` has changed. */
+    /* Scans of other processes read the depth: one that sees the new depth sees that `moves` has
+     * changed. */
     __atomic_store_n(&low->depth, low->depth + 1, __ATOMIC_RELEASE);
-    share_out(low, high);
+    move_high_items(low, high);
     set_bound(index, high, low->expiry_bound_ms);
     index->words->segments++;
 
@@ -396,6 +409,7 @@ bool index_is_crowded(const struct index *index, uint32_t hash)
 void index_insert(struct index *index, uint32_t hash, uint64_t offset_bytes)
 {
     slot item = index_slot_of(hash, offset_bytes);
+    KV_ASSERT(offset_bytes != 0 && index_slot_offset(item) == offset_bytes);
     begin_moves(index);
     segment_insert(segment_of(index, hash), item);
     end_moves(index);

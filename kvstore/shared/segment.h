@@ -1,15 +1,15 @@
 /*
  * segment: INDEX_SEGMENT_SLOTS slots of an index (kvstore/index/index.h), a small table with linear
- * probing, and how a key is looked for in it. The engine changes segments; readers in other
- * processes that have mapped them (shared_store.h) only look. Both look by the code below.
+ * probing, and the probe that looks for a key in it. The engine changes segments; readers in other
+ * processes that have mapped them (shared_store.h) only probe. Both use the code below.
  *
- * A slot holds 32 bits of the key's hash in its upper half and the place of the record, in units of
- * 8 bytes, in its lower; 0 is a free slot. Items are kept in the order of how far they lie from
- * their home (index.c), so that a probe ends at the first one that is nearer to its own.
+ * A slot holds 32 bits of the key's hash in its upper half and the offset of the record, in units
+ * of 8 bytes, in its lower half; 0 is a free slot. Items are kept in the order of their distance
+ * from their home (index.c), so that a probe ends at the first item that is nearer to its own home.
  *
- * Threads: any. Who looks without the lock of the data file must check afterwards that nothing was
- * moved meanwhile; until then what a probe gives is a guess from whatever bytes there are, which
- * ends in bounded time.
+ * Threads: any. A thread that probes without the lock of the data file must check afterwards that
+ * nothing was moved meanwhile; until then the result is a guess from whatever bytes there are,
+ * which ends in bounded time.
  */
 #ifndef MQKV_KVSTORE_SHARED_SEGMENT_H
 #define MQKV_KVSTORE_SHARED_SEGMENT_H
@@ -31,10 +31,13 @@ typedef uint64_t slot;
 
 struct index_segment {
     uint32_t count;
-    uint32_t depth;           /* the top bits that all its hashes share */
+    uint32_t depth;           /* number of top bits that all its hashes share */
     uint64_t expiry_bound_ms; /* no entry expires before */
     slot slots[INDEX_SEGMENT_SLOTS];
 };
+
+_Static_assert(offsetof(struct index_segment, slots) == 16, "layout");
+_Static_assert(sizeof(struct index_segment) == 16 + 8 * INDEX_SEGMENT_SLOTS, "layout");
 
 static inline slot index_slot_of(uint32_t hash, uint64_t offset_bytes)
 {
@@ -102,14 +105,15 @@ static inline bool segment_probe_next(struct segment_probe *probe, uint64_t *off
     return false;
 }
 
-/* The first hash past those of a segment of that depth that holds `hash`. */
+/* The first hash past those of the segment of that depth that holds `hash`. */
 static inline uint64_t segment_end(uint32_t depth, uint32_t hash)
 {
     uint64_t width = UINT64_C(1) << (SEGMENT_HASH_BITS - depth);
     return (hash & ~(width - 1)) + width;
 }
 
-/* The slots that are taken, of hashes from from_hash on, in their order. Returns how many. */
+/* Copies the taken slots with hashes from from_hash on to `items`, in the order of their hashes.
+ * Returns how many. */
 size_t segment_collect(const struct index_segment *segment, uint64_t from_hash,
                        slot items[INDEX_SEGMENT_SLOTS]);
 

@@ -8,27 +8,28 @@
  *   files_offset           struct shared_file, one for each data file
  *   anywhere after         directories and segments of indexes, at multiples of 16
  *
- * A place in the object is called an offset; a *reference* is an offset in units of 16 bytes, 32
- * bits wide. Reference 0, the header, is none: what was freed may be punched, and then is zeros.
+ * An *offset* counts bytes from the start of the object; a *reference* is an offset in units of 16
+ * bytes, 32 bits wide. Reference 0, the header's, means none: freed memory may be punched, and then
+ * is zeros.
  *
- * How to read a key without any lock (the one who changes things is the daemon alone):
+ * How to read a key without any lock (only the daemon changes the object):
  *
  *   1. number = load(file->generation);  state = &file->states[number % 2]
  *   2. moves = load(state->moves), which must be even
  *   3. directory = load(state->directory): the reference of its first entry and its depth; entry
  *      hash >> (32 - depth) is the reference of a segment; probe that (segment.h)
- *   4. tail = load(state->tail): what the slot gives must end before it. The record is in the log,
+ *   4. tail = load(state->tail): the record of a slot must end before it. The record is in the log,
  *      which is the file data.NNNN of directory `dir` if device, inode and salt are those of the
  *      state; else the reader's mapping is of another generation
  *   5. copy what is wanted
- *   6. if load(state->moves) != moves or load(file->generation) != number: it counts for nothing,
+ *   6. if load(state->moves) != moves or load(file->generation) != number: discard the copy and
  *      begin again
  *
- * All loads acquire, all stores of the daemon to these words release; it makes `moves` odd before
- * it moves items and even after, and writes a record and the tail before the slot. Every reference,
- * depth, offset and size must be checked against the mapping before it is used: between 1 and 6
- * anything may be there. Records are never changed; what a replaced generation had may turn into
- * zeros at any time after number has changed.
+ * All loads acquire, all stores of the daemon to these words release; the daemon makes `moves` odd
+ * before it moves items and even after, and writes a record and the tail before the slot. Every
+ * reference, depth, offset and size must be checked against the mapping before it is used: between
+ * steps 1 and 6 any bytes may be there. Records are never changed; records of a replaced generation
+ * may turn into zeros at any time after number has changed.
  *
  * This is linearizable like a get by message: a write is answered after its slot is stored, and a
  * slot that was seen is seen by all later looks.
@@ -37,6 +38,7 @@
 #define MQKV_KVSTORE_SHARED_SHARED_STORE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -76,10 +78,19 @@ struct shared_store {
 };
 
 _Static_assert(sizeof(struct shared_store) == SHARED_STORE_HEADER_BYTES, "layout");
+_Static_assert(offsetof(struct shared_store, condition) == 12, "layout");
+_Static_assert(offsetof(struct shared_store, instance) == 16, "layout");
+_Static_assert(offsetof(struct shared_store, shared_bytes) == 24, "layout");
+_Static_assert(offsetof(struct shared_store, store_seed) == 32, "layout");
+_Static_assert(offsetof(struct shared_store, hash_key) == 40, "layout");
+_Static_assert(offsetof(struct shared_store, datafiles) == 56, "layout");
+_Static_assert(offsetof(struct shared_store, files_offset) == 60, "layout");
+_Static_assert(offsetof(struct shared_store, daemon_pid) == 64, "layout");
+_Static_assert(offsetof(struct shared_store, dir) == 4096, "layout");
 
-/* One generation of a data file: its log, its index, and the sums over both. Who writes holds the
- * data file's lock for writing. Readers need the first four and the last three; the rest is for the
- * next daemon. */
+/* One generation of a data file: its log, its index, and the sums over both. The daemon's thread
+ * that writes holds the data file's lock for writing. Readers need moves, directory, tail, salt,
+ * device and inode; the rest is for the next daemon. */
 struct shared_generation {
     uint64_t moves; /* odd while items of the index are being moved, else changed by each move */
     uint64_t directory; /* reference of the first entry << 8 | depth; entries are uint32_t */
@@ -102,32 +113,42 @@ struct shared_generation {
 };
 
 _Static_assert(sizeof(struct shared_generation) == 128, "two cache lines");
+_Static_assert(offsetof(struct shared_generation, moves) == 0, "layout");
+_Static_assert(offsetof(struct shared_generation, directory) == 8, "layout");
+_Static_assert(offsetof(struct shared_generation, tail) == 16, "layout");
+_Static_assert(offsetof(struct shared_generation, keys) == 32, "layout");
+_Static_assert(offsetof(struct shared_generation, salt) == 96, "layout");
+_Static_assert(offsetof(struct shared_generation, check) == 120, "layout");
 
 /* A sync has failed, or bytes of the log are gone: nobody takes this generation over. */
 #define SHARED_GENERATION_DOUBTFUL 1u
-/* A sync is under way: what came of it is not known. */
+/* A sync is under way, or a process was killed during one: its result is not known. */
 #define SHARED_GENERATION_SYNCING  2u
 
 struct shared_file {
-    uint64_t generation; /* how often it was replaced; states[generation % 2] counts; the other is
-                            that of the last one, or is being filled for the next */
+    uint64_t generation; /* counts replacements; states[generation % 2] is of the generation in use;
+                            the other state is the last one's, or is being filled for the next */
     uint64_t reserved[15];
     struct shared_generation states[2];
 };
 
-/* The name for shm_open of the store whose directory that is: "/mqkv.store.<device>.<inode>", in
- * hexadecimal. Equal for every name of the directory, and for no two stores that exist. */
+_Static_assert(offsetof(struct shared_file, states) == 128, "layout");
+_Static_assert(sizeof(struct shared_file) == 384, "layout");
+
+/* The name for shm_open of the store whose directory is `inode` on `device`:
+ * "/mqkv.store.<device>.<inode>", in hexadecimal. Equal for every name of the directory, and for no
+ * two stores that exist. */
 struct shared_store_name {
     char text[SHARED_STORE_NAME_BYTES];
 };
 
 struct shared_store_name shared_store_name(dev_t device, ino_t inode);
 
-/* Where another user has something of that name, in a directory where everybody may: the same with
- * ".<number>", in hexadecimal, behind it. Number 0: shared_store_name. */
+/* The same name with ".<number>", in hexadecimal, behind it, for a store whose name another user
+ * has taken, in a directory where everybody may. Number 0: shared_store_name. */
 struct shared_store_name shared_store_numbered_name(dev_t device, ino_t inode, uint64_t number);
 
-/* What such a name says; false: it is none. `name` is without the slash. */
+/* Reads such a name, without the slash. False: `name` is none. */
 bool shared_store_parse_name(const char *name, uint64_t *device, uint64_t *inode, uint64_t *number);
 
 static inline uint64_t shared_directory(uint64_t reference, uint32_t depth)
