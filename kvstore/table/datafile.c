@@ -120,7 +120,7 @@ void datafile_take_over(const struct store_context *context, uint32_t number)
 void datafile_give_up_left(struct datafile *file)
 {
     struct shared_generation *next = datafile_next_words(file);
-    KV_ASSERT(!file->taken_over && file->current->words != next);
+    KV_ASSERT(!file->taken_over && file->current->words == next);
     *next = (struct shared_generation){0};
     __atomic_store_n(&file->shared->generation, file->shared->generation + 1, __ATOMIC_RELEASE);
     file->current->words = datafile_next_words(file);
