@@ -31,12 +31,12 @@
 /* How long writers are refused at once after no room could be made. */
 #define ROOM_RETRY_NS UINT64_C(1000000000)
 
-const char *kvstore_evict_name(enum kvstore_evict evict_entries)
+const char *kvstore_evict_name(enum kvstore_evict evict)
 {
     static const char *const names[KVSTORE_EVICTS] = {[KVSTORE_EVICT_NONE] = "none",
                                                       [KVSTORE_EVICT_TTL] = "ttl",
                                                       [KVSTORE_EVICT_S3FIFO] = "s3fifo"};
-    return (unsigned)evict_entries < KVSTORE_EVICTS ? names[evict_entries] : NULL;
+    return (unsigned)evict < KVSTORE_EVICTS ? names[evict] : NULL;
 }
 
 /* Finds the record of an item of the index, with the probe at it. Not in the buffer of lookups: the

@@ -9,6 +9,9 @@
 #define HEADER_CHECKED_BYTES 32u
 #define CHECKSUM_BYTES       8u
 
+_Static_assert(HEADER_CHECKED_BYTES + CHECKSUM_BYTES <= COMMIT_HEADER_BYTES, "layout");
+_Static_assert(24 + 8 == COMMIT_ENTRY_BYTES, "layout");
+
 static const char magic[MAGIC_BYTES + 1] = "mqkvcmit";
 
 void commit_header_write(uint8_t *page, uint64_t store_seed, uint64_t epoch)

@@ -1,13 +1,13 @@
 /*
- * commit_entry: the commit log of a store as bytes: what of its data files was made durable by a
- * sync of this one file. docs/FORMAT.md is the contract with other programs. Integers are
+ * commit_entry: the commit log of a store as bytes: the bytes of its data files that a sync of this
+ * one file made durable. docs/FORMAT.md is the contract with other programs. Integers are
  * little-endian; checksums are XXH3_64.
  *
  *   header:  0  8 magic "mqkvcmit"
  *            8  4 format version
  *           12  4 zero
  *           16  8 store seed
- *           24  8 epoch: another one each time the log begins anew; entries of others do not count
+ *           24  8 epoch: changes each time the log begins anew; only entries of this epoch count
  *           32  8 checksum over bytes 0 .. 31
  *   entry:   0  8 checksum over bytes 8 .. 31 and the content, seeded with epoch ^ its place
  *            8  4 size of the content, 1 at least
@@ -16,7 +16,8 @@
  *           24  8 where in the data file the content belongs
  *           32    the content, and zeros up to a multiple of 8 bytes
  *
- * Entries follow each other from COMMIT_HEADER_BYTES on; what is no entry of this epoch is the end.
+ * Entries follow each other from COMMIT_HEADER_BYTES on; bytes that are no entry of this epoch are
+ * the end.
  */
 #ifndef MQKV_KVSTORE_FORMAT_COMMIT_ENTRY_H
 #define MQKV_KVSTORE_FORMAT_COMMIT_ENTRY_H
@@ -30,10 +31,11 @@
 #define COMMIT_ENTRY_BYTES    32u /* before the content */
 #define COMMIT_FORMAT_VERSION 1u
 
-/* `page` has COMMIT_HEADER_BYTES. */
+/* Writes the header to `page`, of COMMIT_HEADER_BYTES. */
 void commit_header_write(uint8_t *page, uint64_t store_seed, uint64_t epoch);
 
-/* False: no header, one that a power failure has torn, or another store's. */
+/* Reads the header in `page`. False: there is none of the store of `store_seed`, or a power failure
+ * has torn it. */
 bool commit_header_read(const uint8_t *page, uint64_t store_seed, uint64_t *epoch);
 
 struct commit_entry {
@@ -43,18 +45,19 @@ struct commit_entry {
     uint64_t offset;
 };
 
-/* What an entry takes in the log. */
+/* Bytes that an entry with content_bytes of content takes in the log. */
 static inline uint64_t commit_entry_size(uint64_t content_bytes)
 {
     return (COMMIT_ENTRY_BYTES + content_bytes + 7) & ~UINT64_C(7);
 }
 
-/* Writes what belongs before and after the content, which is in its place, for an entry that will
- * lie at `place` of the log. */
+/* Writes the bytes before and after the content, which lies at `at` + COMMIT_ENTRY_BYTES already,
+ * of an entry that will lie at `place` of the log. */
 void commit_entry_write(uint8_t *at, const struct commit_entry *entry, uint64_t epoch,
                         uint64_t place);
 
-/* False: there is none. */
+/* Reads the entry at `at`, of which `available` bytes may be read. False: there is none of that
+ * epoch and place. */
 bool commit_entry_read(const uint8_t *at, uint64_t available, uint64_t epoch, uint64_t place,
                        struct commit_entry *entry);
 

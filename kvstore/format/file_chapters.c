@@ -3,13 +3,16 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "common/assert/assert.h"
 #include "common/memory/cursor.h"
 
 #define CHECKED_BYTES (FILE_CHAPTERS_BYTES - 8u)
 
 #define GONE_OFFSET (FILE_CHAPTERS_MOST * sizeof(struct file_chapter))
 
-_Static_assert(GONE_OFFSET + 3 * sizeof(uint64_t) <= CHECKED_BYTES, "room");
+_Static_assert(sizeof(struct file_chapter) == 16, "layout");
+_Static_assert(GONE_OFFSET == 4064u - FILE_CHAPTERS_OFFSET, "layout");
+_Static_assert(GONE_OFFSET + 3 * sizeof(uint64_t) == CHECKED_BYTES, "layout");
 
 void file_chapters_read(const uint8_t *page, uint64_t salt, struct file_chapters *chapters)
 {
@@ -34,6 +37,7 @@ void file_chapters_write(uint8_t *page, uint64_t salt, const struct file_chapter
 {
     uint8_t *at = page + FILE_CHAPTERS_OFFSET;
     struct write_cursor cursor = write_cursor(at, FILE_CHAPTERS_BYTES);
+    KV_ASSERT(chapters->count <= FILE_CHAPTERS_MOST);
     memset(at, 0, FILE_CHAPTERS_BYTES);
     for (uint32_t i = 0; i < chapters->count; i++) {
         write_u64(&cursor, chapters->list[i].number);
@@ -53,6 +57,7 @@ void file_chapters_begin(struct file_chapters *chapters, uint64_t number, uint64
         chapters->count--;
         memmove(chapters->list, chapters->list + 1, chapters->count * sizeof chapters->list[0]);
     }
+    KV_ASSERT(number != 0 && chapters->count < FILE_CHAPTERS_MOST);
     chapters->list[chapters->count++] = (struct file_chapter){number, begin};
 }
 

@@ -4,18 +4,18 @@
  *
  * A *chapter* is what was appended from one opening for writing to the next; it has a random
  * number. A log only grows. So if two files have the same salt, and the chapter that has the last
- * byte before an offset has the same number in both, they are equal as far as that offset: whoever
- * puts a file back to an earlier state and opens it begins another chapter where that state ends.
- * An opening that finds all as it was left (takeover.h) goes on with the chapter.
+ * byte before an offset has the same number in both, the files are equal up to that offset: after a
+ * file was put back to an earlier state, its next opening begins another chapter where that state
+ * ends. An opening that finds all as it was left (takeover.h) continues the chapter.
  *
  *   3584   16 each  chapters, in the order of the file: 8 number, not 0; 8 where it begins. After
  *                   them zeros, to 30 in all
  *   4064   24    what may have gone and left no record (struct file_gone): version, expiry_ms, end
  *   4088    8       checksum over bytes 3584 .. 4087, seeded with the salt
  *
- * When there is no room for another one, the first is left out. Zeros, or what does not hold, is no
- * chapter, and all may have gone: files of older versions have none, and these leave them as they
- * are.
+ * When there is no room for another chapter, the first is left out. Where the checksum does not
+ * hold, or the bytes are zeros, there is no chapter, and all may have gone: files of older versions
+ * have no chapters, and older versions leave the bytes as they are.
  */
 #ifndef MQKV_KVSTORE_FORMAT_FILE_CHAPTERS_H
 #define MQKV_KVSTORE_FORMAT_FILE_CHAPTERS_H
@@ -31,13 +31,13 @@ struct file_chapter {
     uint64_t begin;
 };
 
-/* What may have gone and left no record in the file. */
+/* Which entries may have gone without a record in the file that says so. */
 struct file_gone {
-    /* Records with versions up to it: left out by the compaction that made the file, or taken by a
-     * power failure. What was appended since is there. */
+    /* Records with versions up to `version`: left out by the compaction that made the file, or
+     * taken by a power failure. Records that were appended since are there. */
     uint64_t version;
-    /* Entries that had expired by then, taken out by a sweep, of those whose records begin before
-     * `end`. */
+    /* Entries that had expired by expiry_ms and whose records begin before `end`: taken out by a
+     * sweep. */
     uint64_t expiry_ms;
     uint64_t end;
 };
@@ -48,14 +48,14 @@ struct file_chapters {
     struct file_gone gone;
 };
 
-/* `page` has FILE_HEADER_BYTES. */
+/* Read and write the chapters in `page`, of FILE_HEADER_BYTES, of a file with the salt `salt`. */
 void file_chapters_read(const uint8_t *page, uint64_t salt, struct file_chapters *chapters);
 void file_chapters_write(uint8_t *page, uint64_t salt, const struct file_chapters *chapters);
 
-/* From `begin` on a new chapter follows, whatever those there say of what lies behind it. */
+/* Begins a chapter `number` at `begin`; chapters that begin there or later are dropped. */
 void file_chapters_begin(struct file_chapters *chapters, uint64_t number, uint64_t begin);
 
-/* The number of the chapter that the log ends in if it ends at `end`; 0: not known. */
+/* The number of the last chapter of a log that ends at `end`; 0: not known. */
 uint64_t file_chapters_at(const struct file_chapters *chapters, uint64_t end);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the files beside "data.NNNN" are. */
+/* The files of data file NNNN, by what they hold. */
 enum file_role {
     FILE_LOG,            /* "data.0000": the log */
     FILE_LOG_NEW,        /* "data.0000.new": its next generation, until it is complete */
@@ -28,7 +28,7 @@ struct file_name file_name(uint32_t number, enum file_role role);
 /* "data.0000.past-0123456789abcdef": a log that a compaction has replaced, by its salt. */
 struct file_name file_name_past(uint32_t number, uint64_t salt);
 
-/* Reads such a name; false: it is none. */
+/* Reads such a name. False: `name` is none. */
 bool file_name_is_past(const char *name, uint32_t *number, uint64_t *salt);
 
 #endif

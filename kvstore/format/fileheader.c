@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include "common/memory/cursor.h"
+#include "kvstore/format/file_chapters.h"
 
 #define MAGIC_BYTES            8
 #define IDENTITY_CHECKED_BYTES 40u
@@ -13,6 +14,14 @@
 #define NOTE_CHECKED_BYTES     24u
 #define FIRST_NOTE_SECTOR      (1 + PROGRESS_SLOTS)
 #define SECTOR_BYTES           512u
+
+_Static_assert(PROGRESS_CHECKED_BYTES + 8 == FILE_PROGRESS_BYTES, "layout");
+_Static_assert(NOTE_CHECKED_BYTES + 8 == FILE_NOTE_PLACE_BYTES, "layout");
+_Static_assert(FILE_NOTE_BYTES + 8 == NOTE_CHECKED_BYTES, "layout");
+_Static_assert(SECTOR_BYTES *(FIRST_NOTE_SECTOR + FILE_NOTE_STREAM) + FILE_NOTE_PLACE_BYTES <=
+                   FILE_CHAPTERS_OFFSET,
+               "the notes end before the chapters");
+_Static_assert(FILE_CHAPTERS_OFFSET + FILE_CHAPTERS_BYTES == FILE_HEADER_BYTES, "layout");
 
 static const char magic[MAGIC_BYTES + 1] = "mqkvdata";
 
@@ -36,7 +45,7 @@ enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
     struct read_cursor cursor = read_cursor(page, IDENTITY_BYTES);
     if (memcmp(read_bytes(&cursor, MAGIC_BYTES), magic, MAGIC_BYTES) != 0)
         return FILEHEADER_FOREIGN;
-    /* Before the checksum: another format may keep it elsewhere. */
+    /* Compared before the checksum, which another format may keep elsewhere. */
     identity->format_version = read_u32(&cursor);
     if (identity->format_version != FILE_FORMAT_VERSION)
         return FILEHEADER_OTHER_FORMAT;

@@ -45,17 +45,17 @@
 #define FILE_HEADER_BYTES   4096u
 #define FILE_FORMAT_VERSION 1u
 
-/* What never changes in a physical file. */
+/* The facts of a physical file that never change. */
 struct file_identity {
     uint32_t format_version;
     uint32_t datafiles;
     uint32_t number;
     uint64_t store_seed;
     uint64_t salt;
-    struct hash_key hash_key; /* a note, not one of the bytes above: may be none */
+    struct hash_key hash_key; /* from a note, not from the bytes above: may be none */
 };
 
-/* What is rewritten while the file is in use. */
+/* The facts that are rewritten while the file is in use. */
 struct file_progress {
     uint64_t sequence;
     uint64_t synced_offset;
@@ -69,22 +69,22 @@ enum fileheader_verdict {
     FILEHEADER_DAMAGED
 };
 
-/* `page` has FILE_HEADER_BYTES. */
+/* Write and read `identity` in a header page, of FILE_HEADER_BYTES, as in every call below. */
 void fileheader_write_identity(uint8_t *page, const struct file_identity *identity);
 enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
                                                  struct file_identity *identity);
 
-/* Writes the slot that the sequence picks; the other keeps what it had. */
+/* Writes `progress` to the slot that its sequence picks; the other slot stays as it is. */
 void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_progress *progress);
 
-/* Where that slot is in the page, which is all that it changes. */
+/* Where that slot is in the page. */
 #define FILE_PROGRESS_BYTES 32u
 uint32_t fileheader_progress_offset(const struct file_progress *progress);
 
-/* The newer valid slot; false if there is none. */
+/* Reads the newer valid slot. False: there is none. */
 bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress);
 
-/* What is noted once, or rarely. */
+/* Notes, which are written once, or rarely. */
 enum file_note { FILE_NOTE_BOOT, FILE_NOTE_HASH_KEY, FILE_NOTE_REPLACED, FILE_NOTE_STREAM };
 #define FILE_NOTE_BYTES 16u /* of what is noted */
 
@@ -97,30 +97,31 @@ enum fileheader_note_state {
 void fileheader_write_note(uint8_t *page, enum file_note note, uint64_t salt,
                            const uint8_t bytes[FILE_NOTE_BYTES]);
 
-/* `bytes` are zeros unless the note is valid. */
+/* Reads a note; `bytes` are zeros unless it is valid. */
 enum fileheader_note_state fileheader_read_note(const uint8_t *page, enum file_note note,
                                                 uint64_t salt, uint8_t bytes[FILE_NOTE_BYTES]);
 
-/* The same of the hash key; none is not written, and read where there is no valid note. */
+/* The same for the hash key of `identity`. A key that is none is not written; where there is no
+ * valid note, none is read. */
 void fileheader_write_hash_key(uint8_t *page, const struct file_identity *identity);
 void fileheader_read_hash_key(const uint8_t *page, struct file_identity *identity);
 
-/* The log that a compaction has replaced by this one: each change that it has not got is behind
- * `begin` here. */
+/* The log that a compaction has replaced by this one: changes that the replaced log has not got are
+ * behind `begin` of this one. */
 struct file_replaced {
     uint64_t salt;  /* of that log; 0: none */
     uint64_t end;   /* of its records */
     uint64_t begin; /* the tail of this log when it took its place */
 };
 
-/* False: it cannot be noted (an offset of 32 GiB). */
+/* False: *replaced cannot be noted (an offset of 32 GiB). */
 bool fileheader_write_replaced(uint8_t *page, uint64_t salt, const struct file_replaced *replaced);
 
-/* All 0 where there is no valid note. */
+/* Reads the note; *replaced is all 0 where there is no valid note. */
 void fileheader_read_replaced(const uint8_t *page, uint64_t salt, struct file_replaced *replaced);
 
-/* What positions in the changes of the log call it: a random number, since the salt is a secret.
- * 0: there is no such position. */
+/* The name of the log in positions of its changes: a random number, since the salt is a secret. 0:
+ * there are no such positions. */
 void fileheader_write_stream(uint8_t *page, uint64_t salt, uint64_t stream);
 uint64_t fileheader_read_stream(const uint8_t *page, uint64_t salt);
 

@@ -3,11 +3,12 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Inlined, the checksum of 88 bytes takes 6.4 ns, as a call into libxxhash 11.5; of 4 KiB 259 and
+/* The checksum of 88 bytes takes 6.4 ns inlined and 11.5 as a call into libxxhash; of 4 KiB 259 and
  * 298 (gcc 12 -O2, 2.3 GHz Xeon). */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "common/assert/assert.h"
 #include "common/memory/copy.h"
 #include "common/memory/cursor.h"
 #include "kvstore/format/sizes.h"
@@ -22,16 +23,19 @@ enum {
     EXPIRY_AT = RECORD_HEADER_BYTES
 };
 
+_Static_assert(FLAGS_AT + 1 == RECORD_HEADER_BYTES, "layout");
+_Static_assert(EXPIRY_AT + 8 == RECORD_MAX_HEADER_BYTES, "layout");
+
 #define CHECKSUM_BYTES 4u
 #define EXPIRY_BYTES   8u
 #define FLAG_EXPIRY    0x01u
 
-/* Where the parts of a record lie, all counted from its start. 64 bits: no sum of the fields, at
+/* Where the parts of a record lie, counted from its start. With 64 bits no sum of the fields, at
  * most 4 GiB + 64 KiB, can overflow. */
 struct record_layout {
     uint64_t key_at;
     uint64_t value_at;
-    uint64_t content_end; /* what the checksum covers ends here */
+    uint64_t content_end; /* where the bytes end that the checksum covers */
     uint64_t end;         /* with padding */
 };
 
@@ -65,10 +69,13 @@ static bool all_zero(const uint8_t *at, uint64_t size)
     return true;
 }
 
-/* All before the key but the checksum. */
+/* Writes the bytes before the key, except the checksum. */
 static void write_head(uint8_t *at, const struct record *record, uint64_t value_bytes)
 {
     bool has_expiry = record->expiry_ms != 0;
+    KV_ASSERT(record->key.size > 0 && record->key.size <= UINT16_MAX && value_bytes <= UINT32_MAX);
+    KV_ASSERT(record->version > 0 && record->version < RECORD_VERSION_LIMIT);
+    KV_ASSERT(record->kind == RECORD_PUT || (record->kind == RECORD_DELETE && value_bytes == 0));
     store_u32(at + VALUE_BYTES_AT, (uint32_t)value_bytes);
     store_u64(at + VERSION_AT, record->version);
     store_u16(at + KEY_BYTES_AT, (uint16_t)record->key.size);
@@ -93,8 +100,8 @@ uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice 
     return layout.end;
 }
 
-/* Moves as much of the first of `left`'s parts to `to` as there is and has place; empty ones are
- * left out. */
+/* Moves bytes from the parts in `left`, in their order, to `to`, which has room for room_bytes.
+ * Returns how many. */
 static uint64_t take_pieces(struct kv_slice left[], unsigned parts, uint8_t *to,
                             uint64_t room_bytes)
 {
@@ -108,7 +115,7 @@ static uint64_t take_pieces(struct kv_slice left[], unsigned parts, uint8_t *to,
     return taken;
 }
 
-/* How much the piece that begins at `offset` of the file may have. */
+/* How many bytes the piece that begins at `offset` of the file may have. */
 static uint64_t piece_limit(uint64_t offset, uint64_t room_bytes)
 {
     uint64_t to_multiple = room_bytes - offset % room_bytes;

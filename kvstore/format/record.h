@@ -34,13 +34,13 @@
 #define RECORD_MAX_HEADER_BYTES 28u /* with an expiry */
 #define RECORD_ALIGNMENT        8u
 
-/* Versions are below. Far beyond what a store reaches, low enough that adding to one never
- * overflows. */
+/* Versions are below this: far beyond what a store reaches, low enough that adding to a version
+ * never overflows. */
 #define RECORD_VERSION_LIMIT (UINT64_C(1) << 63)
 
 enum record_kind { RECORD_PUT = 1, RECORD_DELETE = 2 };
 
-/* A record in the clear. Slices borrow. */
+/* A parsed record. Its slices borrow their bytes. */
 struct record {
     enum record_kind kind;
     uint64_t version;
@@ -52,23 +52,23 @@ struct record {
 enum record_verdict {
     RECORD_VALID,
     RECORD_END,       /* zeros: nothing was ever written here */
-    RECORD_INVALID,   /* neither */
-    RECORD_UNREADABLE /* given by logfile.h only: the bytes could not be read; errno */
+    RECORD_INVALID,   /* neither a record nor zeros */
+    RECORD_UNREADABLE /* returned by logfile.h only: the bytes could not be read; errno */
 };
 
-/* now_ms: clock_realtime_ms. */
+/* Whether `record` has expired at now_ms, of clock_realtime_ms. */
 static inline bool record_has_expired(const struct record *record, uint64_t now_ms)
 {
     return record->expiry_ms != 0 && record->expiry_ms <= now_ms;
 }
 
-/* Reads the clock only if the record has an expiry to compare it with. */
+/* Whether `record` has not expired. Reads the clock only if the record has an expiry. */
 static inline bool record_is_live(const struct record *record)
 {
     return record->expiry_ms == 0 || !record_has_expired(record, clock_realtime_ms());
 }
 
-/* What a read tells about the record beside its value. entry may be NULL. */
+/* Sets *entry to what a read tells about `record` beside its value. `entry` may be NULL. */
 static inline void record_describe(const struct record *record, struct kvstore_entry *entry)
 {
     if (!entry)
@@ -78,8 +78,8 @@ static inline void record_describe(const struct record *record, struct kvstore_e
     entry->value_bytes = (uint32_t)record->value.size;
 }
 
-/* Describes the record and copies its value to where `place` says: KV_OK, or KV_BUFFER_TOO_SMALL if
- * that is nowhere. */
+/* Describes `record` in *entry and copies its value to where place(context, size) says. KV_OK, or
+ * KV_BUFFER_TOO_SMALL if that is nowhere. */
 static inline enum kv_status record_give(const struct record *record, kvstore_place place,
                                          void *context, struct kvstore_entry *entry)
 {
@@ -91,7 +91,7 @@ static inline enum kv_status record_give(const struct record *record, kvstore_pl
     return KV_OK;
 }
 
-/* Bytes in the log, padding included, a multiple of RECORD_ALIGNMENT. */
+/* The bytes that a record takes in the log, padding included: a multiple of RECORD_ALIGNMENT. */
 static inline uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
 {
     uint64_t header_bytes = has_expiry ? RECORD_MAX_HEADER_BYTES : RECORD_HEADER_BYTES;
@@ -99,35 +99,37 @@ static inline uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, boo
            ~(uint64_t)(RECORD_ALIGNMENT - 1);
 }
 
-/* Writes the record at `at`, which has record_size() bytes; the checksum is taken over what was
- * written, not over the source, which may change meanwhile. Key and value sizes are the caller's
- * duty. Returns record_size(). The value may be given in two pieces (append): value, then
- * value_tail. */
+/* Writes `record`, whose value continues in `value_tail`, to `at`, which has room for record_size()
+ * bytes, as it belongs at `offset` of a file with the salt `salt`. The checksum is taken over the
+ * bytes that were written, since the source may change meanwhile. The caller has checked the sizes
+ * of key and value. Returns record_size(). */
 uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
                       uint64_t salt, uint64_t offset);
 
-/* The same piece by piece, for a record that is written with calls: `put` gets `size` bytes of it,
- * laid out in `room`, that belong at `at` bytes from its start. If all of it has place in the room,
- * it is put at once; else in pieces that end, as far as can be, at multiples of room_bytes in the
- * file, the checksum last, and what is there before is no record. 0, or what `put` gave back that
- * was not 0: then nothing more was put. room_bytes: RECORD_MAX_HEADER_BYTES at least. */
+/* Writes the same piece by piece, for a record that is written with calls: put(context, bytes,
+ * size, at) gets `size` bytes of the record, laid out in `room`, that belong `at` bytes from its
+ * start. If `room`, of room_bytes (RECORD_MAX_HEADER_BYTES at least), has place for the whole
+ * record, it is put at once; else in pieces that end, as far as possible, at multiples of
+ * room_bytes in the file, the checksum last: until then the bytes are no record. Returns 0, or a
+ * result of `put` that was not 0: then nothing more was put. */
 typedef int record_put(void *context, const uint8_t *bytes, uint64_t size, uint64_t at);
 int record_write_pieces(const struct record *record, struct kv_slice value_tail, uint64_t salt,
                         uint64_t offset, uint8_t *room, uint64_t room_bytes, record_put *put,
                         void *context);
 
-/* Parses and verifies what is at `at`, where `available` bytes may be read. On RECORD_VALID fills
- * *record (slices into `at`) and *size_bytes. */
+/* Parses and verifies the bytes at `at`, of which `available` may be read, as a record at `offset`
+ * of a file with the salt `salt`. On RECORD_VALID fills *record (slices into `at`) and *size_bytes.
+ * */
 enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t salt,
                                 uint64_t offset, struct record *record, uint64_t *size_bytes);
 
-/* As record_read without the checksum: bounds, kind and flags only. For records that this process
- * wrote or verified itself. */
+/* record_read without the checksum: checks bounds, kind and flags only. For records that this
+ * process wrote or verified itself. */
 enum record_verdict record_parse(const uint8_t *at, uint64_t available, struct record *record,
                                  uint64_t *size_bytes);
 
-/* What record_read does beyond record_parse: do checksum and padding hold of the record that
- * record_parse gave from the bytes at `at`? */
+/* What record_read checks beyond record_parse: whether checksum and padding are right of `record`,
+ * which record_parse gave from the bytes at `at`. */
 bool record_is_sound(const uint8_t *at, const struct record *record, uint64_t salt,
                      uint64_t offset);
 

@@ -1,5 +1,5 @@
 /*
- * sizes: the arithmetic of sizes and offsets that every file here needs.
+ * sizes: the arithmetic of sizes and offsets that every module of the engine needs.
  *
  * Threads: any.
  */
@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
-/* The next multiple of `unit`, or `bytes` itself if it is one. The sum of both does not
- * overflow. */
+/* The next multiple of `unit`, or `bytes` itself if it is one. The caller knows that the sum of
+ * both does not overflow. */
 static inline uint64_t round_up(uint64_t bytes, uint64_t unit)
 {
     return (bytes + unit - 1) / unit * unit;

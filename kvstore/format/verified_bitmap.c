@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "common/assert/assert.h"
+
 #define WORD_BITS 64u
 
 void verified_bitmap_init(struct verified_bitmap *verified, uint64_t log_bytes)
@@ -23,6 +25,7 @@ void verified_bitmap_free(struct verified_bitmap *verified)
 
 static _Atomic uint64_t *block_word(const struct verified_bitmap *verified, uint64_t offset)
 {
+    KV_ASSERT((1 + offset / VERIFIED_MIN_BYTES / WORD_BITS) * 8 < verified->bytes);
     return &verified->words[1 + offset / VERIFIED_MIN_BYTES / WORD_BITS];
 }
 

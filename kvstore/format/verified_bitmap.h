@@ -1,13 +1,14 @@
 /*
  * verified_bitmap: which large records of a log this process has written or verified, so that
- * reading one again does not take its checksum again: of a large value the checksum takes longer
- * than the copy.
+ * reading a record again does not take its checksum again: the checksum of a large value takes
+ * longer than the copy.
  *
- * One bit for each VERIFIED_MIN_BYTES of the log: within these bytes at most one record of that
- * size or larger begins. So the memory is 1/131072 of the log, and taken only where bits are set.
+ * There is one bit for each VERIFIED_MIN_BYTES of the log: within these bytes at most one record of
+ * that size or larger begins. So the memory is 1/131072 of the log, and taken only where bits are
+ * set.
  *
- * Threads: any, without a lock. A record is noted after its bytes are there; who finds it noted got
- * its offset from the index, which is synchronised by itself.
+ * Threads: any, without a lock. A record is noted after its bytes are there; a thread that finds
+ * the note got the record's offset from the index, which is synchronised by itself.
  */
 #ifndef MQKV_KVSTORE_FORMAT_VERIFIED_BITMAP_H
 #define MQKV_KVSTORE_FORMAT_VERIFIED_BITMAP_H
@@ -25,12 +26,12 @@ struct verified_bitmap {
     uint64_t bytes;
 };
 
-/* For offsets below log_bytes. Without memory nothing is ever noted. */
+/* Makes *verified one for offsets below log_bytes. Without memory nothing is ever noted. */
 void verified_bitmap_init(struct verified_bitmap *verified, uint64_t log_bytes);
 void verified_bitmap_free(struct verified_bitmap *verified);
 
-/* The record at offset has size_bytes; smaller ones than VERIFIED_MIN_BYTES are never noted (and
- * are no business of the first two, which the others call). */
+/* Note that the record at `offset`, of `size_bytes`, was verified; tell whether it was. Records
+ * below VERIFIED_MIN_BYTES are never noted; the calls with _large are only for larger ones. */
 void verified_bitmap_note_large(const struct verified_bitmap *verified, uint64_t offset);
 bool verified_bitmap_has_large(const struct verified_bitmap *verified, uint64_t offset);
 
@@ -47,7 +48,7 @@ static inline bool verified_bitmap_has(const struct verified_bitmap *verified, u
     return size_bytes >= VERIFIED_MIN_BYTES && verified_bitmap_has_large(verified, offset);
 }
 
-/* From now on nothing counts as verified: memory may have lost what was written. */
+/* Makes no record count as verified from now on: memory may have lost what was written. */
 void verified_bitmap_distrust(const struct verified_bitmap *verified);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * bound: the most bytes that the live records of a store may have together, and how much of that
- * they have. Each data file adds what it has gained or lost since it was counted last.
+ * bound: the most bytes that the live records of a store may have together, and how many they have.
+ * Each data file adds what it has gained or lost since it was counted last.
  *
- * Where entries can be evicted, it is no more than the file system has room for (disk_fit.h).
+ * Where entries can be evicted, the bound is no more than the file system has room for
+ * (disk_fit.h).
  *
- * A file with a bound and with eviction has a policy too, where it is S3-FIFO: the functions below
- * tell it which keys come and go.
+ * With eviction by S3-FIFO each data file has a policy too: the functions below tell it which keys
+ * come and go.
  *
  * Threads: any; the functions hold the file's lock for writing.
  */
@@ -23,19 +24,20 @@ struct s3fifo;
 
 struct bound {
     enum kvstore_evict evict;     /* constant */
-    _Atomic uint64_t asked_bytes; /* by the options */
-    _Atomic uint64_t max_bytes;   /* the same, or what fits */
-    _Atomic uint64_t live_bytes;  /* with TTL and S3FIFO above max_bytes for a moment */
+    _Atomic uint64_t asked_bytes; /* the bound that the options ask for */
+    _Atomic uint64_t max_bytes;   /* the same, or what fits on the disk if that is less */
+    _Atomic uint64_t live_bytes;  /* with TTL and S3FIFO for a moment above max_bytes */
     _Atomic uint64_t evictions, evicted_bytes, refusals;
     struct copy_reserve reserve;
 };
 
-/* A data file's share in it; guarded by the file's lock, but `bound` and `policy` are constant. */
+/* A data file's share in the bound. The file's lock covers it; `bound` and `policy` are constant.
+ * */
 struct bound_share {
     struct bound *bound;        /* NULL: the store has none */
-    uint64_t counted_bytes;     /* of the file's live bytes, in the bound's */
-    struct s3fifo *policy;      /* which key is evicted next; NULL: see bound */
-    struct quota_table *quotas; /* what the file charges, too (quota.h); NULL: none */
+    uint64_t counted_bytes;     /* the file's part in the bound's live_bytes */
+    struct s3fifo *policy;      /* says which key is evicted next; NULL: not S3FIFO */
+    struct quota_table *quotas; /* quotas that the file charges (quota.h); NULL: none */
 };
 
 /* Whether the functions below are to be told of writes. */
@@ -50,27 +52,27 @@ static inline bool bound_is_exceeded(const struct bound *bound)
            atomic_load_explicit(&bound->max_bytes, memory_order_relaxed);
 }
 
-/* Brings the sum up to date with the file's live bytes. Nothing without a bound. */
+/* Brings the bound's sum up to date with the file's `live_bytes`. Does nothing without a bound. */
 void bound_settle(struct bound_share *share, uint64_t live_bytes);
 
-/* Whether the record may be written; `lookup` is of its key. KV_OK, KV_FULL, KV_QUOTA: counted. */
+/* Whether `record`, whose value continues in value_tail, may be written; `lookup` is of its key.
+ * KV_OK; KV_FULL or KV_QUOTA, which are counted. */
 enum kv_status bound_check(const struct bound_share *share, const struct lookup *lookup,
                            const struct record *record, struct kv_slice value_tail);
 
-/* What has become of a key. */
+/* How a write has changed a key's entry. */
 struct bound_change {
     struct kv_slice key;
     uint32_t hash;
     bool was_there, is_there;
-    uint64_t old_bytes, new_bytes; /* of its records, 0 where it was or is not there */
+    uint64_t old_bytes, new_bytes; /* of its records; 0 where there was or is no entry */
 };
 
-/* Counts a change after which the file has so many live bytes. bound_is_told. */
+/* Counts `change`, after which the file has `live_bytes`. For a file of which bound_is_told. */
 void bound_note(struct bound_share *share, uint64_t live_bytes, const struct bound_change *change);
 
-/* Gives the file a share in the bound, and the policy that goes with it, which is told of all keys
- * of its generation: those whose records are older in the log count as older. KV_OK,
- * KV_NO_MEMORY. */
+/* Gives a data file a share in `bound`, and its policy, which is told of all keys of `generation`:
+ * keys whose records come earlier in the log count as older. KV_OK, KV_NO_MEMORY. */
 enum kv_status bound_begin(struct bound *bound, struct bound_share *share,
                            struct generation *generation);
 

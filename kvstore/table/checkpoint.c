@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "common/assert/assert.h"
 #include "common/memory/cursor.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
@@ -27,6 +28,9 @@
 _Static_assert(BUFFER_BYTES >= HEADER_BYTES, "the header fits");
 _Static_assert(BUFFER_BYTES >= RUN_BYTES + INDEX_SEGMENT_SLOTS * ITEM_BYTES, "a run fits");
 
+_Static_assert(HEADER_BYTES == MAGIC_BYTES + 2 * 4 + 8 * 8, "layout");
+_Static_assert(OFFSET_UNIT == SEGMENT_OFFSET_UNIT, "layout");
+
 static const char magic[MAGIC_BYTES + 1] = "mqkvindx";
 
 /* A file that is read or written from start to end, through a buffer, with a running checksum. */
@@ -34,7 +38,7 @@ struct stream {
     int fd;
     uint64_t offset; /* in the file, of the buffer's start */
     uint64_t used;   /* bytes in the buffer */
-    uint64_t taken;  /* reading: of those, how many were given out */
+    uint64_t taken;  /* when reading: how many of those were given out */
     XXH3_state_t *checksum;
     bool failed; /* a call failed (errno), or reading met the end of the file too early */
     uint8_t buffer[BUFFER_BYTES];
@@ -74,9 +78,10 @@ static void stream_flush(struct stream *stream)
     stream->used = 0;
 }
 
-/* Room for `size` bytes, to be filled before stream_wrote. */
+/* Returns room for `size` bytes, to be filled before stream_wrote. */
 static uint8_t *stream_room(struct stream *stream, uint64_t size)
 {
+    KV_ASSERT(size <= BUFFER_BYTES);
     if (stream->used + size > BUFFER_BYTES)
         stream_flush(stream);
     return stream->buffer + stream->used;
@@ -86,6 +91,7 @@ static void stream_wrote(struct stream *stream, uint64_t size)
 {
     XXH3_64bits_update(stream->checksum, stream->buffer + stream->used, size);
     stream->used += size;
+    KV_ASSERT(stream->used <= BUFFER_BYTES);
 }
 
 /* The next `size` bytes, valid until the next call; NULL at the end. */
@@ -119,7 +125,7 @@ static const uint8_t *stream_take_checked(struct stream *stream, uint64_t size)
 
 /* Writing -------------------------------------------------------------------------------------- */
 
-/* Tells whether the hashes are made with the same key, and not the key. */
+/* Tells whether hashes are made with the same key, without telling the key. */
 static uint64_t hash_key_check(const struct logfile *log)
 {
     return keyhash(&log->identity.hash_key, kv_slice(magic, MAGIC_BYTES));
@@ -168,21 +174,16 @@ static void write_index(struct stream *stream, const struct index *index)
     }
 }
 
-static void write_checksum(struct stream *stream)
-{
-    uint64_t checksum = XXH3_64bits_digest(stream->checksum);
-    store_u64(stream_room(stream, CHECKSUM_BYTES), checksum);
-    stream->used += CHECKSUM_BYTES;
-}
-
-static bool write_whole(const struct generation *generation, int fd)
+static bool write_checkpoint(const struct generation *generation, int fd)
 {
     struct stream *stream = stream_open(fd, generation->log.identity.salt);
     if (!stream)
         return false;
     write_checkpoint_header(stream, generation);
     write_index(stream, generation->index);
-    write_checksum(stream);
+    uint64_t checksum = XXH3_64bits_digest(stream->checksum);
+    store_u64(stream_room(stream, CHECKSUM_BYTES), checksum);
+    stream->used += CHECKSUM_BYTES;
     stream_flush(stream);
     bool written = !stream->failed;
     stream_close(stream);
@@ -199,8 +200,10 @@ enum kv_status checkpoint_write(const struct generation *generation, int dir_fd,
         fileio->open_at(dir_fd, unfinished.text, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return kv_error_set_errno(error, "%s: cannot create the file", unfinished.text);
-    bool written =
-        write_whole(generation, fd) && fileio->rename_at(dir_fd, unfinished.text, name.text) == 0;
+    KV_ASSERT(generation->log.progress.synced_offset == generation->log.tail);
+    KV_ASSERT(generation->words->live_bytes <= generation->log.tail - FILE_HEADER_BYTES);
+    bool written = write_checkpoint(generation, fd) &&
+                   fileio->rename_at(dir_fd, unfinished.text, name.text) == 0;
     enum kv_status status = KV_OK;
     if (!written) {
         status = kv_error_set(error, kv_status_from_errno(errno),
@@ -215,7 +218,7 @@ enum kv_status checkpoint_write(const struct generation *generation, int dir_fd,
 
 /* Loading -------------------------------------------------------------------------------------- */
 
-/* What the header says, and what was read of it so far. */
+/* The header of a checkpoint that is being loaded, and the index that is being filled. */
 struct loaded {
     uint64_t tail;
     uint64_t live_bytes;
@@ -225,7 +228,7 @@ struct loaded {
     struct index *index; /* the generation's */
 };
 
-/* Nothing was appended to the log since: it was synced up to the tail, and ends there. */
+/* Whether nothing was appended to the log since: it was synced up to `tail`, and ends there. */
 static bool synced_log_ends_at(const struct logfile *log, uint64_t tail)
 {
     if (tail != log->progress.synced_offset || tail < FILE_HEADER_BYTES ||
@@ -234,8 +237,8 @@ static bool synced_log_ends_at(const struct logfile *log, uint64_t tail)
     return logfile_is_end(log, tail);
 }
 
-/* Could records before the tail have these? Their bytes bound everything, and the shortest has
- * 24. */
+/* Whether records before the tail can have these sums: their bytes bound all of them, and the
+ * shortest record has 24. */
 static bool loaded_sums_are_possible(const struct loaded *loaded)
 {
     return loaded->live_bytes <= loaded->tail - FILE_HEADER_BYTES &&
@@ -293,7 +296,7 @@ static bool load_record_run(struct stream *stream, struct loaded *loaded)
     return bytes != NULL;
 }
 
-static bool load_whole(struct stream *stream, const struct logfile *log, struct loaded *loaded)
+static bool load_checkpoint(struct stream *stream, const struct logfile *log, struct loaded *loaded)
 {
     if (!load_header(stream, log, loaded))
         return false;
@@ -305,14 +308,6 @@ static bool load_whole(struct stream *stream, const struct logfile *log, struct 
     return bytes && load_u64(bytes) == checksum && index_count(loaded->index) == loaded->keys;
 }
 
-static void use(struct generation *generation, const struct loaded *loaded)
-{
-    generation->log.tail = loaded->tail;
-    generation->words->live_bytes = loaded->live_bytes;
-    generation->words->expiring_keys = loaded->expiring_keys;
-    generation->words->reserve_bytes = loaded->reserve_bytes;
-}
-
 bool checkpoint_load(struct generation *generation, int dir_fd)
 {
     const struct logfile *log = &generation->log;
@@ -322,17 +317,20 @@ bool checkpoint_load(struct generation *generation, int dir_fd)
         return false;
     struct loaded loaded = {.index = generation->index};
     struct stream *stream = stream_open(fd, log->identity.salt);
-    bool valid = stream && load_whole(stream, log, &loaded);
+    bool valid = stream && load_checkpoint(stream, log, &loaded);
     if (stream)
         stream_close(stream);
     close(fd);
-    if (valid) {
-        use(generation, &loaded);
-    } else {
+    if (!valid) {
         log_info(
             "%s: the checkpoint does not match its data file, or memory is short; the index is "
             "rebuilt",
             name.text);
+        return false;
     }
-    return valid;
+    generation->log.tail = loaded.tail;
+    generation->words->live_bytes = loaded.live_bytes;
+    generation->words->expiring_keys = loaded.expiring_keys;
+    generation->words->reserve_bytes = loaded.reserve_bytes;
+    return true;
 }

@@ -1,7 +1,7 @@
 /*
  * checkpoint: the index of a data file as it was at a clean close, so that the next open need not
- * read the log. It counts only if it matches its log exactly: a checkpoint of an older log, of
- * another file or one that is damaged is ignored. Little-endian:
+ * read the log. A checkpoint counts only if it matches its log exactly: one of an older log, one of
+ * another file, or a damaged one is ignored. Integers are little-endian:
  *
  *   offset size field
  *        0    8 magic "mqkvindx"
@@ -28,13 +28,15 @@
 #include "mqkv/error.h"
 #include "kvstore/table/generation.h"
 
-/* Writes data.NNNN.index, synced, replacing what was there; the directory is still to be synced.
- * The log must have been synced up to its tail. */
+/* Writes the checkpoint of `generation` to data.NNNN.index, in place of a file that is there, and
+ * syncs the file; the directory is still to be synced. The log has been synced up to its tail.
+ * Fails with a sentence in `error`. */
 enum kv_status checkpoint_write(const struct generation *generation, int dir_fd,
                                 struct kv_error *error);
 
-/* Fills a generation whose log was just opened, its tail included, and whose index is empty. False:
- * there is no checkpoint that matches; nothing has changed, but that the index may have keys. */
+/* Fills `generation`, whose log was just opened and whose index is empty: index, sums and the log's
+ * tail. False: there is no checkpoint that matches; nothing has changed, except that the index may
+ * have keys. */
 bool checkpoint_load(struct generation *generation, int dir_fd);
 
 #endif

@@ -10,12 +10,12 @@
 #include "kvstore/core/context.h"
 #include "kvstore/table/bound.h"
 
-/* Of a store with so many data files in the directory, or for one. UINT64_MAX: that cannot be
- * told. Any thread. */
+/* The bytes that fit, for a store of `datafiles` files, which is in the directory of `dir_fd` or is
+ * to be made there. UINT64_MAX: not known. Any thread. */
 uint64_t disk_fit_bytes(int dir_fd, uint32_t datafiles);
 
-/* With eviction: brings the bound's max_bytes and reserve up to date with what fits and what there
- * is. Any thread; takes the locks of the files, one after the other. */
+/* With eviction: brings the bound's max_bytes and reserve up to date with the disk and the files.
+ * Any thread; takes the locks of the files, one after the other. */
 void disk_fit_bound(struct bound *bound, const struct store_context *context);
 
 #endif

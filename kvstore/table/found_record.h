@@ -11,7 +11,8 @@
 
 #include "kvstore/table/datafile.h"
 
-/* The checksum of a record in the mapping: its header has been looked at. Notes a large one. */
+/* Takes the checksum of a record in the mapping, whose header was parsed. Notes a large record as
+ * verified. */
 static inline enum record_verdict found_record_check_mapped(const struct logfile *log,
                                                             const struct lookup *lookup)
 {
@@ -22,28 +23,30 @@ static inline enum record_verdict found_record_check_mapped(const struct logfile
     return RECORD_VALID;
 }
 
-/* Loads the record with calls, and takes its checksum unless it is trusted. */
+/* Loads the record of `lookup` into read_buffer, and takes its checksum unless it is trusted. */
 enum record_verdict found_record_load(const struct logfile *log, enum read_buffer read_buffer,
                                       struct lookup *lookup, bool trusted);
 
-/* Says in the log what is wrong with it: KV_CORRUPT, KV_IO or KV_NO_MEMORY. */
+/* Says in the log what is wrong with the record of `lookup`, of which `verdict` was given. Returns
+ * KV_CORRUPT, KV_IO or KV_NO_MEMORY. */
 enum kv_status found_record_tell(const struct store_context *context, struct datafile *file,
                                  const struct lookup *lookup, enum record_verdict verdict);
 
-/* May the lookup be believed that found nothing? KV_NOT_FOUND if so, else KV_CORRUPT, KV_IO. */
+/* Whether a lookup that found nothing can be relied on: KV_NOT_FOUND if so, else KV_CORRUPT, KV_IO.
+ * */
 enum kv_status found_record_explain_absence(const struct store_context *context,
                                             struct datafile *file, const struct lookup *lookup);
 
-/* Brings the whole record of a lookup that found one, sound: KV_OK, KV_CORRUPT or KV_IO.
- * lookup->record is as before, but for where its bytes may lie: in the read buffer if not in the
- * mapping. Inline: it is on the way of every read. */
+/* Loads and verifies the whole record of `lookup`, which found one: KV_OK, KV_CORRUPT or KV_IO.
+ * lookup->record stays the same, except that its bytes may lie in the read buffer if they are not
+ * in the mapping. Inline, since every read calls it. */
 __attribute__((always_inline)) static inline enum kv_status
 found_record_verify_in(const struct store_context *context, struct datafile *file,
                        const struct generation *generation, enum read_buffer read_buffer,
                        struct lookup *lookup)
 {
     const struct logfile *log = &generation->log;
-    /* Noted are records in a mapping only: what a call reads may come from the disk each time. */
+    /* Only records in a mapping are noted: what a call reads may come from the disk each time. */
     bool trusted = (context->options.no_read_verify ||
                     (!context->options.verify_every_read &&
                      verified_bitmap_has(&log->verified, lookup->offset, lookup->size_bytes))) &&

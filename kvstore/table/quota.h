@@ -1,11 +1,11 @@
 /*
- * quota: what the keys that begin alike have in a store, and the most they may have. A key counts
- * to the longest of the prefixes that it begins with, alone; prefixes of one group share an
- * account. While a store is open a quota table may be replaced by another one, file by file:
- * each data file has a pointer to the one that it charges.
+ * quota: how many bytes and keys the entries with one prefix have in a store, and the most they may
+ * have. A key counts to the longest prefix that it begins with, and to no other; prefixes of one
+ * group share an account. While a store is open a quota table may be replaced by another one, file
+ * by file: each data file points at the table that it charges.
  *
  * Threads: any; calls about a key hold the lock of its file for writing. A table is freed when no
- * file has it.
+ * file points at it.
  */
 #ifndef MQKV_KVSTORE_TABLE_QUOTA_H
 #define MQKV_KVSTORE_TABLE_QUOTA_H
@@ -23,24 +23,25 @@ struct quota_table *quota_table_create(const struct kvstore_quota *quotas, uint3
 /* NULL is harmless. */
 void quota_table_free(struct quota_table *table);
 
-/* If these have the same prefixes in the same groups and order: takes their limits. */
+/* If `quotas` have the table's prefixes, in the same groups and order: takes their limits. */
 bool quota_table_take_limits(struct quota_table *table, const struct kvstore_quota *quotas,
                              uint32_t count);
 
-/* Whether a write may make an entry of so many bytes, for which there is one of old_bytes unless
- * is_new; a refusal is counted. Exact but for writes to other files at the same moment. */
+/* Whether a write may make the entry of `key` one of new_bytes, where there is one of old_bytes
+ * unless is_new; a refusal is counted. Exact, except for writes to other files at the same moment.
+ * */
 bool quota_table_admits(const struct quota_table *table, struct kv_slice key, bool is_new,
                         uint64_t old_bytes, uint64_t new_bytes);
 
-/* Numbers modulo 2^64: it may become less. */
+/* Adds `bytes` and `keys`, modulo 2^64, to the account of `key`: a sum may become less. */
 void quota_table_charge(const struct quota_table *table, struct kv_slice key, uint64_t bytes,
                         uint64_t keys);
 
-/* Charges all entries of the generation; holds its file's lock, for reading at least. A record that
- * cannot be read is charged to nobody. */
+/* Charges all entries of `generation`, whose file's lock the caller holds, at least for reading. A
+ * record that cannot be read is charged to nobody. */
 void quota_table_charge_all(const struct quota_table *table, const struct generation *generation);
 
-/* Of the quota of that number: all of its group. */
+/* What the quota `number` has used: all of its group. */
 void quota_table_usage(const struct quota_table *table, uint32_t number,
                        struct kvstore_quota_usage *usage);
 

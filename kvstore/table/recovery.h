@@ -1,16 +1,16 @@
 /*
- * recovery: what a generation holds is found out at open: from the checkpoint of the index if there
- * is one that matches the log (checkpoint.h), else by reading the log from its start.
+ * recovery: finds out at open what a generation holds: from the checkpoint of the index if there is
+ * one that matches the log (checkpoint.h), else by reading the log from its start.
  *
- * The log ends at the first place that holds no valid record. At or after the synced offset of its
- * header, what follows is a torn tail: remains of writes that were under way when the machine or
- * the process died, and that nobody was promised. It is cut off. Before that offset it is damage:
- * KV_CORRUPT, and nothing is changed.
+ * The log ends at the first offset without a valid record. If that is at or after the synced offset
+ * of the header, the bytes from there on are a torn tail: remains of writes that were under way
+ * when the machine or the process died, and that nobody was promised. The tail is cut off. If the
+ * log ends before the synced offset, it is damaged: KV_CORRUPT, and nothing is changed.
  *
- * Intact records behind that place are what a killed process never leaves (boot.h). If the machine
- * has been started again since the file was opened for writing, a power failure may have: then they
- * are cut off with the torn tail, and kept in a file of their own (remains.h). If not, or if that
- * is not known, it is damage.
+ * A killed process never leaves intact records behind the end of the log (boot.h). A power failure
+ * may have left some if the machine has been started again since the file was opened for writing:
+ * then they are cut off with the torn tail, and kept in a file of their own (remains.h). If it has
+ * not been, or if that is not known, the log is damaged.
  */
 #ifndef MQKV_KVSTORE_TABLE_RECOVERY_H
 #define MQKV_KVSTORE_TABLE_RECOVERY_H
@@ -26,22 +26,24 @@
  * of 24 bytes or more, so no more versions than that can have been lost since the last sync. */
 #define RECOVERY_VERSION_LEAP (UINT64_C(1) << 32)
 
-/* Versions of records, and version floors, are below: else there would be none to go on with. */
+/* Versions of records, and version floors, are below this, so that there are higher ones to give.
+ * */
 #define RECOVERY_VERSION_LIMIT (RECORD_VERSION_LIMIT - RECOVERY_VERSION_LEAP)
 
 struct recovery {
     uint64_t cut_bytes; /* of a torn tail, from its start to the last byte that is not zero */
     bool from_checkpoint;
-    bool keep_expired; /* the caller's: what has expired is left to the sweeper */
+    bool keep_expired; /* set by the caller: expired entries are left to the sweeper */
 };
 
-/* Adds to a text that begins with a file's name where the file is and, of KV_CORRUPT, the command
- * that saves what is intact. Returns status. error may be NULL. */
+/* Adds to the sentence in `error`, which begins with a file's name, the directory `dir` and, if
+ * `status` is KV_CORRUPT, the command that saves what is intact. Returns status. `error` may be
+ * NULL. */
 enum kv_status recovery_explain(const char *dir, enum kv_status status, struct kv_error *error);
 
-/* Fills a generation whose log was just opened. `dir` is for the texts. A log that is not writable
- * is left as it is, torn tail and all. A writable one that was read is synced afterwards, and has
- * no checkpoint any more. */
+/* Fills `generation`, whose log was just opened, and tells in *recovery how. `dir` is for the
+ * sentences. A log that is not writable is left as it is, with its torn tail. A writable log that
+ * was read is synced afterwards, and its checkpoint does not match any more. */
 enum kv_status recovery_run(struct generation *generation, int dir_fd, const char *dir,
                             struct recovery *recovery, struct kv_error *error);
 

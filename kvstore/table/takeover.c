@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "kvstore/format/sizes.h"
@@ -13,21 +14,15 @@
 #include "kvstore/log/logtail.h"
 #include "kvstore/table/recovery.h"
 
-static bool are_at_rest(const struct shared_generation *left)
-{
-    return left->writing == 0 && left->moves % 2 == 0 &&
-           (left->flags & SHARED_GENERATION_DOUBTFUL) == 0;
-}
-
-/* Are the words of this very file? */
-static bool are_of(const struct shared_generation *left, const struct logfile *log)
+/* Whether the words are of this very file. */
+static bool words_are_of(const struct shared_generation *left, const struct logfile *log)
 {
     struct stat facts;
     return left->salt == log->identity.salt && fstat(log->fd, &facts) == 0 &&
            left->device == facts.st_dev && left->inode == facts.st_ino && log->boot != BOOT_EARLIER;
 }
 
-/* Nothing was written to the file since. */
+/* Whether nothing was written to the file since. */
 static bool left_log_ends_at(const struct logfile *log, uint64_t tail)
 {
     return tail >= FILE_HEADER_BYTES && tail % RECORD_ALIGNMENT == 0 &&
@@ -35,7 +30,7 @@ static bool left_log_ends_at(const struct logfile *log, uint64_t tail)
            logfile_is_end(log, tail);
 }
 
-/* Could records before the tail have these? */
+/* Whether records before the tail can have these sums. */
 static bool left_sums_are_possible(const struct shared_generation *left, const struct logfile *log)
 {
     return left->live_bytes <= left->tail - FILE_HEADER_BYTES &&
@@ -45,8 +40,8 @@ static bool left_sums_are_possible(const struct shared_generation *left, const s
            left->max_version < RECOVERY_VERSION_LIMIT;
 }
 
-/* Is what was not known to be on disk there, as far as the tail? */
-static bool log_goes_on_to(const struct logfile *log, uint64_t tail)
+/* Whether the part of the log that was not known to be on disk is whole, up to the tail. */
+static bool unsynced_part_is_whole(const struct logfile *log, uint64_t tail)
 {
     uint64_t offset = at_least(log->progress.synced_offset, FILE_HEADER_BYTES);
     logfile_begin(log, READ_BUFFER_WALK);
@@ -66,12 +61,14 @@ bool takeover_claim(struct generation *generation, struct shared_generation *lef
 {
     struct logfile *log = &generation->log;
     uint64_t sum;
-    if (!are_at_rest(left) || !are_of(left, log) || !left_log_ends_at(log, left->tail) ||
+    bool at_rest = left->writing == 0 && left->moves % 2 == 0 &&
+                   (left->flags & SHARED_GENERATION_DOUBTFUL) == 0;
+    if (!at_rest || !words_are_of(left, log) || !left_log_ends_at(log, left->tail) ||
         !left_sums_are_possible(left, log))
         return false;
     if ((left->flags & SHARED_GENERATION_SYNCING) != 0 && logfile_flush_and_forget(log) != 0)
         return false;
-    if (!log_goes_on_to(log, left->tail))
+    if (!unsynced_part_is_whole(log, left->tail))
         return false;
     if (!index_claim(arena, left, FILE_HEADER_BYTES, left->tail, &sum))
         return false;
@@ -82,6 +79,7 @@ bool takeover_claim(struct generation *generation, struct shared_generation *lef
         index_give_up(arena, left);
         return false;
     }
+    KV_ASSERT(!generation->index && index_count(index) == left->keys);
     generation->index = index;
     generation->words = left;
     log->tail = left->tail;
