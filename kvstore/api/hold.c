@@ -20,7 +20,7 @@ struct held_log {
 };
 
 struct kvstore_hold {
-    struct hold_watch held;
+    struct listed_hold held;
     struct kvstore *store;
     struct held_log logs[];
 };

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
@@ -26,10 +27,10 @@
 #include "kvstore/sync/sync_slot.h"
 #include "kvstore/core/thread.h"
 
-/* Between two steps the compactor sleeps as long as the one before took, so that it takes no more
- * than half of a CPU, and so long at least and at most (and what the kernel needs to wake it):
- * under a mutex it would else have the lock back before a waiting thread is awake. Shorter pauses
- * cost writers more than the earlier end is worth. */
+/* Between two steps the compactor sleeps as long as the step before took, so that it takes no more
+ * than half of a CPU, but at least PAUSE_MIN_NS and at most PAUSE_MAX_NS (and what the kernel needs
+ * to wake it): without a pause it would have a mutex back before a waiting thread is awake. Shorter
+ * pauses cost writers more than the earlier end is worth. */
 #define PAUSE_MIN_NS UINT64_C(5000)
 #define PAUSE_MAX_NS UINT64_C(1000000)
 
@@ -41,11 +42,12 @@
 struct compactor {
     struct maintenance with;
     pthread_t thread;
-    struct old_logs old_logs; /* the thread's */
-    atomic_bool is_asked;     /* for the errand */
+    struct old_logs old_logs; /* used by the thread alone */
+    atomic_bool is_asked;     /* somebody asks for the errand */
 };
 
-/* Holds no lock, and a generation that is being filled is between two steps. */
+/* Runs the errand if somebody has asked. The thread holds no lock, and a generation that is being
+ * filled is between two steps. */
 static void run_errand(struct compactor *compactor)
 {
     if (atomic_exchange(&compactor->is_asked, false))
@@ -83,6 +85,7 @@ static enum kv_status create_next(const struct store_context *context, struct da
     if (status != KV_OK)
         return recovery_explain(context->dir, status, error);
     (void)datafile_admit(context, log.fd); /* told at open if it is not possible */
+    KV_ASSERT(file->current->words != datafile_next_words(file));
     status = generation_create(log, datafile_next_words(file), next);
     if (status == KV_OK && generation_begin_index(*next, context->arena) != KV_OK) {
         generation_free(*next);
@@ -123,11 +126,12 @@ static enum kv_status copy_generation(struct compactor *compactor, struct copylo
         copy->with.context->dir);
 }
 
-/* Syncs the next generation; *position is what is durable in it then. */
+/* Syncs the next generation; *position is the file's position up to which it is durable then. */
 static enum kv_status sync_next(const struct store_context *context, struct datafile *file,
                                 uint64_t *position, struct kv_error *error)
 {
     lockset_read_lock(context->locks, file->number);
+    KV_ASSERT(file->next && file->copying);
     enum kv_status status = file->next_status;
     struct logfile *log = &file->next->log;
     uint64_t tail = log->tail;
@@ -148,14 +152,15 @@ static enum kv_status sync_next(const struct store_context *context, struct data
 
 /* Puts the next generation in the place of the current one, which is given back in *old. Holds: the
  * sync slot. */
-static enum kv_status swap(const struct maintenance *with, struct datafile *file,
-                           struct generation **old, struct kv_error *error)
+static enum kv_status swap_generations(const struct maintenance *with, struct datafile *file,
+                                       struct generation **old, struct kv_error *error)
 {
     const struct store_context *context = with->context;
     struct file_name new_name = file_name(file->number, FILE_LOG_NEW);
     struct file_name name = file_name(file->number, FILE_LOG);
     lockset_write_lock(context->locks, file->number);
-    /* Zeros may have been copied for what the old log has lost. */
+    KV_ASSERT(file->next && file->copying);
+    /* Zeros may have been copied where the old log has lost bytes. */
     enum kv_status status = datafile_is_read_only(file) ? KV_READ_ONLY : file->next_status;
     if (status == KV_OK && logfile_is_broken(&file->next->log))
         status = KV_IO;
@@ -166,6 +171,8 @@ static enum kv_status swap(const struct maintenance *with, struct datafile *file
         status = kv_error_set_errno(error, "%s/%s: cannot rename %s to it", context->dir, name.text,
                                     new_name.text);
     if (status == KV_OK) {
+        KV_ASSERT(index_count(file->next->index) >= index_count(file->current->index));
+        KV_ASSERT(file->next->words->max_version >= file->current->words->max_version);
         *old = file->current;
         file->next->reserve = file->current->reserve;
         generation_note_copying(file->next, false);
@@ -173,9 +180,10 @@ static enum kv_status swap(const struct maintenance *with, struct datafile *file
         file->next = NULL;
         file->copying = false;
         bound_settle(&file->share, file->current->words->live_bytes);
-        file->sync_timer_armed = false; /* its sync, or one that was asked for, may just have been
-                                           made unnecessary: the next write arms a new one */
-        for (unsigned i = 0; i < DATAFILE_DAMAGED_MAX; i++) /* of the current log */
+        /* The sync of the timer, or one that was asked for, may just have become unnecessary: the
+         * next write arms a new one. */
+        file->sync_timer_armed = false;
+        for (unsigned i = 0; i < DATAFILE_DAMAGED_MAX; i++) /* of the old log */
             atomic_store(&file->damaged_at[i], 0);
         file->compactions++;
     }
@@ -183,8 +191,8 @@ static enum kv_status swap(const struct maintenance *with, struct datafile *file
     return status;
 }
 
-/* Holds: the sync slot: no write is acknowledged as durable between the last sync of the new file
- * and that of its name. */
+/* Syncs the next generation, swaps it in and syncs its name. Holds: the sync slot, so that no write
+ * is acknowledged as durable between the last sync of the new file and that of its name. */
 static enum kv_status replace_generation(const struct maintenance *with, struct datafile *file,
                                          struct generation **old, struct kv_error *error)
 {
@@ -192,7 +200,7 @@ static enum kv_status replace_generation(const struct maintenance *with, struct 
     enum kv_status status = sync_next(with->context, file, &position, error);
     sync_cover(with->sync, file->number);
     if (status == KV_OK)
-        status = swap(with, file, old, error);
+        status = swap_generations(with, file, old, error);
     if (status != KV_OK)
         return status;
     if (fileio->sync_dir(with->context->dir_fd) != 0) {
@@ -228,8 +236,8 @@ static enum kv_status copy_complete(struct compactor *compactor, struct datafile
 }
 
 /* Gives up the next generation, unless it has become the current one. */
-static void abandon(const struct store_context *context, struct datafile *file,
-                    struct generation *next)
+static void abandon_next(const struct store_context *context, struct datafile *file,
+                         struct generation *next)
 {
     lockset_write_lock(context->locks, file->number);
     bool in_use = file->current == next;
@@ -243,7 +251,8 @@ static void abandon(const struct store_context *context, struct datafile *file,
     generation_free(next);
 }
 
-/* bound: NULL, or writes leave the room for the copy, until it has been taken here. */
+/* Compacts data file `number`. `bound`, if not NULL, has had writes leave room for the copy; from
+ * here on the copy uses that room. */
 static enum kv_status compact_file(struct compactor *compactor, uint32_t number,
                                    struct bound *bound, struct kv_error *error)
 {
@@ -267,13 +276,13 @@ static enum kv_status compact_file(struct compactor *compactor, uint32_t number,
     if (status == KV_OK)
         copylog_tell_carried(&copy);
     if (status != KV_OK)
-        abandon(context, file, next);
+        abandon_next(context, file, next);
     return status;
 }
 
 /* The thread ----------------------------------------------------------------------------------- */
 
-/* Tells writers that the file is taken care of, whoever has asked for it. True: they had asked. */
+/* Keeps writers from asking for a compaction of the file. True: they had asked for this one. */
 static bool hush_writers(const struct store_context *context, struct datafile *file)
 {
     lockset_write_lock(context->locks, file->number);
@@ -291,7 +300,7 @@ static void note_result(struct compactor *compactor, uint32_t number, enum kv_st
     struct datafile *file = &context->files[number];
     compaction_queue_finish(queue, number, status, took_ns);
 
-    /* From here on writers may want the next one. */
+    /* From here on writers may ask for the next compaction. */
     lockset_write_lock(context->locks, number);
     file->compaction_failures += status != KV_OK;
     file->compaction_failing = status != KV_OK;
@@ -303,7 +312,7 @@ static void note_result(struct compactor *compactor, uint32_t number, enum kv_st
         compaction_queue_want(queue, number);
 }
 
-/* NULL: nothing is evicted. */
+/* The store's bound, if entries can be evicted; else NULL. */
 static struct bound *bound_with_eviction(const struct store_context *context, uint32_t number)
 {
     lockset_read_lock(context->locks, number);
@@ -312,8 +321,8 @@ static struct bound *bound_with_eviction(const struct store_context *context, ui
     return bound && bound->evict != KVSTORE_EVICT_NONE ? bound : NULL;
 }
 
-/* Frees what replaced logs still have of the disk, and waits until that is possible. False: they
- * have nothing, or somebody reads them. */
+/* Frees the blocks that replaced logs still have of the disk, and waits until that is possible.
+ * False: they have none, or somebody reads them. */
 static bool free_replaced(struct compactor *compactor)
 {
     struct old_logs *old_logs = &compactor->old_logs;
@@ -326,7 +335,8 @@ static bool free_replaced(struct compactor *compactor)
     return old_logs->count < before;
 }
 
-/* Where entries can be evicted, there is room for the copy, and what is given back counts. */
+/* Compacts the file. Where entries can be evicted, writes have left room for the copy, and the
+ * blocks of the replaced log are given back at once. */
 static enum kv_status compact_in_reserve(struct compactor *compactor, uint32_t number,
                                          struct kv_error *error)
 {
@@ -343,7 +353,7 @@ static enum kv_status compact_in_reserve(struct compactor *compactor, uint32_t n
     return status;
 }
 
-/* Runs one compaction and notes what came of it. */
+/* Runs one compaction and notes its result. */
 static enum kv_status run_compaction(struct compactor *compactor, uint32_t number,
                                      struct kv_error *error)
 {
@@ -357,8 +367,8 @@ static enum kv_status run_compaction(struct compactor *compactor, uint32_t numbe
     return status;
 }
 
-/* When there is something else to do. */
-static uint64_t due_ns(struct compactor *compactor)
+/* When the thread has something else to do. */
+static uint64_t next_due_ns(struct compactor *compactor)
 {
     return at_most(old_logs_due_ns(&compactor->old_logs), past_logs_due_ns(compactor->with.past));
 }
@@ -369,7 +379,7 @@ static void *compactor_thread(void *argument)
     struct compaction_queue *queue = compactor->with.compactions;
     struct compaction next;
     prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
-    while (compaction_queue_next(queue, due_ns(compactor), &next)) {
+    while (compaction_queue_next(queue, next_due_ns(compactor), &next)) {
         run_errand(compactor);
         past_logs_clear(compactor->with.past, &compactor->old_logs);
         old_logs_clear(&compactor->old_logs);

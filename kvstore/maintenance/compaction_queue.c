@@ -3,13 +3,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/memory/machine_sizes.h"
 #include "kvstore/core/thread.h"
 #include "kvstore/format/sizes.h"
 
-/* How long a file is left alone after a compaction: so many times what it took, or so long. */
+/* How long a file is left alone after a compaction: REST_FACTOR times what it took, at least
+ * REST_MIN_MS. */
 #define REST_FACTOR 3u
 #define REST_MIN_MS UINT64_C(1000)
 
@@ -20,22 +22,23 @@
 /* How often all files are looked at for room, at most. */
 #define ROOM_EVERY_MS UINT64_C(1000)
 
-/* A smaller log than a block of the disk gives nothing back. */
+/* A log smaller than a block of the disk gives nothing back. */
 #define ROOM_MIN_BYTES PAGE_BYTES
 
-/* Where entries can be evicted and the disk is full, so much of a log must be dead that it is worth
- * a compaction. */
+/* How much of a log must be dead for a compaction, where entries can be evicted and the disk is
+ * full. */
 #define ROOM_DEAD_PERCENT 25u
 
 #define NS_PER_MS UINT64_C(1000000)
 
-struct compaction_turn {
+/* What the queue knows of a data file. */
+struct queued_file {
     bool wanted;
     uint32_t failures_in_a_row;
     uint64_t not_before_ns;
 };
 
-/* On the stack of the caller who waits. */
+/* Lies on the stack of the caller that waits. */
 struct compaction_request {
     uint32_t number;
     bool done;
@@ -52,26 +55,26 @@ struct compaction_queue {
     pthread_cond_t request_done;
     bool stop;
     uint32_t wanted_count;
-    uint32_t next_number; /* files take turns */
-    bool running;         /* a compaction that was given out */
-    bool woken;           /* since something was given out */
+    uint32_t next_number; /* where the search for a wanted file begins */
+    bool running;         /* a compaction was given out and has not ended */
+    bool woken;           /* compaction_queue_wake, since something was given out */
     bool room_wanted;
     uint64_t room_not_before_ns;
-    struct compaction_turn *turns;       /* of each data file */
+    struct queued_file *files;           /* one of each data file */
     struct compaction_request *requests; /* first in, first out */
 };
 
 struct compaction_queue *compaction_queue_create(const struct store_context *context)
 {
     struct compaction_queue *queue = calloc(1, sizeof *queue);
-    struct compaction_turn *turns = calloc(context->datafiles, sizeof *turns);
-    if (!queue || !turns) {
+    struct queued_file *files = calloc(context->datafiles, sizeof *files);
+    if (!queue || !files) {
         free(queue);
-        free(turns);
+        free(files);
         return NULL;
     }
     queue->context = context;
-    queue->turns = turns;
+    queue->files = files;
     pthread_mutex_init(&queue->mutex, NULL);
     thread_condition_init(&queue->work);
     pthread_cond_init(&queue->request_done, NULL);
@@ -85,7 +88,8 @@ void compaction_queue_free(struct compaction_queue *queue)
     pthread_cond_destroy(&queue->work);
     pthread_cond_destroy(&queue->request_done);
     pthread_mutex_destroy(&queue->mutex);
-    free(queue->turns);
+    KV_ASSERT(!queue->requests && !queue->running);
+    free(queue->files);
     free(queue);
 }
 
@@ -106,9 +110,11 @@ uint64_t compaction_gain(const struct store_context *context, uint32_t number, u
 /* Holds: mutex. */
 static void set_wanted(struct compaction_queue *queue, uint32_t number, bool wanted)
 {
-    queue->wanted_count += wanted && !queue->turns[number].wanted;
-    queue->wanted_count -= !wanted && queue->turns[number].wanted;
-    queue->turns[number].wanted = wanted;
+    KV_ASSERT(mutex_is_held(&queue->mutex) && number < queue->context->datafiles);
+    queue->wanted_count += wanted && !queue->files[number].wanted;
+    queue->wanted_count -= !wanted && queue->files[number].wanted;
+    queue->files[number].wanted = wanted;
+    KV_ASSERT(queue->wanted_count <= queue->context->datafiles);
 }
 
 void compaction_queue_want(struct compaction_queue *queue, uint32_t number)
@@ -123,7 +129,7 @@ void compaction_queue_want_now(struct compaction_queue *queue, uint32_t number)
 {
     pthread_mutex_lock(&queue->mutex);
     set_wanted(queue, number, true);
-    queue->turns[number].not_before_ns = 0;
+    queue->files[number].not_before_ns = 0;
     pthread_cond_signal(&queue->work);
     pthread_mutex_unlock(&queue->mutex);
 }
@@ -173,27 +179,28 @@ bool compaction_queue_await(struct compaction_queue *queue)
 
 /* Giving out ----------------------------------------------------------------------------------- */
 
-/* The next file in turn whose time has come, or D; *wake_ns: when the first of the others is due,
- * UINT64_MAX if none is wanted. Holds: mutex. */
+/* The next wanted file whose time has come, or D if there is none; *wake_ns: when the first of the
+ * others is due, UINT64_MAX if none is wanted. Holds: mutex. */
 static uint32_t next_wanted(const struct compaction_queue *queue, uint64_t *wake_ns)
 {
+    KV_ASSERT(mutex_is_held(&queue->mutex));
     uint32_t datafiles = queue->context->datafiles;
     uint64_t now_ns = clock_monotonic_ns();
     *wake_ns = UINT64_MAX;
     for (uint32_t i = 0; queue->wanted_count > 0 && i < datafiles; i++) {
         uint32_t number = (queue->next_number + i) % datafiles;
-        const struct compaction_turn *turn = &queue->turns[number];
-        if (!turn->wanted)
+        const struct queued_file *file = &queue->files[number];
+        if (!file->wanted)
             continue;
-        if (turn->not_before_ns <= now_ns)
+        if (file->not_before_ns <= now_ns)
             return number;
-        if (turn->not_before_ns < *wake_ns)
-            *wake_ns = turn->not_before_ns;
+        if (file->not_before_ns < *wake_ns)
+            *wake_ns = file->not_before_ns;
     }
     return datafiles;
 }
 
-/* The file with most dead bytes is wanted, if it has enough. */
+/* Queues the file with most dead bytes, if it has enough. */
 static void want_deadest(struct compaction_queue *queue)
 {
     const struct store_context *context = queue->context;
@@ -239,7 +246,8 @@ static void queue_sleep_until(struct compaction_queue *queue, uint64_t wake_ns)
         pthread_cond_wait(&queue->work, &queue->mutex);
 }
 
-/* A file whose time has come, or false after a while. Holds: mutex, released meanwhile. */
+/* Takes a file whose time has come into *next, or none; false after a sleep, when the caller is to
+ * try again. Holds: mutex, released meanwhile. */
 static bool take_wanted_or_wait(struct compaction_queue *queue, uint64_t until_ns,
                                 struct compaction *next)
 {
@@ -269,6 +277,7 @@ static bool take_wanted_or_wait(struct compaction_queue *queue, uint64_t until_n
 static void request_answer(struct compaction_queue *queue, struct compaction_request *request,
                            enum kv_status status, const struct kv_error *error)
 {
+    KV_ASSERT(mutex_is_held(&queue->mutex) && !request->done);
     request->status = status;
     if (request->error)
         *request->error = *error;
@@ -276,23 +285,12 @@ static void request_answer(struct compaction_queue *queue, struct compaction_req
     pthread_cond_broadcast(&queue->request_done);
 }
 
-/* Holds: mutex. */
-static void refuse_requests(struct compaction_queue *queue)
-{
-    struct kv_error error = {0};
-    kv_error_set(&error, KV_BUSY, "the store is being closed");
-    while (queue->requests) {
-        struct compaction_request *request = queue->requests;
-        queue->requests = request->next;
-        request_answer(queue, request, KV_BUSY, &error);
-    }
-}
-
 bool compaction_queue_next(struct compaction_queue *queue, uint64_t until_ns,
                            struct compaction *next)
 {
     bool taken = false;
     pthread_mutex_lock(&queue->mutex);
+    KV_ASSERT(!queue->running);
     while (!taken && !queue->stop) {
         if (queue->requests) {
             *next =
@@ -305,8 +303,13 @@ bool compaction_queue_next(struct compaction_queue *queue, uint64_t until_ns,
         }
     }
     queue->running = taken && !next->is_none;
-    if (!taken)
-        refuse_requests(queue);
+    struct kv_error error = {0};
+    kv_error_set(&error, KV_BUSY, "the store is being closed");
+    while (!taken && queue->requests) {
+        struct compaction_request *request = queue->requests;
+        queue->requests = request->next;
+        request_answer(queue, request, KV_BUSY, &error);
+    }
     pthread_mutex_unlock(&queue->mutex);
     return taken;
 }
@@ -319,28 +322,29 @@ void compaction_queue_answer(struct compaction_queue *queue, struct compaction_r
     pthread_mutex_unlock(&queue->mutex);
 }
 
-/* How long the file is left alone. After a success: so long that compaction takes no more than a
+/* How long the file is left alone. After a success the rest is long enough that compactions take a
  * small share of the time, however fast the file is overwritten. */
-static uint64_t rest_ns(struct compaction_turn *turn, enum kv_status status, uint64_t took_ns)
+static uint64_t rest_ns(struct queued_file *file, enum kv_status status, uint64_t took_ns)
 {
     if (status == KV_OK) {
-        turn->failures_in_a_row = 0;
+        file->failures_in_a_row = 0;
         return at_least(took_ns * REST_FACTOR, REST_MIN_MS * NS_PER_MS);
     }
-    uint64_t wait_ms = RETRY_FIRST_MS << turn->failures_in_a_row;
-    if (turn->failures_in_a_row < RETRY_MAX_DOUBLINGS)
-        turn->failures_in_a_row++;
+    uint64_t wait_ms = RETRY_FIRST_MS << file->failures_in_a_row;
+    if (file->failures_in_a_row < RETRY_MAX_DOUBLINGS)
+        file->failures_in_a_row++;
     return wait_ms * NS_PER_MS;
 }
 
 void compaction_queue_finish(struct compaction_queue *queue, uint32_t number, enum kv_status status,
                              uint64_t took_ns)
 {
-    struct compaction_turn *turn = &queue->turns[number];
+    struct queued_file *file = &queue->files[number];
     pthread_mutex_lock(&queue->mutex);
-    uint64_t rest = rest_ns(turn, status, took_ns);
-    if (!turn->wanted) /* else it was asked for meanwhile, and is due */
-        turn->not_before_ns = clock_monotonic_ns() + rest;
+    KV_ASSERT(queue->running);
+    uint64_t rest = rest_ns(file, status, took_ns);
+    if (!file->wanted) /* else it was asked for meanwhile, and is due */
+        file->not_before_ns = clock_monotonic_ns() + rest;
     queue->running = false;
     pthread_cond_broadcast(&queue->request_done);
     pthread_mutex_unlock(&queue->mutex);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
@@ -12,24 +13,24 @@
 #include "kvstore/maintenance/past_logs.h"
 #include "kvstore/maintenance/sweep.h"
 
-/* What one lock hold copies at most, when the next generation is shared, but for a single record
- * that is larger. */
+/* Records and bytes that are copied under one lock at most, when the next generation is shared,
+ * except for a single record that is larger. */
 #define SHARED_RECORDS 128u
 #define SHARED_BYTES   (UINT64_C(64) << 10)
 
-/* A slot of an index is asked for so many candidates before it is needed. */
+/* How many candidates ahead a slot of an index is asked for. */
 #define PREFETCH_RECORDS 32u
 
-/* How much of the log one step reads at most, but for a single record that is larger: a compaction
- * that is to be abandoned soon notices. */
+/* Bytes of the log that one step reads at most, except for a single record that is larger, so that
+ * a compaction that is to be abandoned soon notices. */
 #define READ_BYTES (UINT64_C(1) << 20)
 
-/* How long a sound record is looked for behind a damaged one: in what is damaged, bytes may look
- * like headers of large records, whose checksums take long. */
+/* How long the copylog looks for a sound record behind a damaged one: damaged bytes may look like
+ * headers of large records, whose checksums take long. */
 #define SEARCH_NS UINT64_C(2000000000)
 
-/* The next generation is shared when there is no more left than this, or more than this share of
- * what the pass before had: writers are then too fast to be caught up with. */
+/* The next generation is shared when no more than SHARE_BYTES are left, or more than 1/SHARE_PART
+ * of the pass before: writers are then too fast to catch up with. */
 #define SHARE_BYTES (UINT64_C(64) << 10)
 #define SHARE_PART  2u
 
@@ -65,16 +66,16 @@ bool copylog_is_complete(const struct copylog *copy)
 {
     const struct datafile *file = copy->file;
     lockset_read_lock(copy->with.context->locks, file->number);
-    bool complete = file->next_status != KV_OK || /* then it says more */
+    bool complete = file->next_status != KV_OK || /* which says more */
                     index_count(file->next->index) >= index_count(file->current->index);
     lockset_read_unlock(copy->with.context->locks, file->number);
     return complete;
 }
 
-/* What is damaged ------------------------------------------------------------------------------ */
+/* Damaged bytes ----------------------------------------------------------------------------- */
 
-/* The entries of a segment of the index, from *hash on, whose records are in that range; *hash is
- * then where to go on. Takes the file's lock. */
+/* Collects the entries of a segment of the index, from *hash on, whose records are in [from, end),
+ * and sets *hash to where the next segment begins. Returns how many. Takes the file's lock. */
 static size_t collect_entries_in(const struct copylog *copy, uint64_t from, uint64_t end,
                                  uint64_t *hash, struct index_item items[INDEX_SEGMENT_SLOTS])
 {
@@ -90,8 +91,8 @@ static size_t collect_entries_in(const struct copylog *copy, uint64_t from, uint
     return kept;
 }
 
-/* Whether the index has an entry with its record in that range. Where it had none once, it gets
- * none. */
+/* Whether the index has an entry with its record in [from, end). An index without such an entry
+ * never gets one. Takes the file's lock for one segment at a time. */
 static bool has_entry_in(const struct copylog *copy, uint64_t from, uint64_t end)
 {
     struct index_item items[INDEX_SEGMENT_SLOTS];
@@ -160,8 +161,8 @@ void copylog_tell_carried(const struct copylog *copy)
     lockset_read_unlock(context->locks, file->number);
 }
 
-/* Where the first sound record behind the one at copy->at is; copy->end if there is none; copy->at
- * if that is not found out soon, or if the record there is sound when it is read once more. */
+/* The offset of the first sound record behind the one at copy->at; copy->end if there is none;
+ * copy->at if that is not found out soon, or if the record there is sound when it is read again. */
 static uint64_t find_sound(const struct copylog *copy)
 {
     const struct logfile *log = &copy->file->current->log;
@@ -179,8 +180,9 @@ static uint64_t find_sound(const struct copylog *copy)
     return copy->end;
 }
 
-/* Goes past what is damaged: leaves it out if it is dead, else carries it over. Only in the first
- * pass: what was damaged later may have been the deletion of a key that the next generation has. */
+/* Passes damaged bytes: leaves them out if nothing in use lies there, else carries them over. Only in
+ * the first pass: later a damaged record may have been the deletion of a key that the next generation
+ * has. */
 static enum kv_status pass_damaged(struct copylog *copy)
 {
     uint64_t end = copy->passes == 0 ? find_sound(copy) : copy->at;
@@ -202,15 +204,16 @@ static enum kv_status pass_damaged(struct copylog *copy)
 
 /* Reading -------------------------------------------------------------------------------------- */
 
-/* In the first pass the next generation has nothing that a delete could delete. */
+/* Whether a record may have to be copied. In the first pass the next generation has no entry that a
+ * delete could delete. */
 static bool is_candidate(const struct copylog *copy, const struct record *record)
 {
     return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
 }
 
 /* Reads and verifies the next records, without a lock: this part of the log does not change any
- * more, and only the compactor puts another generation in its place. Large ones are verified when
- * it is known whether they are alive: most are not, and nothing but their headers is read. */
+ * more, and only the compactor replaces the generation. Large records are verified when it is known
+ * that they are alive: most are not, and only their headers are read. */
 static enum kv_status read_candidates(struct copylog *copy)
 {
     const struct logfile *log = &copy->file->current->log;
@@ -221,7 +224,7 @@ static enum kv_status read_candidates(struct copylog *copy)
            copy->candidate_count < COPYLOG_BATCH_RECORDS) {
         struct candidate *candidate = &copy->candidates[copy->candidate_count];
         if (copy->candidate_count > 0 && !logfile_holds(log, READ_BUFFER_WALK, copy->at))
-            break; /* to read on would take the candidates' bytes away */
+            break; /* the next read would take the candidates' bytes away */
         enum record_verdict verdict =
             logfile_walk(log, READ_BUFFER_WALK, copy->at, copy->end, &candidate->record,
                          &candidate->size_bytes, &candidate->verified);
@@ -246,8 +249,8 @@ static enum kv_status read_candidates(struct copylog *copy)
 
 /* Which are alive ------------------------------------------------------------------------------ */
 
-/* Does the index still point at the record? Then *lookup is as if its key had been looked up.
- * Holds: the file's lock. */
+/* Whether the index still points at the candidate's record. If so, *lookup is as if its key had
+ * been looked up. Holds: the file's lock. */
 static bool is_current(const struct generation *current, const struct candidate *candidate,
                        struct lookup *lookup)
 {
@@ -264,9 +267,8 @@ static bool is_current(const struct generation *current, const struct candidate 
     return false;
 }
 
-/* How many candidates the step deals with: all there are, or what one lock hold may copy. Whoever
- * has to sleep for a lock on a busy machine sleeps long: with fewer at a time writers could be
- * faster. */
+/* How many candidates the step copies: all there are or, once shared, as many as may be copied
+ * under one lock. */
 static uint32_t step_size(const struct copylog *copy)
 {
     uint32_t left = copy->candidate_count - copy->candidate_next;
@@ -279,13 +281,14 @@ static uint32_t step_size(const struct copylog *copy)
     return count;
 }
 
-/* Notes which of the candidates are alive; what has expired is no more, unless the sweeper is to
- * write that down. Holds: the file's lock for writing. */
+/* Notes which candidates are alive. An expired entry is taken out, unless the sweeper is to write
+ * that down. Holds: the file's lock for writing. */
 static void find_alive(struct copylog *copy, struct candidate *candidates, uint32_t count,
                        uint64_t now_ms)
 {
     struct datafile *file = copy->file;
     const struct index *index = file->current->index;
+    KV_ASSERT(lockset_is_write_held(copy->with.context->locks, file->number));
     bool keep_expired = past_logs_are_wanted(copy->with.past);
     for (uint32_t i = 0; i < count && i < PREFETCH_RECORDS; i++)
         index_prefetch(index, candidates[i].hash);
@@ -299,10 +302,10 @@ static void find_alive(struct copylog *copy, struct candidate *candidates, uint3
     }
 }
 
-/* Finds those that are alive, and verifies of these what was not verified when it was read, which
- * is not done under the lock. The lock is that for writing since writers, where they are preferred,
- * keep readers waiting for as long as they are busy. What is damaged is carried over. KV_CORRUPT:
- * of the record at copy->at. */
+/* Finds the candidates that are alive, and verifies those of them that were not verified when they
+ * were read, without the lock. The lock is taken for writing, since preferred writers keep readers
+ * waiting for as long as they are busy. Damaged records are carried over. KV_CORRUPT: of the
+ * record at copy->at. */
 static enum kv_status verify_alive(struct copylog *copy, struct candidate *candidates,
                                    uint32_t count, uint64_t now_ms)
 {
@@ -344,8 +347,8 @@ static void prefetch_alive(const struct index *index, const struct candidate *ca
             index_prefetch(index, candidates[i].hash);
 }
 
-/* In the first pass the next generation has no other record of the key: a later one would have made
- * this one dead. */
+/* Copies a candidate in the first pass, when the next generation has no other record of the key: a
+ * later record would have made this one dead. */
 static enum kv_status copy_first(struct copylog *copy, const struct candidate *candidate)
 {
     struct lookup absent = {.hash = candidate->hash};
@@ -354,10 +357,10 @@ static enum kv_status copy_first(struct copylog *copy, const struct candidate *c
                : KV_OK;
 }
 
-/* In later passes it may have an older one, damaged or not, which is replaced or deleted: all that
- * the first pass has copied is older. Or, if it is shared, a later one. A dead put need not be
- * repeated, since the record that made it dead is still to come, unless it expired, which leaves no
- * record. */
+/* Copies a candidate in a later pass, when the next generation may have an older record of the key,
+ * damaged or not, which is replaced or deleted (all that the first pass has copied is older), or, if
+ * shared, a later one. A dead put need not be repeated, since the record that made it dead is still
+ * to come, unless it expired, which leaves no record. */
 static enum kv_status copy_later(struct copylog *copy, const struct candidate *candidate)
 {
     struct lookup lookup;
@@ -382,7 +385,8 @@ static enum kv_status copy_later(struct copylog *copy, const struct candidate *c
     return generation_append(copy->next, &lookup, &record, kv_slice(NULL, 0));
 }
 
-/* Nobody reads what the first pass copies before it is over, so that its writes can be bundled. */
+/* Nobody reads the records of the first pass before it is over, so that their writes can be
+ * bundled. */
 static enum kv_status copy_unshared(struct copylog *copy, const struct candidate *candidates,
                                     uint32_t count)
 {
@@ -400,12 +404,15 @@ static enum kv_status copy_unshared(struct copylog *copy, const struct candidate
     return status == KV_OK ? closed : status;
 }
 
-/* After a failure the next generation may be without what a writer thinks it has: who writes from
- * then on must not look anything up in it. Holds: the file's lock for writing. */
+/* After a failure the next generation may lack records that a writer expects there:
+ * file->next_status keeps writers from looking anything up in it. Holds: the file's lock for
+ * writing. */
 static enum kv_status copy_shared(struct copylog *copy, const struct candidate *candidates,
                                   uint32_t count)
 {
     struct datafile *file = copy->file;
+    KV_ASSERT(lockset_is_write_held(copy->with.context->locks, file->number));
+    KV_ASSERT(file->next == copy->next && copy->shared);
     enum kv_status status = file->read_only ? KV_READ_ONLY : file->next_status;
     for (uint32_t i = 0; i < count && status == KV_OK; i++)
         status = copy_later(copy, &candidates[i]);
@@ -447,12 +454,14 @@ static enum kv_status copy_candidates(struct copylog *copy)
 
 /* Passes --------------------------------------------------------------------------------------- */
 
-/* From now on every append goes to the next generation as well. Holds: the file's lock for
+/* Has every append go to the next generation as well from now on. Holds: the file's lock for
  * writing. */
-static enum kv_status share(struct copylog *copy)
+static enum kv_status share_next(struct copylog *copy)
 {
     struct datafile *file = copy->file;
     struct generation *next = copy->next;
+    KV_ASSERT(lockset_is_write_held(copy->with.context->locks, file->number));
+    KV_ASSERT(!copy->shared && !file->next && file->copying);
     /* Until now puts and deletes may have left no trace in the new log: their versions must not be
      * given again. */
     next->words->max_version =
@@ -480,7 +489,7 @@ static enum kv_status next_pass(struct copylog *copy)
     copy->end = file->current->log.tail;
     copy->pass_bytes = copy->end - copy->at;
     if (copy->pass_bytes <= SHARE_BYTES || copy->pass_bytes > before / SHARE_PART)
-        status = share(copy);
+        status = share_next(copy);
     lockset_write_unlock(copy->with.context->locks, file->number);
     return status;
 }

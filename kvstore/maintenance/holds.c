@@ -7,7 +7,7 @@
 
 struct holds {
     pthread_mutex_t mutex;
-    struct hold_watch *first;
+    struct listed_hold *first;
 };
 
 struct holds *holds_create(void)
@@ -26,7 +26,7 @@ void holds_free(struct holds *holds)
     free(holds);
 }
 
-void holds_add(struct holds *holds, struct hold_watch *held)
+void holds_add(struct holds *holds, struct listed_hold *held)
 {
     held->touched_ns = clock_monotonic_ns();
     pthread_mutex_lock(&holds->mutex);
@@ -35,10 +35,10 @@ void holds_add(struct holds *holds, struct hold_watch *held)
     pthread_mutex_unlock(&holds->mutex);
 }
 
-void holds_remove(struct holds *holds, struct hold_watch *held)
+void holds_remove(struct holds *holds, struct listed_hold *held)
 {
     pthread_mutex_lock(&holds->mutex);
-    struct hold_watch **at = &holds->first;
+    struct listed_hold **at = &holds->first;
     while (*at && *at != held)
         at = &(*at)->next;
     if (*at)
@@ -46,7 +46,7 @@ void holds_remove(struct holds *holds, struct hold_watch *held)
     pthread_mutex_unlock(&holds->mutex);
 }
 
-bool holds_touch(struct holds *holds, struct hold_watch *held)
+bool holds_touch(struct holds *holds, struct listed_hold *held)
 {
     uint64_t now_ns = clock_monotonic_ns();
     pthread_mutex_lock(&holds->mutex);
@@ -61,7 +61,7 @@ bool holds_any(struct holds *holds)
     uint64_t now_ns = clock_monotonic_ns();
     bool any = false;
     pthread_mutex_lock(&holds->mutex);
-    for (struct hold_watch *held = holds->first; held; held = held->next) {
+    for (struct listed_hold *held = holds->first; held; held = held->next) {
         held->lapsed |= now_ns > held->touched_ns + HOLD_LAPSE_NS;
         any |= !held->lapsed;
     }

@@ -20,7 +20,7 @@ struct maintenance {
     struct compaction_queue *compactions;
     struct holds *holds;
     struct past_logs *past; /* NULL: changes are not kept */
-    /* What compactor_ask asks for, and its argument. */
+    /* The errand that compactor_ask asks for, and its argument. */
     void (*errand)(void *argument);
     void *errand_argument;
 };

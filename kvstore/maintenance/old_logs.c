@@ -4,18 +4,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/maintenance/holds.h"
 
 #define GRACE_NS UINT64_C(100000000)
 
-/* How often it is looked whether the last hold has gone. */
+/* How long after a look that found a hold the compactor looks again. */
 #define HOLD_LOOK_NS UINT64_C(1000000000)
 
-/* A file with another name is somebody's copy. */
+/* Frees the blocks of the oldest log, unless they are held, and drops it. A file that has a name
+ * still is somebody's copy. */
 static void clear_first(struct old_logs *logs, bool held)
 {
+    KV_ASSERT(logs->count > 0 && logs->count <= OLD_LOGS_MAX);
     int fd = logs->waiting[0].fd;
     struct stat facts;
     if (!held && fstat(fd, &facts) == 0 && facts.st_nlink == 0 && facts.st_size > 0)

@@ -1,12 +1,13 @@
 /*
  * old_logs: logs that a compaction has replaced, and that other processes may have mapped
  * (shared_store.h). Their names are gone, but their disk space comes back only when the last
- * mapping does, which may be never: so their blocks are freed under the mappings, where zeros are
- * then read. A reader in the middle finds that the generation has changed; a grace time keeps that
- * rare. While somebody reads data files as they were (holds.h), nothing is freed; of more than
- * OLD_LOGS_MAX the oldest then keep their blocks for as long as they are open anywhere.
+ * mapping is gone, which may be never: so their blocks are freed under the mappings, which then
+ * read as zeros. A reader in the middle finds that the generation has changed; a grace time keeps
+ * that rare. While somebody reads data files as they were (holds.h), nothing is freed; if there are
+ * more than OLD_LOGS_MAX logs then, the oldest keep their blocks for as long as they are open
+ * anywhere.
  *
- * Threads: the compactor's alone.
+ * Threads: only the compactor's.
  */
 #ifndef MQKV_KVSTORE_MAINTENANCE_OLD_LOGS_H
 #define MQKV_KVSTORE_MAINTENANCE_OLD_LOGS_H
@@ -29,19 +30,19 @@ struct old_logs {
     unsigned count;
 };
 
-/* Adds one whose file has another name's place taken; it may be closed then. */
+/* Adds `log`, whose name is gone or another log's; the caller may close it then. */
 void old_logs_add(struct old_logs *logs, const struct logfile *log);
 
-/* When the next is to be cleared; UINT64_MAX: there is none. */
+/* When the next log is to be cleared; UINT64_MAX: there is none. */
 uint64_t old_logs_due_ns(const struct old_logs *logs);
 
-/* When the last is; 0: there is none. */
+/* When the last log is to be cleared; 0: there is none. */
 uint64_t old_logs_last_due_ns(const struct old_logs *logs);
 
-/* Frees the blocks of those whose time has come. */
+/* Frees the blocks of the logs whose time has come. */
 void old_logs_clear(struct old_logs *logs);
 
-/* Of all. */
+/* Frees the blocks of all logs. */
 void old_logs_clear_all(struct old_logs *logs);
 
 #endif

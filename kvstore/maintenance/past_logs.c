@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/time/clock.h"
@@ -84,7 +85,7 @@ bool past_logs_are_wanted(struct past_logs *past)
 
 /* The list ------------------------------------------------------------------------------------- */
 
-/* Holds: mutex, or nobody else knows the list yet. */
+/* False: out of memory. Holds: mutex, or no other thread knows the list yet. */
 static bool past_list_add(struct past_logs *past, const struct past_log *log)
 {
     if (past->count == past->capacity) {
@@ -104,6 +105,7 @@ static bool past_list_add(struct past_logs *past, const struct past_log *log)
 static const struct past_log *find_past_log(const struct past_logs *past, uint32_t number,
                                             uint64_t stream)
 {
+    KV_ASSERT(mutex_is_held(&past->mutex));
     for (size_t i = past->count; i-- > 0;)
         if (past->logs[i].stream == stream && past->logs[i].number == number)
             return &past->logs[i];
@@ -143,7 +145,8 @@ static uint64_t open_file_disk_bytes(int fd)
     return fstat(fd, &facts) == 0 ? (uint64_t)facts.st_blocks * BYTES_OF_BLOCK : 0;
 }
 
-/* What takes the log's place, and the room that it takes. False: nobody wants to know. */
+/* Describes the log that is being replaced, and the log that replaces it. False: changes are not
+ * kept. */
 static bool describe_past_log(struct past_logs *past, struct datafile *file, struct past_log *log)
 {
     if (!past_logs_are_wanted(past))
@@ -176,8 +179,8 @@ static bool fits_kept_bytes(const struct store_context *context, const struct pa
     return false;
 }
 
-/* Notes in the new log what it replaces, and exchanges the names. A file system that cannot: only
- * who has read the log to its end can go on. */
+/* Notes in the new log which log it replaces, and exchanges the names. Where the file system cannot
+ * exchange names, only a follower that has read the log to its end can continue. */
 static bool exchange_names(const struct store_context *context, struct datafile *file,
                            const struct past_log *log, const struct file_name *name,
                            const struct file_name *new_name)
@@ -199,8 +202,8 @@ static bool exchange_names(const struct store_context *context, struct datafile 
     return false;
 }
 
-/* The old log, which has the name of the new one now, gets its own; a crash before that leaves what
- * the next start removes. */
+/* Gives the old log, which has the name of the new one now, a name of its own. A crash before that
+ * leaves a file that the next start removes. */
 static bool name_past(const struct store_context *context, const struct past_log *log,
                       const struct file_name *now)
 {
@@ -216,6 +219,7 @@ static bool name_past(const struct store_context *context, const struct past_log
 int past_logs_replace(struct past_logs *past, struct datafile *file)
 {
     const struct store_context *context = past->context;
+    KV_ASSERT(lockset_is_write_held(context->locks, file->number) && file->next);
     struct file_name name = file_name(file->number, FILE_LOG);
     struct file_name new_name = file_name(file->number, FILE_LOG_NEW);
     struct past_log log;
@@ -246,8 +250,8 @@ void past_logs_keep(struct past_logs *past, uint32_t number, uint64_t stream)
 
 /* Removing ------------------------------------------------------------------------------------- */
 
-/* Is it the newest of its data file, to be kept whatever its size? Times do not tell: several may
- * have been replaced within a tick of the clock. Holds: mutex. */
+/* Whether log i is the newest of its data file, which is kept whatever its size. Times do not tell,
+ * since several may have been replaced within a tick of the clock. Holds: mutex. */
 static bool is_spared(const struct past_logs *past, size_t i)
 {
     const struct past_log *log = &past->logs[i];
@@ -268,7 +272,7 @@ static bool past_log_is_due(const struct past_logs *past, size_t i, uint64_t now
            (past->bytes > past->context->options.keep_changes_bytes && !is_spared(past, i));
 }
 
-/* The log that log i has replaced; past->count: it is gone. Holds: mutex. */
+/* The log that log i has replaced; past->count: that log is gone. Holds: mutex. */
 static size_t find_before(const struct past_logs *past, size_t i)
 {
     const struct past_log *logs = past->logs;
@@ -279,9 +283,9 @@ static size_t find_before(const struct past_logs *past, size_t i)
     return before;
 }
 
-/* The oldest whose time has come; past->count: none. Those of one tick of the clock may stand in
- * any order after a start, but who reads goes from one to the next, and must not meet a gap. Holds:
- * mutex. */
+/* The oldest log whose time has come; past->count: none. Logs of one tick of the clock may stand in
+ * any order after a start, but a follower reads one after the other, and must not meet a gap.
+ * Holds: mutex. */
 static size_t find_due(const struct past_logs *past, uint64_t now_ms)
 {
     size_t i = 0;
@@ -313,7 +317,7 @@ void past_logs_want_room(struct past_logs *past)
     atomic_store(&past->room_wanted, true);
 }
 
-/* Takes the oldest off the list if its time has come. */
+/* Takes the oldest log off the list if its time has come. */
 static bool take_due_log(struct past_logs *past, struct past_log *log)
 {
     bool tell = false;
@@ -322,6 +326,7 @@ static bool take_due_log(struct past_logs *past, struct past_log *log)
     size_t at = find_due(past, now_ms);
     bool due = at < past->count;
     if (due) {
+        KV_ASSERT(past->bytes >= past->logs[at].bytes);
         *log = past->logs[at];
         past->bytes -= log->bytes;
         past->count--;
@@ -361,7 +366,8 @@ void past_logs_clear(struct past_logs *past, struct old_logs *old_logs)
 
 /* Finding -------------------------------------------------------------------------------------- */
 
-/* The past log of that name, without its link. False: it is none of this store. */
+/* Reads the past log of that name into *log, without its link. False: `name` is no past log of this
+ * store. */
 static bool read_past_log(const struct store_context *context, const char *name, uint32_t number,
                           uint64_t salt, struct past_log *log, struct file_replaced *replaced)
 {
@@ -388,7 +394,7 @@ static bool read_past_log(const struct store_context *context, const char *name,
 
 struct finding {
     struct past_log log;
-    struct file_replaced replaced; /* by it */
+    struct file_replaced replaced; /* the log that this one has replaced */
 };
 
 static int by_age(const void *a, const void *b)
@@ -398,8 +404,8 @@ static int by_age(const void *a, const void *b)
            (first->log.since_ms < second->log.since_ms);
 }
 
-/* All that there are in the directory, oldest first. *found is to be freed. -1: out of memory, or
- * the directory cannot be read. */
+/* Finds all past logs in the directory, oldest first. The caller frees *found. -1: out of memory,
+ * or the directory cannot be read. */
 static ssize_t find_all(const struct store_context *context, struct finding **found)
 {
     size_t count = 0, capacity = 0;
@@ -434,8 +440,9 @@ static ssize_t find_all(const struct store_context *context, struct finding **fo
     return (ssize_t)count;
 }
 
-/* Where the changes go on in the current log. What a daemon that was killed had not synced is not
- * yet known to be on disk: then the version before the record there stands for what is. */
+/* If the current log has replaced `log`: sets where the changes continue in it. Bytes that a daemon
+ * that was killed had not synced are not yet known to be on disk: then the version before the
+ * record there stands for what is on disk. */
 static bool link_to_current(const struct datafile *file, struct past_log *log)
 {
     const struct generation *current = file->current;
@@ -471,8 +478,8 @@ static bool link_to_past(const struct finding *next, struct past_log *log)
     return true;
 }
 
-/* Finds what took its place. Without a stream, whose note a power failure may have taken, nobody
- * has a position in it. */
+/* Finds the log that replaced `log`. A log without a stream, whose note a power failure may have
+ * taken, is of no use: nobody has a position in it. */
 static bool link_on(const struct store_context *context, struct finding *found, size_t count,
                     struct past_log *log)
 {

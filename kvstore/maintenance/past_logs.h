@@ -1,16 +1,16 @@
 /*
  * past_logs: the logs that compactions have replaced, for those who follow the changes of a store
  * (kvstore_changes): each is kept for a while under another name, data.NNNN.past-SALT, and a note
- * in the header of the log that took its place says where the changes go on. Without a file, where
- * there is no room or the file system cannot exchange two names, the place where they go on is
- * known all the same to who has read the log to its end.
+ * in the header of the log that replaced it says where the changes continue. Where no file can be
+ * kept, since there is no room or the file system cannot exchange two names, a follower that has
+ * read the log to its end still learns where the changes continue.
  *
- * They are kept while the option keep_changes_ms says so, or for PAST_LOGS_MIN_MS after somebody
- * has asked for changes; up to keep_changes_bytes (with keep_newest_log, the newest of each data
- * file even above), and while the disk is not full. Then followers are told that they have missed
- * some; also of what has expired in the meantime without a record.
+ * Past logs are kept while the option keep_changes_ms says so, or for PAST_LOGS_MIN_MS after
+ * somebody has asked for changes; up to keep_changes_bytes (with keep_newest_log, the newest of
+ * each data file even above), and while the disk is not full. After that followers are told that
+ * they have missed changes; also when entries have expired in the meantime without a record.
  *
- * What tells followers that something was written is here, too.
+ * The calls that tell followers of a write are here, too.
  *
  * Threads: any; a mutex of its own, taken after a file's lock. past_logs_replace and
  * past_logs_clear: the compactor's.
@@ -30,7 +30,7 @@
 struct old_logs;
 struct past_logs;
 
-/* Where the changes of a log that was replaced go on. */
+/* Where the changes of a log that was replaced continue. */
 struct past_link {
     uint64_t salt;                /* of the log: its file's name */
     uint64_t end;                 /* of the log's records */
@@ -43,37 +43,38 @@ struct past_link {
 struct past_logs *past_logs_create(const struct store_context *context);
 void past_logs_free(struct past_logs *past);
 
-/* Finds what there is in the directory of a store whose files were recovered, and removes what is
- * of no use. Nobody writes yet. */
+/* Finds the past logs in the directory of a store whose files were recovered, and removes those of
+ * no use. Nobody writes yet. Fails with a sentence in `error`. */
 enum kv_status past_logs_load(struct past_logs *past, struct kv_error *error);
 
-/* Somebody follows, or may come back for as long as they are kept. */
+/* Notes that somebody follows the changes: they are kept for a while from now on. */
 void past_logs_use(struct past_logs *past);
 
-/* Whether changes are kept: if so, what expires is written down. past NULL: no. */
+/* Whether changes are kept, so that expiries are written down. `past` NULL: no. */
 bool past_logs_are_wanted(struct past_logs *past);
 
-/* Gives the log of file->next the name of that of file->current, which is kept under its other name
- * if such are wanted. 0, or -1 with errno: the names are as they were. Holds: the file's lock for
- * writing. */
+/* Gives the log of file->next the name of the log of file->current, which is kept under its other
+ * name if past logs are wanted. 0, or -1 with errno: the names are as they were. Holds: the file's
+ * lock for writing. */
 int past_logs_replace(struct past_logs *past, struct datafile *file);
 
-/* The directory could not be synced after that: on disk the log of that stream of the file may
- * still have the name of the data file, so its own file stays until the store is opened again. */
+/* After past_logs_replace, if the directory could not be synced: on disk the log of `stream` of
+ * data file `number` may still have the name of the data file, so it is not removed until the store
+ * is opened again. */
 void past_logs_keep(struct past_logs *past, uint32_t number, uint64_t stream);
 
-/* Where the changes of that stream of the file go on; false: it was not replaced, or is not known
- * any more. */
+/* Finds where the changes of `stream` of data file `number` continue. False: its log was not
+ * replaced, or is not known any more. */
 bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t stream,
                     struct past_link *link);
 
-/* When the next is to be removed (clock_monotonic_ns); UINT64_MAX: there is none. */
+/* When the next past log is to be removed (clock_monotonic_ns); UINT64_MAX: there is none. */
 uint64_t past_logs_due_ns(struct past_logs *past);
 
-/* The disk, or a quota of it, is full: all go. */
+/* Has all past logs removed soon, since the disk, or a quota of it, is full. */
 void past_logs_want_room(struct past_logs *past);
 
-/* Removes those whose time has come, and frees their blocks by old_logs. */
+/* Removes the past logs whose time has come, and has old_logs free their blocks. */
 void past_logs_clear(struct past_logs *past, struct old_logs *old_logs);
 
 struct past_logs_facts {
@@ -85,7 +86,8 @@ struct past_logs_facts past_logs_facts(struct past_logs *past, uint32_t number);
 void past_logs_set_listener(struct past_logs *past, kvstore_change_listener listener,
                             void *context);
 
-/* After an append. Inline: it follows every write. Holds: the file's lock for writing. */
+/* Tells a follower that waits of an append to `file`. Inline, since every write calls it. Holds:
+ * the file's lock for writing. */
 void past_logs_tell_listener(struct past_logs *past, struct datafile *file);
 static inline void past_logs_tell(struct past_logs *past, struct datafile *file)
 {

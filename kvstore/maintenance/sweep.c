@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "kvstore/cache/cache.h"
@@ -20,7 +21,7 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* Records of about so many bytes are verified and taken out under one lock hold. */
+/* Bytes of records that are verified and taken out under one lock, about. */
 #define HOLD_BYTES (UINT64_C(1) << 20)
 
 struct sweeper {
@@ -34,10 +35,10 @@ struct sweeper {
 };
 
 /* Notes that the entry goes without a record, if it has expired: a start that reads the log would
- * bring it back, were the clock set back meanwhile. Never of a time that is still to come: entries
- * that live until then would go with it. A note of a time that has not come again since a clock was
- * set back stays as it is: what was written later would be taken for gone. False: it cannot be
- * noted. Holds: the file's lock for writing. */
+ * bring the entry back if the clock were set back meanwhile. The note is never of a time that is
+ * still to come, since entries that live until then would go too. A note of a time that has not
+ * come again since a clock was set back stays as it is: otherwise entries that were written later
+ * would count as gone. False: the note cannot be written. Holds: the file's lock for writing. */
 static bool note_gone(struct logfile *log, const struct lookup *lookup)
 {
     if (lookup->record.expiry_ms <= log->gone.expiry_ms && lookup->offset < log->gone.end)
@@ -56,20 +57,21 @@ bool sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup
         return false;
     if (!note_gone(log, lookup))
         return false;
-    /* The cache would not give it out, unless the clock is set back. */
+    /* The cache would not give the entry out, unless the clock is set back. */
     if (cache)
         cache_remove(cache, file->number, lookup->hash, lookup->record.key);
     datafile_expire(file, lookup);
     return true;
 }
 
-/* Takes the entry of a lookup out by a record that says so, a deletion with the expiry, for those
- * who follow the changes; not from the reserve of deletions. KV_NO_SPACE: there is no room, so that
- * sweep_out is what is left; others: no writing at all, and the entry stays for another time.
- * Holds: the file's lock for writing. */
-static enum kv_status write_out(const struct maintenance *with, struct datafile *file,
-                                struct lookup *lookup)
+/* Takes the entry of a lookup out by a record, a deletion with the expiry, for those who follow the
+ * changes; does not use the reserve of deletions. KV_NO_SPACE: there is no room, so that the entry
+ * can only go without a record; other failures: nothing can be written, and the entry stays for
+ * another time. Holds: the file's lock for writing. */
+static enum kv_status write_expiry_record(const struct maintenance *with, struct datafile *file,
+                                          struct lookup *lookup)
 {
+    KV_ASSERT(lockset_is_write_held(with->context->locks, file->number));
     struct record record = {
         .kind = RECORD_DELETE, .expiry_ms = lookup->record.expiry_ms, .key = lookup->record.key};
     uint64_t bytes = record_size(record.key.size, 0, true) + file->current->words->reserve_bytes;
@@ -89,26 +91,26 @@ static enum kv_status write_out(const struct maintenance *with, struct datafile 
     return KV_OK;
 }
 
-/* Takes the entry of a lookup out, by a record where changes are kept and there is room for it.
- * False: it stays, also what could go without a record only while the file is copied. Holds: the
+/* Takes the entry of a lookup out, by a record where changes are kept and there is room. False: the
+ * entry stays, also where it could go only without a record, while the file is copied. Holds: the
  * file's lock for writing. */
 static bool sweep_remove(const struct maintenance *with, struct datafile *file,
                          struct lookup *lookup)
 {
     if (!past_logs_are_wanted(with->past))
         return !file->copying && sweep_out(with->cache, file, lookup);
-    enum kv_status status = write_out(with, file, lookup);
+    enum kv_status status = write_expiry_record(with, file, lookup);
     if (status != KV_NO_SPACE || file->copying)
         return status == KV_OK;
     bool out = sweep_out(with->cache, file, lookup);
     if (out)
-        past_logs_tell(with->past, file); /* who waits learns that it misses something */
+        past_logs_tell(with->past, file); /* a follower that waits learns that it misses a change */
     return out;
 }
 
-/* Takes the entry of the item out if it has expired, else lowers the bound to its expiry. One that
- * is damaged or cannot be read stays, for reads to tell of it. Returns the bytes of an expired
- * record, which it took out if it could. Holds: the file's lock for writing. */
+/* Takes the entry of `item` out if it has expired, else lowers the bound to its expiry. A record
+ * that is damaged or cannot be read stays, for reads to tell of it. Returns the bytes of an expired
+ * record, whose entry it took out if it could. Holds: the file's lock for writing. */
 static uint64_t sweep_item(const struct maintenance *with, struct datafile *file,
                            const struct index_item *item, uint64_t now_ms, uint64_t *bound_ms)
 {
@@ -136,9 +138,9 @@ static uint64_t sweep_item(const struct maintenance *with, struct datafile *file
     return 0;
 }
 
-/* Can entries go now? By a record not where nothing can be written. Without one they would go out
- * of the log that is copied and stay in the copy, to be counted out once more after the compaction.
- * Holds: the file's lock. */
+/* Whether entries can go now. By a record they cannot where nothing can be written. Without a
+ * record they cannot while the file is copied: they would go out of the log that is copied and stay
+ * in the copy, to be subtracted once more after the compaction. Holds: the file's lock. */
 static bool may_sweep(const struct maintenance *with, const struct datafile *file)
 {
     return past_logs_are_wanted(with->past) ? !datafile_is_read_only(file) : !file->copying;
@@ -150,9 +152,9 @@ struct sweep {
     uint64_t compactions; /* ... of the index that the file had after so many compactions */
 };
 
-/* Sweeps the first segment from sweep->hash on that may hold an expired entry, or a part of it,
- * under one lock hold, and moves on past it once all of it was looked at, or nothing could be taken
- * out. */
+/* Sweeps the first segment from sweep->hash on that may hold an expired entry, or a part of the
+ * segment, under one lock, and moves on past the segment once all of it was looked at, or nothing
+ * could be taken out. */
 static void sweep_segment(const struct maintenance *with, struct datafile *file,
                           struct sweep *sweep)
 {
@@ -185,7 +187,7 @@ static void sweep_segment(const struct maintenance *with, struct datafile *file,
     logfile_end(context->options.io);
 }
 
-static bool must_stop(struct sweeper *sweeper)
+static bool sweeper_must_stop(struct sweeper *sweeper)
 {
     pthread_mutex_lock(&sweeper->mutex);
     bool stop = sweeper->stop;
@@ -201,7 +203,7 @@ static uint64_t sweep_file(struct sweeper *sweeper, struct datafile *file)
     uint64_t expiring_keys = file->current->words->expiring_keys;
     lockset_read_unlock(context->locks, file->number);
     struct sweep sweep = {0};
-    while (expiring_keys > 0 && sweep.hash < INDEX_HASH_END && !must_stop(sweeper))
+    while (expiring_keys > 0 && sweep.hash < INDEX_HASH_END && !sweeper_must_stop(sweeper))
         sweep_segment(&sweeper->with, file, &sweep);
     lockset_read_lock(context->locks, file->number);
     expiring_keys = file->current->words->expiring_keys;
@@ -210,7 +212,7 @@ static uint64_t sweep_file(struct sweeper *sweeper, struct datafile *file)
 }
 
 /* False if no entry of the store has an expiry. An expiry that is written while this runs is either
- * seen here, or its writer, who has the file's lock later, sees that the sweeper is dormant. */
+ * seen here, or its writer, which has the file's lock later, sees that the sweeper is dormant. */
 static bool sweep_store(struct sweeper *sweeper)
 {
     uint64_t expiring_keys = 0;

@@ -102,7 +102,7 @@ END_TEST
 
 START_TEST(a_hold_that_is_not_touched_lapses)
 {
-    struct hold_watch one = {0}, other = {0};
+    struct listed_hold one = {0}, other = {0};
     struct holds *holds = holds_create();
     ck_assert(!holds_any(holds));
     holds_add(holds, &one);
