@@ -4,9 +4,9 @@
  * - keyhash_file picks the data file: XXH3, seeded per store. It is part of the format.
  * - keyhash addresses the index of that file, by its high 32 bits, and its lowest bits break ties
  *   in the order of a scan: SipHash-1-3 (J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast
- *   short-input PRF", INDOCRYPT 2012) with a secret key of 128 bits. Clients learn something of this
- *   hash, the order of their keys, and must not find keys that crowd in one segment of the index:
- *   the seed of XXH3 follows from a few hashes.
+ *   short-input PRF", INDOCRYPT 2012) with a secret key of 128 bits. Clients learn something of
+ *   it, the order of their keys, and must not find keys that crowd in one segment of the index: the
+ *   seed of XXH3 follows from a few hashes.
  *
  * The hash of 16 bytes takes 10 ns (gcc 12 -O2, 2.3 GHz Xeon).
  */

@@ -23,8 +23,7 @@
 
 /* A record that was read: a put or, after the first pass, a delete. */
 struct candidate {
-    bool
-        verified; /* false: a large record, noted as sound before and not looked at (logfile_walk) */
+    bool verified; /* false: a large record, noted as sound before (logfile_walk) */
     bool alive;
     struct record record;
     uint64_t offset;

@@ -12,12 +12,12 @@
  * Nor need the log be the one that the index is of: the storage may have lost what was not synced,
  * or somebody may have put the file back to an earlier state, under the same inode.
  * 1. The records from the synced offset of the header to the tail are read and verified. A log only
- *    grows, and its header never says more than was on disk: in an earlier state of the file, and in
- *    a file that lost something, a record in that part is missing. Where the store is synced, the
+ *    grows, and its header never says more than was on disk: a record in that part is missing in an
+ *    earlier state of the file, and in a file that lost something. Where the store is synced, the
  *    part is a second's worth of writes; with KVSTORE_SYNC_NONE all writes since the open.
  * 2. The earlier state may also have been opened where this object was not seen, and written to as
- *    far: each opening for writing that reads the log or a checkpoint begins a chapter in the header
- *    (file_chapters.h), and the number of the last one is part of the sum `check`.
+ *    far: each opening for writing that reads the log or a checkpoint begins a chapter in the
+ *    header (file_chapters.h), and the number of the last one is part of the sum `check`.
  * Neither step sees a change to synced records under an unchanged header: that is damage, which the
  * checksum of a record tells when it is read, as after a start from a checkpoint.
  */
