@@ -15,16 +15,17 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The kernel's and the processor's; not what the machine may have as larger ones. */
+/* The page size that the processor's rule is about, whatever larger pages the machine may have. */
 #define COPY_PAGE_BYTES 4096u
 
-/* A memcpy of so many bytes does not use the instruction. */
+/* A memcpy of this size does not use the instruction. */
 #define COPY_PIECE_BYTES 2048u
 
-/* Not memory that overlaps. */
+/* Copies `size` bytes in pieces of COPY_PIECE_BYTES; `from` and `to` do not overlap. */
 void copy_in_pieces(void *to, const void *from, size_t size);
 
-/* memcpy, with memory that overlaps in no way; either may be NULL if size is 0. */
+/* Copies `size` bytes as memcpy does; `from` and `to` do not overlap, and may be NULL if size is 0.
+ * */
 static inline void copy_bytes(void *to, const void *from, size_t size)
 {
     size_t apart = ((uintptr_t)to - (uintptr_t)from) % COPY_PAGE_BYTES;

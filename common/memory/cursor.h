@@ -1,7 +1,7 @@
 /*
  * cursor: bounds-checked reading and writing of little-endian fields. A cursor that ran over its
  * end is "failed": it stays failed, reads give zeros and empty slices, writes do nothing; callers
- * check once at the end. Never an overlay of a struct on foreign bytes.
+ * check once at the end. No struct is ever laid over foreign bytes.
  */
 #ifndef MQKV_COMMON_MEMORY_CURSOR_H
 #define MQKV_COMMON_MEMORY_CURSOR_H
@@ -55,8 +55,8 @@ static inline size_t write_cursor_used(const struct write_cursor *cursor)
     return (size_t)(cursor->at - cursor->start);
 }
 
-/* The next `size` bytes, borrowed from the cursor's memory; NULL (and failed) if there are
- * fewer. */
+/* Returns the next `size` bytes, borrowed from the cursor's memory; NULL, and the cursor has
+ * failed, if there are fewer. */
 static inline const uint8_t *read_bytes(struct read_cursor *cursor, size_t size)
 {
     if (cursor->failed || size > read_cursor_left(cursor)) {
@@ -74,8 +74,8 @@ static inline struct kv_slice read_slice(struct read_cursor *cursor, size_t size
     return kv_slice(bytes, bytes ? size : 0);
 }
 
-/* Room for the next `size` bytes, to be filled by the caller; NULL (and failed) if there is
- * none. */
+/* Returns room for the next `size` bytes, which the caller fills; NULL, and the cursor has failed,
+ * if there is none. */
 static inline uint8_t *write_room(struct write_cursor *cursor, size_t size)
 {
     if (cursor->failed || size > write_cursor_left(cursor)) {

@@ -1,6 +1,6 @@
 /*
- * machine_sizes: sizes that data is laid out by: those of x86-64 and of most other machines. A
- * machine with larger ones runs the same code, somewhat slower.
+ * machine_sizes: sizes for the layout of data: those of x86-64 and of most other machines. A
+ * machine with larger cache lines or pages runs the same code, somewhat slower.
  */
 #ifndef MQKV_COMMON_MEMORY_MACHINE_SIZES_H
 #define MQKV_COMMON_MEMORY_MACHINE_SIZES_H

@@ -1,21 +1,22 @@
 /*
  * mapguard: mappings whose file may lose its bytes while they are mapped: a segment that its client
- * truncates, a data file that somebody shortens or whose disk fails. Touching what is gone raises
- * SIGBUS, which ends the process. With the handler of this module installed, a page of zeros takes
- * the place of the one that is gone, the guard of the mapping counts the fault, and the access goes
- * on: whoever copied out of the mapping, or into it, asks afterwards whether the mapping held.
+ * truncates, a data file that somebody shortens or whose disk fails. An access to bytes that are
+ * gone raises SIGBUS, which ends the process. With the handler of this module installed, a page of
+ * zeros takes the place of the page that is gone, the guard of the mapping counts the fault, and
+ * the access continues: code that copied out of the mapping, or into it, asks afterwards whether
+ * the mapping held.
  *
  *     uint32_t mark = mapguard_mark(guard);
  *     copy ...
  *     if (!mapguard_held(guard, mark)) ... the copy may have zeros in it, or be lost
  *
- * Before any fault in the process mark and held cost one load of a word that nobody writes. A
- * library only adds its mappings; the program installs the handler, or does not: then everything is
- * as without. A SIGBUS elsewhere, or one that was sent, ends the process, after a line on standard
+ * Before any fault in the process, mark and held cost one load of a word that nobody writes. A
+ * library only adds its mappings; a program that does not install the handler runs as without this
+ * module. A SIGBUS elsewhere, or one that was sent, ends the process, after a line on standard
  * error.
  *
- * Threads: any, also the handler; guards are made and ended by whoever makes and ends the mapping.
- * Threads that block SIGBUS are ended with the process by a fault: leave it open.
+ * Threads: any, also the handler; the code that makes and ends a mapping makes and ends its guard.
+ * A fault in a thread that blocks SIGBUS ends the process: leave the signal unblocked.
  */
 #ifndef MQKV_COMMON_MEMORY_MAPGUARD_H
 #define MQKV_COMMON_MEMORY_MAPGUARD_H
@@ -32,21 +33,21 @@ struct mapguard {
     _Atomic uint32_t faults;       /* since it was added */
     _Atomic uint64_t fault_offset; /* of the page of the first fault, in the mapping */
     atomic_bool taken;
-    atomic_bool told; /* for the owner: somebody has said so in the log */
+    atomic_bool told; /* for the owner: the fault has been logged */
 };
 
 /* Faults of all guarded mappings since the start. */
 extern _Atomic uint32_t mapguard_all_faults;
 
-/* Installs the handler of SIGBUS, for the program's name in the line about a fault elsewhere (it
- * must stay). */
+/* Installs the handler of SIGBUS. `program`, which must stay, is the name in the line about a fault
+ * elsewhere. */
 void mapguard_install(const char *program);
 
-/* The guard of a mapping; NULL: out of memory. NULL is a guard without faults for all calls
- * below. */
+/* Adds a guard for the mapping of `bytes` at `start`. NULL: out of memory; NULL counts as a guard
+ * without faults in all calls below. */
 struct mapguard *mapguard_add(void *start, size_t bytes);
 
-/* Before the mapping is unmapped. */
+/* Removes the guard, before the mapping is unmapped. */
 void mapguard_remove(struct mapguard *guard);
 
 static inline uint32_t mapguard_count(void)
@@ -68,13 +69,13 @@ static inline uint32_t mapguard_mark(const struct mapguard *guard)
     return mapguard_faults(guard);
 }
 
-/* No fault since the mark. */
+/* Whether there was no fault since `mark`. */
 static inline bool mapguard_held(const struct mapguard *guard, uint32_t mark)
 {
     return mapguard_faults(guard) == mark;
 }
 
-/* The mapping has lost bytes: for good. */
+/* Whether the mapping has lost bytes, for good. */
 static inline bool mapguard_is_broken(const struct mapguard *guard)
 {
     return mapguard_faults(guard) != 0;

@@ -1,7 +1,7 @@
 /*
- * reserved: the space into which the public structures grow. A library that finds something in the
- * space of options was built before the program's header, and must not ignore what it does not
- * know.
+ * reserved: the space into which the public structures grow. A library that finds that space of
+ * options in use is older than the header that the program was built with, and must not ignore an
+ * option that it does not know.
  */
 #ifndef MQKV_COMMON_MEMORY_RESERVED_H
 #define MQKV_COMMON_MEMORY_RESERVED_H
@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether the array, a member `reserved`, has nothing in it. */
+/* Whether `array`, a member `reserved`, is all zeros. */
 #define RESERVED_IS_CLEAR(array) reserved_is_clear((array), sizeof(array) / sizeof(array)[0])
 
-/* Likewise of an array of bytes, what is left of a number that a smaller member took. */
+/* The same for an array of bytes, the rest of a number whose first bytes a smaller member took. */
 #define RESERVED_BYTES_ARE_CLEAR(array) reserved_bytes_are_clear((array), sizeof(array))
 
 static inline bool reserved_bytes_are_clear(const uint8_t *reserved, size_t count)

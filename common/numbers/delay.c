@@ -115,7 +115,7 @@ static double unit_above_zero(struct random_state *random)
     return 1 - random_unit(random);
 }
 
-static double draw_ns(const struct delay *delay, struct random_state *random)
+static double draw_uncapped_ns(const struct delay *delay, struct random_state *random)
 {
     switch (delay->kind) {
     case DELAY_OFF:
@@ -136,6 +136,6 @@ static double draw_ns(const struct delay *delay, struct random_state *random)
 
 uint64_t delay_draw_ns(const struct delay *delay, struct random_state *random)
 {
-    double ns = draw_ns(delay, random);
+    double ns = draw_uncapped_ns(delay, random);
     return (uint64_t)(ns < delay->cap_ns ? ns : delay->cap_ns);
 }

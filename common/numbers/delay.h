@@ -1,12 +1,12 @@
 /*
- * delay: how long something is to take, drawn anew each time: what `serverk --service-time` and
- * `clientk bench --think` are given.
+ * delay: a time that is drawn anew each time, as the value of `serverk --service-time` and of
+ * `clientk bench --think` describes it.
  *
- *   off               nothing; as does a time of 0
+ *   off               no time; the same as a time of 0
  *   fixed:TIME        always TIME
- *   uniform:MIN-MAX   each time between the two as likely as any other
+ *   uniform:MIN-MAX   every time between MIN and MAX is as likely as any other
  *   exp:MEAN          exponential
- *   pareto:MEAN[,A]   Pareto (type I) with shape A > 1 (default 2.5): few are very long
+ *   pareto:MEAN[,A]   Pareto (type I) with shape A > 1 (default 2.5): a few times are very long
  *
  * A TIME is a number and its unit: ns, us, ms or s ("50us", "1.5ms"); "0" needs none.
  */
@@ -29,15 +29,15 @@ struct delay {
     double cap_ns;  /* no draw is longer */
 };
 
-/* What a right value is, as the end of a sentence. */
+/* Which values are right, as the end of a sentence. */
 #define DELAY_EXPECTS \
     "off, fixed:TIME, uniform:MIN-MAX, exp:MEAN or pareto:MEAN[,SHAPE] (50us, 1ms)"
 
-/* Takes the first `bytes` bytes of text. False: they are none of the above, or a time is above
- * cap_ns; *delay is left alone. */
+/* Reads the first `bytes` bytes of `text`. False: they are none of the above, or a time is above
+ * cap_ns; *delay stays as it is. */
 bool delay_parse(const char *text, size_t bytes, double cap_ns, struct delay *delay);
 
-/* 0 .. cap_ns. */
+/* Draws a time, 0 .. cap_ns. */
 uint64_t delay_draw_ns(const struct delay *delay, struct random_state *random);
 
 #endif

@@ -28,7 +28,7 @@ enum option_kind {
     OPTION_FRACTION,    /* double, min..max */
     OPTION_TEXT,        /* const char *, borrowed from the words; at least min bytes */
     OPTION_CHOICE,      /* an enum, int or bool: the index of the name in choice_name */
-    OPTION_PARSED       /* whatever parse makes of it */
+    OPTION_PARSED       /* a field that `parse` fills */
 };
 
 /* A table ends with a row without name. */
@@ -36,16 +36,16 @@ struct option_row {
     const char *name;
     char letter; /* 0: none */
     enum option_kind kind;
-    const char *argument; /* as help shows it; NULL: takes none */
+    const char *argument; /* as help shows it; NULL: the option takes none */
     const char *help;
     size_t offset, bytes; /* of the field in the target: OPTION_FIELD */
     uint64_t min, max;
     parse_name_of *choice_name;
     bool (*parse)(const char *text, void *field);
-    /* What a right value is, for error messages: "a group's name or number". NULL: it follows from
-     * the kind. */
+    /* Which values are right, for error messages: "a group's name or number". NULL: that follows
+     * from the kind. */
     const char *expects;
-    /* More to say about a wrong value, as the end of a sentence, or "". NULL: never. */
+    /* Returns advice about a wrong value, as the end of a sentence, or "". NULL: there is none. */
     const char *(*advise)(const char *text);
     /* The section of a configuration file (option_file.h) that the option belongs to; NULL: only
      * the command line has it. */
@@ -57,10 +57,11 @@ struct option_row {
 
 /* Where the value of an option comes from. */
 struct option_origin {
-    const char *text; /* as it was given, borrowed; "on" of a flag; NULL: nobody gave one */
+    const char
+        *text; /* as it was given, borrowed; "on" of a flag; NULL: the option was not given */
     const char *file; /* NULL: the command line */
     unsigned line;    /* in the file, from 1 */
-    bool is_set;      /* while the program ran, by its owner */
+    bool is_set;      /* the owner set the option while the program ran */
 };
 
 /* A table and the struct that its values go to. Where several sets are given, the last has rows
@@ -71,36 +72,36 @@ struct option_set {
     struct option_origin *origins; /* one per row, noted as values are taken; or NULL */
 };
 
-/* True if the word looks like an option: a dash and a letter, or two dashes. "-" and negative
- * numbers do not. */
+/* Whether `word` looks like an option: a dash and a letter, or two dashes. "-" and negative numbers
+ * do not. */
 bool option_looks_so(const char *word);
 
-/* True if one of the sets has the option that the word names by its letter or its whole name. */
+/* Whether one of the sets has the option that `word` names by its letter or its whole name. */
 bool option_is_known(const struct option_set *sets, const char *word);
 
-/* Takes one word that looks like an option, with the word after it (NULL: none) as its value if it
- * needs one: then *took_next is true. hint: where an unknown option is explained, as the end of a
- * sentence. KV_OK or KV_USAGE. */
+/* Takes `word`, which looks like an option, and `next`, the word after it (NULL: none), as its
+ * value if it needs one: then *took_next is true. `hint` says where options are explained, as the
+ * end of a sentence about an unknown option. KV_OK; KV_USAGE with a sentence in `error`. */
 enum kv_status option_take(const struct option_set *sets, const char *hint, const char *word,
                            const char *next, bool *took_next, struct kv_error *error);
 
 /* Takes the options out of argv[1..*argc-1], wherever they stand; the operands move up, and *argc
- * counts what is left. "--" ends the options. KV_OK or KV_USAGE. */
+ * counts the words that are left. "--" ends the options. KV_OK; KV_USAGE with a sentence in
+ * `error`. */
 enum kv_status option_take_argv(const struct option_set *sets, const char *hint, int *argc,
                                 char **argv, struct kv_error *error);
 
-/* Takes the value of a row of the set as the origin's text has it. A flag's text is "on" or "off"
- * ("yes", "true", "1"; "no", "false", "0"). KV_OK; KV_USAGE with a sentence that begins with the
- * name of the option. */
+/* Takes the value of `row`, a row of `set`, from the text of `origin`. A flag's text is "on" or
+ * "off" ("yes", "true", "1"; "no", "false", "0"). KV_OK; KV_USAGE with a sentence that begins with
+ * the name of the option. */
 enum kv_status option_take_text(const struct option_set *set, const struct option_row *row,
                                 const struct option_origin *origin, struct kv_error *error);
 
-/* Prints "  -x, --name ARGUMENT   help" for each row, with `columns` for what stands left of the
- * help; what needs more has a line of its own. Prints nothing for an empty or NULL table. */
+/* Prints "  -x, --name ARGUMENT   help" for each row, with `columns` for the part before the help; a
+ * longer part has a line of its own. Prints nothing for an empty or NULL table. */
 void option_print_help(FILE *stream, const struct option_row *rows, int columns);
 
-/* As option_print_help, for the rows of `section` only; NULL: for those that only the command line
- * has. */
+/* option_print_help of the rows of `section` only; NULL: of the rows that only the command line has. */
 void option_print_section(FILE *stream, const struct option_row *rows, const char *section,
                           int columns);
 

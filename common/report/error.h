@@ -1,6 +1,6 @@
 /*
- * error: fills errors (mqkv/error.h): the status, and the sentence for a person. The text is fit to
- * be shown by a terminal (escape_is_printable), whatever it repeats.
+ * error: fills errors (mqkv/error.h): the status, and the sentence for a person. A terminal can
+ * show the text (escape_is_printable), whatever the text repeats.
  */
 #ifndef MQKV_COMMON_REPORT_ERROR_H
 #define MQKV_COMMON_REPORT_ERROR_H
@@ -13,13 +13,13 @@
 enum kv_status kv_error_set(struct kv_error *error, enum kv_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As kv_error_set with the status taken from errno and ": <strerror(errno)>" added at the end, and
- * the limit that was reached, if it is one of descriptors. */
+/* kv_error_set with the status that stands for errno; the sentence ends with ": <strerror(errno)>",
+ * and with the limit that was reached, if that is one of descriptors. */
 enum kv_status kv_error_set_errno(struct kv_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* For a thread or process that could not be made: as kv_error_set_errno with that error number
- * instead of errno, but KV_LIMIT, and with the limits that may be the cause. */
+/* For a thread or process that could not be made, because of error_number: kv_error_set with
+ * KV_LIMIT; the sentence ends with what error_number means and the limits that may be the cause. */
 enum kv_status kv_error_set_no_thread(struct kv_error *error, int error_number, const char *format,
                                       ...) __attribute__((format(printf, 3, 4)));
 

@@ -1,6 +1,6 @@
 /*
- * log_pace: lines of the log that anybody can cause as often as he likes: one in so many
- * milliseconds, with the number of those that were left out since the one before.
+ * log_pace: for lines of the log that anybody can cause as often as he likes: at most one is
+ * written in each interval, with the number of lines that were left out since the one before.
  *
  * Threads: any.
  */
@@ -24,8 +24,8 @@ struct log_pace {
 
 #define LOG_PACE_TEXT_BYTES 64u
 
-/* True if a line may be written now; `unsaid` then is what is to end it: "" or " (7 more were not
- * logged)". */
+/* Whether a line may be written now. If so, `unsaid` is set to the text that ends the line: "" or
+ * " (7 more were not logged)". */
 bool log_pace_allows(struct log_pace *pace, char unsaid[LOG_PACE_TEXT_BYTES]);
 
 #endif

@@ -11,16 +11,16 @@
 #include "kvstore/sync/sync.h"
 #include "kvstore/table/position.h"
 
-/* Looked at under one lock hold: records, about, and bytes. */
+/* Records and bytes that are looked at under one lock, about. */
 #define RECORDS_PER_HOLD 64u
 #define BYTES_PER_HOLD   (UINT64_C(256) << 10)
 
-/* As in a scan: so many records may be looked at for each that is asked for; one look is worth so
- * many bytes. */
+/* As in a scan: how many records may be looked at for each that is asked for, and how many bytes
+ * count as one look. */
 #define LOOKS_PER_VISIT 64u
 #define BYTES_PER_LOOK  PAGE_BYTES
 
-/* Logs that one call goes through, at most: links of forged headers might go round in a ring. */
+/* Logs that one call reads, at most: links of forged headers might form a ring. */
 #define LOGS_PER_CALL 64u
 
 /* One kvstore_changes call. */
@@ -30,7 +30,7 @@ struct reading {
     struct kv_slice prefix;
     kvstore_change_visit visit;
     void *visit_context;
-    struct kvstore_position position; /* behind what was visited or passed over */
+    struct kvstore_position position; /* behind the last change that was visited or passed over */
     uint64_t visits_left;
     uint64_t looks_left;
     bool refused;
@@ -48,7 +48,7 @@ static enum kvstore_change_kind kind_of(const struct record *record)
     return record->expiry_ms != 0 ? KVSTORE_CHANGE_EXPIRE : KVSTORE_CHANGE_DELETE;
 }
 
-/* Shows the record, if it is to be seen, and moves on behind it. */
+/* Shows the record to the visitor if its key has the prefix, and moves the position behind it. */
 static void show_change(struct reading *reading, const struct logfile *log,
                         const struct record *record, uint64_t offset, uint64_t size_bytes)
 {
@@ -71,10 +71,11 @@ static void show_change(struct reading *reading, const struct logfile *log,
 }
 
 /* Reads on from *offset for a while. A large record that this process has written or verified is
- * verified all the same: who follows keeps what is shown, and the mapping may have lost its bytes.
- * KV_IO: it lost some meanwhile; the position is before what was shown last, perhaps zeros. */
-static enum kv_status walk(struct reading *reading, const struct logfile *log, uint64_t *offset,
-                           uint64_t end)
+ * verified all the same: a follower keeps what is shown, and the mapping may have lost its bytes.
+ * KV_IO: the mapping lost bytes meanwhile; the position is before the change that was shown last,
+ * perhaps as zeros. */
+static enum kv_status read_changes(struct reading *reading, const struct logfile *log,
+                                   uint64_t *offset, uint64_t end)
 {
     uint64_t until = *offset + BYTES_PER_HOLD;
     logfile_begin(log, READ_BUFFER_WALK);
@@ -103,7 +104,7 @@ static enum kv_status walk(struct reading *reading, const struct logfile *log, u
     return KV_OK;
 }
 
-/* Of the log in use ---------------------------------------------------------------------------- */
+/* The log in use ------------------------------------------------------------------------------- */
 
 static enum kv_status explain_unreadable_change(struct reading *reading, const struct logfile *log,
                                                 enum kv_status status, uint64_t offset)
@@ -114,7 +115,7 @@ static enum kv_status explain_unreadable_change(struct reading *reading, const s
     return status == KV_CORRUPT ? datafile_tell_damage(context, reading->file, offset) : status;
 }
 
-/* Reads on in the current log for one lock hold. False: the position is of another log. */
+/* Reads on in the current log, under one lock. False: the position is of another log. */
 static bool read_current(struct reading *reading, enum kv_status *status, bool *at_end)
 {
     const struct store_context *context = &reading->store->context;
@@ -128,7 +129,7 @@ static bool read_current(struct reading *reading, enum kv_status *status, bool *
         *status =
             position_find(&reading->position, log, log->tail, current->words->max_version, &offset);
         if (*status == KV_OK)
-            *status = walk(reading, log, &offset, log->tail);
+            *status = read_changes(reading, log, &offset, log->tail);
         if (*status == KV_CORRUPT || *status == KV_IO || !mapguard_held(log->guard, mark))
             *status =
                 explain_unreadable_change(reading, log, *status == KV_OK ? KV_IO : *status, offset);
@@ -138,10 +139,10 @@ static bool read_current(struct reading *reading, enum kv_status *status, bool *
     return is_of;
 }
 
-/* Of those before it --------------------------------------------------------------------------- */
+/* Past logs ------------------------------------------------------------------------------------ */
 
-/* Reads on in a log that was replaced: a while, or to its end, and then goes over to the next.
- * Bytes that a power failure took are missed. */
+/* Reads on in a log that was replaced, for a while or to its end, where the position becomes one in
+ * the next log. Changes whose bytes a power failure took are missed. */
 static enum kv_status read_past_changes(struct reading *reading, const struct past_link *link)
 {
     const struct store_context *context = &reading->store->context;
@@ -156,7 +157,7 @@ static enum kv_status read_past_changes(struct reading *reading, const struct pa
         status = position_find(&reading->position, &log, link->end, link->max_version, &offset);
     if (status == KV_OK) {
         do
-            status = walk(reading, &log, &offset, link->end);
+            status = read_changes(reading, &log, &offset, link->end);
         while (status == KV_OK && offset < link->end && !reading_is_over(reading));
         if (status == KV_OK && offset == link->end)
             reading->position = link->next;
@@ -168,22 +169,17 @@ static enum kv_status read_past_changes(struct reading *reading, const struct pa
     return status;
 }
 
-/* Is the position that of the last change of the log, so that its file is not needed? */
-static bool is_last(const struct past_link *link, const struct kvstore_position *position)
-{
-    return position->version == link->last.version && position->place == link->last.place;
-}
-
 static enum kv_status follow_log(struct reading *reading)
 {
+    const struct kvstore_position *position = &reading->position;
     struct past_link link;
-    if (!past_logs_find(reading->store->past, reading->file->number, reading->position.log, &link))
+    if (!past_logs_find(reading->store->past, reading->file->number, position->log, &link))
         return KV_MISSED;
-    if (is_last(&link, &reading->position)) {
-        reading->position = link.next;
-        return KV_OK;
-    }
-    return read_past_changes(reading, &link);
+    bool is_last = position->version == link.last.version && position->place == link.last.place;
+    if (!is_last)
+        return read_past_changes(reading, &link);
+    reading->position = link.next; /* without the log's file, which may be gone */
+    return KV_OK;
 }
 
 /* The calls ------------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/numbers/random.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
@@ -20,15 +21,15 @@
 #include "kvstore/table/disk_fit.h"
 #include "kvstore/table/found_record.h"
 
-/* Entries that go under one hold of a file's lock. */
+/* Entries that are evicted under one lock of a file, at most. */
 #define HOLD_ENTRIES 64u
 
-/* With TTL: how many entries with an expiry are looked at for one that goes, and in how many
- * segments of the index at most. */
+/* With TTL: how many entries with an expiry are looked at for each that is evicted, and in how many
+ * segments of the index, at most. */
 #define TTL_LOOKS    16u
 #define TTL_SEGMENTS 4u
 
-/* How long writers are refused at once after no room could be made. */
+/* How long writers are refused without a try after no room could be made. */
 #define ROOM_RETRY_NS UINT64_C(1000000000)
 
 const char *kvstore_evict_name(enum kvstore_evict evict)
@@ -39,40 +40,41 @@ const char *kvstore_evict_name(enum kvstore_evict evict)
     return (unsigned)evict < KVSTORE_EVICTS ? names[evict] : NULL;
 }
 
-/* Finds the record of an item of the index, with the probe at it. Not in the buffer of lookups: the
- * key is used after its deletion was appended. Holds: the file's lock. */
-static bool parse_at(const struct datafile *file, struct lookup *lookup)
+/* Parses the record at lookup->offset; not into the buffer of lookups, since the key is used after
+ * its deletion was appended. Holds: the file's lock. */
+static bool parse_for_eviction(const struct datafile *file, struct lookup *lookup)
 {
     const struct logfile *log = &file->current->log;
     return logfile_parse(log, READ_BUFFER_VISIT, lookup->offset, &lookup->record,
                          &lookup->size_bytes) == RECORD_VALID;
 }
 
-/* The first entry with that hash. Holds: the file's lock. */
-static bool find_hash(const struct datafile *file, uint32_t hash, struct lookup *lookup)
+/* Finds the first entry with `hash`. Holds: the file's lock. */
+static bool find_by_hash(const struct datafile *file, uint32_t hash, struct lookup *lookup)
 {
     *lookup = (struct lookup){.hash = hash};
     logfile_begin(&file->current->log, READ_BUFFER_VISIT);
     index_probe_start(&lookup->probe, file->current->index, hash);
-    lookup->found = index_probe_next(&lookup->probe, &lookup->offset) && parse_at(file, lookup);
+    lookup->found =
+        index_probe_next(&lookup->probe, &lookup->offset) && parse_for_eviction(file, lookup);
     return lookup->found;
 }
 
-/* The same for an item at its place. */
-static bool find_item(const struct datafile *file, const struct index_item *item,
-                      struct lookup *lookup)
+/* Finds the entry of `item`. Holds: the file's lock. */
+static bool find_by_item(const struct datafile *file, const struct index_item *item,
+                         struct lookup *lookup)
 {
     *lookup = (struct lookup){.hash = item->hash};
     logfile_begin(&file->current->log, READ_BUFFER_VISIT);
     index_probe_start(&lookup->probe, file->current->index, item->hash);
     while (index_probe_next(&lookup->probe, &lookup->offset))
         if (lookup->offset == item->offset_bytes)
-            return lookup->found = parse_at(file, lookup);
+            return lookup->found = parse_for_eviction(file, lookup);
     return false;
 }
 
-/* Of the items of a segment from a random one on: the one that expires first, if there is one that
- * expires before *best_ms. */
+/* Looks at the items of a segment from a random one on. *best is set to the one that expires first,
+ * if one expires before *best_ms. */
 static void look_for_expiry(const struct datafile *file, const struct index_item *items,
                             size_t count, unsigned *looks, uint64_t *best_ms,
                             struct index_item *best)
@@ -95,7 +97,7 @@ static void look_for_expiry(const struct datafile *file, const struct index_item
     }
 }
 
-/* An entry that expires soon. Holds: the file's lock. */
+/* Finds an entry that expires soon. Holds: the file's lock. */
 static bool find_expiring(const struct datafile *file, struct lookup *lookup)
 {
     const struct index *index = file->current->index;
@@ -115,37 +117,41 @@ static bool find_expiring(const struct datafile *file, struct lookup *lookup)
         size_t count = index_collect(index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
         look_for_expiry(file, items, count, &looks, &best_ms, &best);
     }
-    return best_ms != UINT64_MAX && find_item(file, &best, lookup);
+    return best_ms != UINT64_MAX && find_by_item(file, &best, lookup);
 }
 
-/* The entry that goes next. False: there is none. Holds: the file's lock for writing. */
-static bool find_next(const struct datafile *file, struct lookup *lookup)
+/* Finds the entry to evict next. False: there is none. Holds: the file's lock for writing. */
+static bool find_next_to_evict(const struct datafile *file, struct lookup *lookup)
 {
     uint32_t hash;
     if (!file->share.policy)
         return file->share.bound->evict == KVSTORE_EVICT_TTL && find_expiring(file, lookup);
     while (s3fifo_next(file->share.policy, file->current->words->live_bytes, &hash))
-        if (find_hash(file, hash, lookup))
+        if (find_by_hash(file, hash, lookup))
             return true;
     return false;
 }
 
-/* Deletes what was found. False: that is not possible. Holds: the file's lock for writing. */
-static bool remove_found(struct write *write)
+/* Deletes the entry that was found. False: that is not possible. Holds: the file's lock for
+ * writing. */
+static bool evict_found(struct write *write)
 {
     struct datafile *file = write->file;
+    KV_ASSERT(lockset_is_write_held(write->store->context.locks, file->number));
+    KV_ASSERT(write->lookup.found);
     uint64_t size_bytes = write->lookup.size_bytes;
     uint32_t hash = write->lookup.hash;
     bool sound = found_record_verify(&write->store->context, file, READ_BUFFER_VISIT,
                                      &write->lookup) == KV_OK;
-    if (!sound) /* reads tell of it */
+    if (!sound) /* reads tell of the damage */
         return file->share.policy != NULL;
     write->record = (struct record){.kind = RECORD_DELETE, .key = write->lookup.record.key};
     enum kv_status status = write_append(write, kv_slice(NULL, 0), NULL);
-    /* Without a block for the record: the compaction that is to follow leaves the entry out. */
+    /* Where the disk has no block for the record, the compaction that follows leaves the entry out.
+     * */
     if (status == KV_NO_SPACE && !file->copying &&
         sweep_out(write->store->cache, file, &write->lookup)) {
-        past_logs_tell(write->store->past, file); /* who waits learns that it misses something */
+        past_logs_tell(write->store->past, file); /* a follower learns that it misses a change */
         status = KV_OK;
     }
     if (file->share.policy) {
@@ -161,15 +167,16 @@ static bool remove_found(struct write *write)
     return true;
 }
 
-/* Returns how many entries of the file have gone under one hold of its lock; if not `always`, no
- * more than the bound asks for. */
+/* Evicts entries of `file` under one lock: up to `most` and, unless `always`, no more than the
+ * bound asks for. Returns how many. */
 static uint64_t evict_some(struct kvstore *store, struct datafile *file, uint64_t most, bool always)
 {
     struct write write = {.store = store, .file = file};
     uint64_t gone = 0;
     lockset_write_lock(store->context.locks, file->number);
     while (gone < most && gone < HOLD_ENTRIES && (always || bound_is_exceeded(file->share.bound)) &&
-           !datafile_is_read_only(file) && find_next(file, &write.lookup) && remove_found(&write))
+           !datafile_is_read_only(file) && find_next_to_evict(file, &write.lookup) &&
+           evict_found(&write))
         gone++;
     lockset_write_unlock(store->context.locks, file->number);
     logfile_end(store->context.options.io);
@@ -200,7 +207,7 @@ static uint64_t live_bytes(struct kvstore *store, uint32_t number)
     return bytes;
 }
 
-/* From each file as large a part as from the others, then what is still too much. */
+/* Evicts as large a part of each file as of the others, then what is still too much. */
 static void evict_all(struct kvstore *store)
 {
     uint64_t before = atomic_load(&store->bound.evictions);
@@ -222,8 +229,8 @@ static void evict_all(struct kvstore *store)
 
 /* Room ----------------------------------------------------------------------------------------- */
 
-/* Free on the disk; UINT64_MAX: not known. */
-static uint64_t free_bytes(const struct kvstore *store)
+/* Bytes that are free on the disk; UINT64_MAX: not known. */
+static uint64_t disk_free_bytes(const struct kvstore *store)
 {
     struct statvfs disk;
     if (fstatvfs(store->context.dir_fd, &disk) != 0)
@@ -237,11 +244,11 @@ static uint64_t gain_of(struct kvstore *store, uint32_t number)
 {
     uint64_t copy_bytes;
     uint64_t gain_bytes = compaction_gain(&store->context, number, &copy_bytes);
-    return FILE_HEADER_BYTES + round_up(copy_bytes, PAGE_BYTES) <= free_bytes(store) ? gain_bytes
-                                                                                     : 0;
+    bool fits = FILE_HEADER_BYTES + round_up(copy_bytes, PAGE_BYTES) <= disk_free_bytes(store);
+    return fits ? gain_bytes : 0;
 }
 
-/* The file whose compaction gives back most; D: none. */
+/* The file whose compaction gives back most; D: there is none. */
 static uint32_t find_gain(struct kvstore *store)
 {
     uint32_t best = store->context.datafiles;
@@ -269,6 +276,8 @@ static bool evict_until_gain(struct kvstore *store, uint32_t number)
 /* Holds: room_lock. */
 static bool compact_for_room(struct kvstore *store, uint32_t number)
 {
+    KV_ASSERT(mutex_is_held(&store->room_lock));
+    KV_ASSERT(!lockset_is_held(store->context.locks, number));
     const struct store_context *context = &store->context;
     if (compaction_queue_await(store->compactions))
         return true;
@@ -298,8 +307,8 @@ bool evict_for_room(struct kvstore *store, uint32_t number)
     return made;
 }
 
-/* Says once that the bound is more than fits. */
-static void fit(struct kvstore *store)
+/* Brings the bound in line with the disk, and says so if it is more than fits. */
+static void fit_bound(struct kvstore *store)
 {
     const struct store_context *context = &store->context;
     uint64_t asked_bytes = atomic_load(&store->bound.asked_bytes);
@@ -319,8 +328,8 @@ static void fit(struct kvstore *store)
 
 /* Beginning ------------------------------------------------------------------------------------ */
 
-/* The sweeper and the compactor are at work already. */
-static enum kv_status begin_file(void *argument, uint32_t number, struct kv_error *error)
+/* Gives one data file its share in the bound. The sweeper and the compactor are at work already. */
+static enum kv_status begin_share(void *argument, uint32_t number, struct kv_error *error)
 {
     struct kvstore *store = argument;
     struct lockset *locks = store->context.locks;
@@ -341,8 +350,9 @@ enum kv_status evict_begin(struct kvstore *store, struct kv_error *error)
         return KV_OK;
     store->bound.evict = options->evict;
     atomic_store(&store->bound.asked_bytes, options->max_bytes);
-    fit(store);
-    enum kv_status status = thread_run_parallel(store->context.datafiles, begin_file, store, error);
+    fit_bound(store);
+    enum kv_status status =
+        thread_run_parallel(store->context.datafiles, begin_share, store, error);
     if (status == KV_OK)
         evict_all(store);
     return status;
@@ -358,7 +368,7 @@ enum kv_status kvstore_set_max_bytes(struct kvstore *store, uint64_t max_bytes,
         return kv_error_set(error, KV_USAGE, "max_bytes %" PRIu64 ": the least is %" PRIu64,
                             max_bytes, KVSTORE_MIN_BOUND_BYTES);
     atomic_store(&store->bound.asked_bytes, max_bytes);
-    fit(store);
+    fit_bound(store);
     evict_all(store);
     return KV_OK;
 }

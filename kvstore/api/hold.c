@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "kvstore/api/store.h"
 #include "kvstore/format/sizes.h"
@@ -13,7 +14,7 @@
 #include "kvstore/maintenance/holds.h"
 
 struct held_log {
-    int fd; /* its own, which outlasts a compaction */
+    int fd; /* a descriptor of the hold's own, which outlasts a compaction */
     uint64_t salt;
     uint64_t bytes;
     uint64_t max_version;
@@ -36,6 +37,7 @@ static void close_logs(struct kvstore_hold *hold)
 static enum kv_status hold_log(const struct store_context *context, uint32_t number,
                                struct held_log *log, struct kv_error *error)
 {
+    KV_ASSERT(lockset_is_held(context->locks, number));
     const struct generation *current = context->files[number].current;
     if (logfile_is_broken(&current->log))
         return kv_error_set(error, KV_IO, "%s/%s: the file has lost bytes", context->dir,

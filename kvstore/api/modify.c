@@ -5,7 +5,7 @@
 #include "common/memory/reserved.h"
 #include "kvstore/api/buffer_place.h"
 
-/* Whether an add would have written the number in another way. */
+/* Whether kvstore_add would have written the number in another way. */
 static bool value_has_leading_zeros(struct kv_slice value)
 {
     const char *bytes = value.data;
@@ -14,7 +14,7 @@ static bool value_has_leading_zeros(struct kv_slice value)
     return bytes[0] == '0' || (bytes[0] == '-' && bytes[1] == '0');
 }
 
-/* The number an add starts from: of the entry, or `initial`. */
+/* The number that kvstore_add starts from: the entry's, or `initial`. */
 static enum kv_status number_found(const struct write *write,
                                    const struct kvstore_add_options *options, int64_t *number)
 {
@@ -81,54 +81,24 @@ static void keep_entry(struct write *write)
     write->record.expiry_ms = write->lookup.record.expiry_ms;
 }
 
-static enum kv_status value_append(struct kvstore *store, struct kv_slice key,
-                                   struct kv_slice suffix, uint32_t *value_bytes,
-                                   struct kvstore_written *written)
-{
-    struct write write;
-    enum kv_status status = write_begin(store, key, false, &write);
-    if (status != KV_OK)
-        return status;
-    if (write.live)
-        keep_entry(&write);
-    status = write_append(&write, suffix, written);
-    if (status == KV_OK && value_bytes)
-        *value_bytes = (uint32_t)(write.record.value.size + suffix.size);
-    return write_end(&write, status);
-}
-
 enum kv_status kvstore_append(struct kvstore *store, struct kv_slice key, struct kv_slice suffix,
                               uint32_t *value_bytes, struct kvstore_written *written)
 {
+    struct write write;
     enum kv_status status;
     unsigned tries = 0;
-    do
-        status = value_append(store, key, suffix, value_bytes, written);
-    while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    do {
+        status = write_begin(store, key, false, &write);
+        if (status != KV_OK)
+            return status;
+        if (write.live)
+            keep_entry(&write);
+        status = write_append(&write, suffix, written);
+        if (status == KV_OK && value_bytes)
+            *value_bytes = (uint32_t)(write.record.value.size + suffix.size);
+        write_end(&write, status);
+    } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
     return status;
-}
-
-static enum kv_status value_exchange(struct kvstore *store, struct kv_slice key,
-                                     struct kv_slice value,
-                                     const struct kvstore_put_options *options, kvstore_place place,
-                                     void *context, bool *found, struct kvstore_entry *entry,
-                                     struct kvstore_written *written)
-{
-    struct write write;
-    enum kv_status status = write_begin(store, key, false, &write);
-    if (status != KV_OK)
-        return status;
-    status = write_check(&write, options);
-    if (status == KV_OK && found)
-        *found = write.live;
-    if (status == KV_OK && write.live)
-        status = record_give(&write.lookup.record, place, context, entry);
-    if (status == KV_OK) {
-        write.record.value = value;
-        write.record.expiry_ms = write_expiry(&write, options);
-        status = write_append(&write, kv_slice(NULL, 0), written);
-    }
-    return write_end(&write, status);
 }
 
 enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
@@ -137,13 +107,27 @@ enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
                                    struct kvstore_entry *entry, struct kvstore_written *written)
 {
     static const struct kvstore_put_options no_options;
+    struct write write;
     enum kv_status status;
     unsigned tries = 0;
     if (!options)
         options = &no_options;
-    do
-        status = value_exchange(store, key, value, options, place, context, found, entry, written);
-    while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    do {
+        status = write_begin(store, key, false, &write);
+        if (status != KV_OK)
+            return status;
+        status = write_check(&write, options);
+        if (status == KV_OK && found)
+            *found = write.live;
+        if (status == KV_OK && write.live)
+            status = record_give(&write.lookup.record, place, context, entry);
+        if (status == KV_OK) {
+            write.record.value = value;
+            write.record.expiry_ms = write_expiry(&write, options);
+            status = write_append(&write, kv_slice(NULL, 0), written);
+        }
+        write_end(&write, status);
+    } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
     return status;
 }
 
@@ -157,27 +141,21 @@ enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, stru
                                written);
 }
 
-static enum kv_status touch(struct kvstore *store, struct kv_slice key, uint64_t expiry_ms,
-                            struct kvstore_written *written)
-{
-    struct write write;
-    enum kv_status status = write_begin(store, key, false, &write);
-    if (status != KV_OK)
-        return status;
-    if (!write.live)
-        return write_end(&write, KV_NOT_FOUND);
-    keep_entry(&write);
-    write.record.expiry_ms = expiry_ms;
-    return write_end(&write, write_append(&write, kv_slice(NULL, 0), written));
-}
-
 enum kv_status kvstore_touch(struct kvstore *store, struct kv_slice key, uint64_t expiry_ms,
                              struct kvstore_written *written)
 {
+    struct write write;
     enum kv_status status;
     unsigned tries = 0;
-    do
-        status = touch(store, key, expiry_ms, written);
-    while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    do {
+        status = write_begin(store, key, false, &write);
+        if (status != KV_OK)
+            return status;
+        if (!write.live)
+            return write_end(&write, KV_NOT_FOUND);
+        keep_entry(&write);
+        write.record.expiry_ms = expiry_ms;
+        status = write_end(&write, write_append(&write, kv_slice(NULL, 0), written));
+    } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
     return status;
 }

@@ -1,14 +1,15 @@
 #include "kvstore/api/operations.h"
 
+#include "common/assert/assert.h"
 #include "common/memory/reserved.h"
 #include "kvstore/api/evict.h"
 #include "kvstore/table/found_record.h"
 
-/* One write makes so many entries go at most; the next goes on. */
+/* A write evicts at most this many entries; the next write continues. */
 #define EVICT_MOST 16384u
 
-/* Can what was found, or that nothing was, be relied on? KV_OK, KV_CORRUPT, KV_IO. Holds: the
- * file's lock. */
+/* Whether the result of the lookup can be relied on: KV_OK, KV_CORRUPT, KV_IO. Holds: the file's
+ * lock. */
 static enum kv_status verify_write(struct write *write)
 {
     if (write->lookup.found)
@@ -44,6 +45,7 @@ enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blin
 enum kv_status write_end(struct write *write, enum kv_status status)
 {
     const struct store_context *context = &write->store->context;
+    KV_ASSERT(lockset_is_write_held(context->locks, write->file->number));
     lockset_write_unlock(context->locks, write->file->number);
     logfile_end(context->options.io);
     if (write->file->share.bound && bound_is_exceeded(write->file->share.bound))
@@ -80,37 +82,30 @@ uint64_t write_expiry(const struct write *write, const struct kvstore_put_option
     return options->expiry_ms;
 }
 
-static enum kv_status value_put(struct kvstore *store, struct kv_slice key, struct kv_slice value,
-                                const struct kvstore_put_options *options,
-                                struct kvstore_written *written)
-{
-    struct write write;
-    bool blind = options->condition == KVSTORE_ALWAYS && !options->keep_expiry;
-    enum kv_status status = write_begin(store, key, blind, &write);
-    if (status != KV_OK)
-        return status;
-    status = write_check(&write, options);
-    if (status == KV_OK) {
-        write.record.value = value;
-        write.record.version = options->give_version;
-        write.record.expiry_ms = write_expiry(&write, options);
-        status = write_append(&write, kv_slice(NULL, 0), written);
-    }
-    return write_end(&write, status);
-}
-
 enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv_slice value,
                            const struct kvstore_put_options *options,
                            struct kvstore_written *written)
 {
     static const struct kvstore_put_options no_options;
+    struct write write;
     enum kv_status status;
     unsigned tries = 0;
     if (!options)
         options = &no_options;
-    do
-        status = value_put(store, key, value, options, written);
-    while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    bool blind = options->condition == KVSTORE_ALWAYS && !options->keep_expiry;
+    do {
+        status = write_begin(store, key, blind, &write);
+        if (status != KV_OK)
+            return status;
+        status = write_check(&write, options);
+        if (status == KV_OK) {
+            write.record.value = value;
+            write.record.version = options->give_version;
+            write.record.expiry_ms = write_expiry(&write, options);
+            status = write_append(&write, kv_slice(NULL, 0), written);
+        }
+        write_end(&write, status);
+    } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
     return status;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/numbers/random.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
@@ -46,16 +47,15 @@ static void take_name(struct shared_index *direct, uint64_t number)
     direct->name = shared_index_name(direct, number);
 }
 
-/* What a predecessor has left ------------------------------------------------------------------ */
+/* Objects of a predecessor --------------------------------------------------------------------- */
 
-/* Tells those who have mapped it that it is out of use. Only what is ours can be left by one of our
- * processes. */
+/* Tells processes that have mapped the object of `fd` that it is out of use. */
 static void retire_object(int fd)
 {
     const uint32_t retired = SHARED_STORE_RETIRED;
     ssize_t written =
         pwrite(fd, &retired, sizeof retired, offsetof(struct shared_store, condition));
-    (void)written; /* then the name is gone all the same */
+    (void)written; /* after a failure the name is gone all the same */
 }
 
 static bool remove_object(void *context, uint64_t number)
@@ -75,7 +75,8 @@ static bool remove_object(void *context, uint64_t number)
     return false;
 }
 
-/* All there are, but the one that is taken over. */
+/* Removes all objects of the store, except one that is taken over. Objects of other users are not
+ * ours to remove. */
 static void remove_left(struct shared_index *direct)
 {
     store_objects_find((dev_t)direct->device, (ino_t)direct->inode, geteuid(), remove_object,
@@ -103,7 +104,7 @@ static void unmake_object(const struct shared_index *direct, int fd)
     errno = reason;
 }
 
-/* -1, errno: there can be none of this name. */
+/* Makes an object under the name. -1, errno: there can be none. */
 static int make_named(const struct shared_index *direct, const struct store_context *context)
 {
     int fd = shm_open(direct->name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -116,10 +117,11 @@ static int make_named(const struct shared_index *direct, const struct store_cont
     return -1;
 }
 
-/* Under a name that nobody can have foreseen, where another user has the usual one. */
+/* How many names are tried, where another user has taken the usual one: nobody can foresee the
+ * others. */
 #define NAME_TRIES 4u
 
-/* -1, errno: there can be none. */
+/* Makes the object. -1, errno: there can be none. */
 static int make_object(struct shared_index *direct, const struct store_context *context)
 {
     take_name(direct, 0);
@@ -153,7 +155,8 @@ static void write_store_header(struct shared_store *shared, const struct store_c
     shared->files_offset = SHARED_STORE_HEADER_BYTES;
 }
 
-/* One of ours, in use when its process died, of this very store? */
+/* Whether the object is of this layout and of this very store, and was in use when its process
+ * died. */
 static bool header_fits(const struct shared_store *shared, const struct store_context *context)
 {
     return shared->magic == SHARED_STORE_MAGIC && shared->layout == SHARED_STORE_LAYOUT &&
@@ -163,7 +166,7 @@ static bool header_fits(const struct shared_store *shared, const struct store_co
            shared->files_offset == SHARED_STORE_HEADER_BYTES;
 }
 
-/* Opens what a predecessor has left, if only this user can have written to it. */
+/* Opens the object that a predecessor has left, if only this user can have written to it. */
 static int open_left(const struct shared_index *direct, const struct store_context *context)
 {
     struct stat facts;
@@ -185,8 +188,8 @@ struct left_search {
     struct store_context *context;
 };
 
-/* Another process's arena, to be claimed file by file. */
-static bool begin_object(void *search, uint64_t number)
+/* Adopts the arena of another process, to be claimed file by file. */
+static bool adopt_left_object(void *search, uint64_t number)
 {
     struct shared_index *direct = ((struct left_search *)search)->direct;
     struct store_context *context = ((struct left_search *)search)->context;
@@ -210,8 +213,8 @@ static bool begin_object(void *search, uint64_t number)
 static bool begin_left(struct shared_index *direct, struct store_context *context)
 {
     struct left_search search = {direct, context};
-    return store_objects_find((dev_t)direct->device, (ino_t)direct->inode, geteuid(), begin_object,
-                              &search);
+    return store_objects_find((dev_t)direct->device, (ino_t)direct->inode, geteuid(),
+                              adopt_left_object, &search);
 }
 
 static void log_why_not_shared(const struct shared_index *direct,
@@ -221,7 +224,7 @@ static void log_why_not_shared(const struct shared_index *direct,
              context->dir, direct->name.text, strerror(errno));
 }
 
-/* An arena in an object of its own. False: there can be none. */
+/* Makes an arena in an object. False, errno: there can be none. */
 static bool begin_shared(struct shared_index *direct, struct store_context *context)
 {
     int fd = make_object(direct, context);
@@ -255,8 +258,8 @@ static enum kv_status begin_private(struct shared_index *direct, struct store_co
     return KV_OK;
 }
 
-/* Whether others are to be let in, and under which name they look. */
-static void settle_name(struct shared_index *direct, const struct store_context *context)
+/* Sets whether other processes may read, and the name under which they look for the object. */
+static void choose_name(struct shared_index *direct, const struct store_context *context)
 {
     struct stat facts;
     *direct = (struct shared_index){.mode = KVSTORE_DIRECT_OFF};
@@ -275,7 +278,7 @@ static void place_files(const struct store_context *context)
         context->files[number].shared = &files[number];
 }
 
-/* An arena without anything in it. */
+/* Makes an empty arena, in an object if possible. */
 static enum kv_status shared_index_make_anew(struct shared_index *direct,
                                              struct store_context *context, struct kv_error *error)
 {
@@ -292,10 +295,10 @@ static enum kv_status shared_index_make_anew(struct shared_index *direct,
     return KV_OK;
 }
 
-/* How long names are looked at. */
+/* How long the names in /dev/shm are looked at, at most. */
 #define LEFTOVERS_MS 500u
 
-/* What other stores of this user have left whose directories are gone. */
+/* Removes the objects of this user's stores whose directories are gone. */
 static void remove_others_leftovers(void)
 {
     struct store_leftovers left = store_leftovers_remove(LEFTOVERS_MS);
@@ -309,7 +312,7 @@ static void remove_others_leftovers(void)
 enum kv_status shared_index_begin(struct shared_index *direct, struct store_context *context,
                                   struct kv_error *error)
 {
-    settle_name(direct, context);
+    choose_name(direct, context);
     if (direct->mode != KVSTORE_DIRECT_OFF)
         remove_others_leftovers();
     bool may_be_left = direct->mode != KVSTORE_DIRECT_OFF && !context->is_new;
@@ -383,12 +386,13 @@ void shared_index_serve(const struct shared_index *direct, const struct store_co
 
 /* Making it anew ------------------------------------------------------------------------------- */
 
-/* A file whose lock is kept for longer, as on a disk that does not answer, is not waited for: those
- * taken already keep writers waiting. */
+/* How long a file's lock is waited for. A lock may be held for longer, as on a disk that does not
+ * answer, and the locks that are taken already keep writers waiting. */
 #define RENEW_PATIENCE_MS 100u
 
-/* What was said of a generation while it was copied, without its file's lock (generation_doubt,
- * generation_sync): of a sync that has ended since it is said once too often, until the next. */
+/* Repeats in the new object the flags that were set, without the file's lock, while a generation
+ * was copied (generation_doubt, generation_sync). The flag of a sync that has ended meanwhile stays
+ * until the next sync, which does no harm. */
 static void repeat_flags(const struct store_context *context, int old_object)
 {
     for (uint32_t number = 0; number < context->datafiles; number++) {
@@ -402,10 +406,12 @@ static void repeat_flags(const struct store_context *context, int old_object)
     }
 }
 
-/* Holds: the lock of each file. Who reads the old object is told before anything changes in the new
- * one alone. False, errno. */
-static bool move_to(const struct store_context *context, int fd)
+/* Moves the arena to the object `fd`. Readers of the old object are told before anything changes in
+ * the new object alone. False, errno. Holds: the lock of each file. */
+static bool move_arena_to(const struct store_context *context, int fd)
 {
+    KV_ASSERT(lockset_is_write_held(context->locks, 0));
+    KV_ASSERT(lockset_is_write_held(context->locks, context->datafiles - 1));
     int old_object = arena_object(context->arena);
     bool moved = old_object >= 0 && arena_move(context->arena, fd);
     int reason = errno;
@@ -428,36 +434,28 @@ static bool fill_shared_object(const struct store_context *context, int fd)
         errno = EBUSY;
         return false;
     }
-    bool filled = move_to(context, fd);
+    bool filled = move_arena_to(context, fd);
     int reason = errno;
     lockset_write_unlock_all(context->locks);
     errno = reason;
     return filled;
 }
 
-static bool make_anew(const struct shared_index *direct, const struct store_context *context)
-{
-    int fd = make_named(direct, context);
-    if (fd < 0)
-        return false;
-    if (!fill_shared_object(context, fd)) {
-        unmake_object(direct, fd);
-        return false;
-    }
-    shared_index_serve(direct, context);
-    arena_restore_large_pages(context->arena);
-    return true;
-}
-
 void shared_index_renew(struct shared_index *direct, const struct store_context *context)
 {
     if (direct->mode == KVSTORE_DIRECT_OFF || !arena_object_is_gone(context->arena))
         return;
-    bool is_made = make_anew(direct, context);
-    if (is_made)
+    int fd = make_named(direct, context);
+    bool is_made = fd >= 0 && fill_shared_object(context, fd);
+    if (fd >= 0 && !is_made)
+        unmake_object(direct, fd);
+    if (is_made) {
+        shared_index_serve(direct, context);
+        arena_restore_large_pages(context->arena);
         log_info("%s: the index is in shared memory %s again", context->dir, direct->name.text);
-    else if (!direct->was_in_the_way)
+    } else if (!direct->was_in_the_way) {
         log_why_not_shared(direct, context);
+    }
     direct->was_in_the_way = !is_made;
 }
 

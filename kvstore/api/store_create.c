@@ -29,7 +29,8 @@ enum kv_status store_identify(int dir_fd, const char *dir, struct file_identity 
     return KV_OK;
 }
 
-/* A file with its header page and nothing after it, or not even that, holds nothing. */
+/* Whether a file has records. A file with its header page and nothing after it, or not even that,
+ * has none. */
 static bool holds_records(int dir_fd, const char *name)
 {
     int fd = fileio->open_at(dir_fd, name, O_RDONLY | O_NOFOLLOW, 0);
@@ -43,19 +44,14 @@ static bool holds_records(int dir_fd, const char *name)
     return size < 0 || record_parse(start, (uint64_t)size, &record, &size_bytes) != RECORD_END;
 }
 
-/* A checkpoint is written when a store is closed, never while it is made. */
-static bool is_checkpoint(int dir_fd, const char *name)
-{
-    return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 enum kv_status store_check_vacant(int dir_fd, const char *dir, struct kv_error *error)
 {
     for (uint32_t number = 0; number < KVSTORE_MAX_DATAFILES; number++) {
         struct file_name log = file_name(number, FILE_LOG);
         struct file_name checkpoint = file_name(number, FILE_CHECKPOINT);
         bool has_log = holds_records(dir_fd, log.text);
-        if (has_log || is_checkpoint(dir_fd, checkpoint.text))
+        /* A checkpoint is written when a store is closed, never while it is made. */
+        if (has_log || faccessat(dir_fd, checkpoint.text, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             return kv_error_set(error, KV_CORRUPT,
                                 "%s: data.0000 is missing, but %s is there; bring data.0000 back, "
                                 "or save what other data files hold: kvcheck --salvage OUT %s; for "
@@ -65,19 +61,13 @@ enum kv_status store_check_vacant(int dir_fd, const char *dir, struct kv_error *
     return KV_OK;
 }
 
-static void clear_remains(int dir_fd)
-{
-    for (uint32_t number = 1; number < KVSTORE_MAX_DATAFILES; number++)
-        fileio->unlink_at(dir_fd, file_name(number, FILE_LOG).text);
-}
-
 struct creation {
     int dir_fd;
     const char *dir;
-    const struct file_identity *identity; /* but for number and salt */
+    const struct file_identity *identity; /* except number and salt */
 };
 
-/* Under another name until it is complete. */
+/* Creates a data file, under another name until it is complete. */
 static enum kv_status create_file(const struct creation *creation, uint32_t number,
                                   struct kv_error *error)
 {
@@ -113,7 +103,7 @@ static enum kv_status sync_names(const struct creation *creation, struct kv_erro
     return KV_OK;
 }
 
-/* data.0000 last, when the others are there for certain. */
+/* Creates data.0000 last, when the others are there for certain. */
 static enum kv_status create_files(struct creation *creation, struct kv_error *error)
 {
     uint32_t later_files = creation->identity->datafiles - 1;
@@ -130,7 +120,8 @@ static enum kv_status create_files(struct creation *creation, struct kv_error *e
 enum kv_status store_create(int dir_fd, const char *dir, uint32_t datafiles,
                             struct file_identity *identity, struct kv_error *error)
 {
-    clear_remains(dir_fd);
+    for (uint32_t number = 1; number < KVSTORE_MAX_DATAFILES; number++)
+        fileio->unlink_at(dir_fd, file_name(number, FILE_LOG).text);
     *identity = (struct file_identity){.format_version = FILE_FORMAT_VERSION,
                                        .datafiles = datafiles,
                                        .store_seed = random_secret(),

@@ -1,26 +1,27 @@
 /*
  * The scan. Entries are ordered by data file, then by the 32 bits of hash that the index knows,
- * then, for the few that share these, by other bits of the hash. A position is a place in that
- * order; a cursor, the position to go on from, enciphered (scan_cursor.h). Nothing in it depends on
- * where records lie, so writes, growth and compaction do not disturb it.
+ * then, for the few that share these, by other bits of the hash. A position is a point in that
+ * order; a cursor is the position where the scan continues, enciphered (scan_cursor.h). Neither
+ * depends on where records lie, so writes, growth and compaction do not disturb a scan.
  */
 #include <errno.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/memory/machine_sizes.h"
 #include "kvstore/shared/scan_cursor.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/api/store.h"
 
-/* Entries looked at under one lock hold, about. */
+/* Entries that are looked at under one lock, about. */
 #define ENTRIES_PER_HOLD 48u
 
-/* So many entries may be looked at for each that is asked for, if the prefix does not match. One
- * look is worth so many bytes of a record, all of which is read and verified. */
+/* How many entries may be looked at for each that is asked for, if the prefix does not match, and
+ * how many bytes of a record, all of which is read and verified, count as one look. */
 #define LOOKS_PER_VISIT 64u
 #define BYTES_PER_LOOK  PAGE_BYTES
 
-/* The clock is looked at after so many bytes of records, where the time is limited. */
+/* Bytes of records after which the clock is read, where the time is limited. */
 #define BYTES_PER_CLOCK (UINT64_C(8) << 20)
 
 _Static_assert(KVSTORE_MAX_DATAFILES <= UINT64_C(1) << SCAN_FILE_BITS, "a data file's number fits");
@@ -34,12 +35,13 @@ struct store_scan {
     uint64_t position; /* everything before was visited */
     uint64_t visits_left;
     uint64_t looks_left;
-    uint64_t until_ns;          /* whole files: then it is over; 0: single entries */
-    uint64_t bytes_since_clock; /* likewise */
+    uint64_t until_ns;          /* when a scan of a whole file ends; 0: a scan of single entries */
+    uint64_t bytes_since_clock; /* of a whole file: read since the clock was */
     bool visited;               /* the visitor has taken an entry */
     bool refused;
-    enum kv_status status; /* KV_CORRUPT, KV_IO: met a record that is damaged or cannot be read, */
-    uint64_t bad_offset;   /* at this offset of the log */
+    enum kv_status
+        status;          /* KV_CORRUPT, KV_IO: the record at bad_offset of the log is damaged, or */
+    uint64_t bad_offset; /* cannot be read */
 };
 
 static bool scan_is_past_end(const struct store_scan *scan)
@@ -65,7 +67,7 @@ static uint64_t tie_of(struct store_scan *scan, const struct logfile *log, uint6
     case RECORD_VALID:
         key = record.key;
         break;
-    case RECORD_UNREADABLE: /* its place is not known: to go on could leave it out */
+    case RECORD_UNREADABLE: /* its position is not known: to continue could leave it out */
         tell_unreadable_record(scan, offset);
         break;
     default:
@@ -80,8 +82,8 @@ static bool scan_is_over(const struct store_scan *scan)
            scan->looks_left == 0;
 }
 
-/* Counts a record of that size as looked at. Of whole files the entries are counted, and the
- * time. */
+/* Counts a record of that size as looked at. In a scan of a whole file the entries and the time are
+ * counted. */
 static void count_look(struct store_scan *scan, uint64_t record_bytes)
 {
     uint64_t looks = 1;
@@ -98,10 +100,11 @@ static void count_look(struct store_scan *scan, uint64_t record_bytes)
     scan->looks_left -= at_most(looks, scan->looks_left);
 }
 
-/* Shows the entry to the visitor if it is to be seen; false if the visitor refused it. Holds: the
- * file's lock. */
+/* Shows the entry to the visitor if it is alive and has the prefix. False: the visitor refused it.
+ * Holds: the file's lock. */
 static bool show_scanned_record(struct store_scan *scan, const struct logfile *log, uint64_t offset)
 {
+    KV_ASSERT(lockset_is_held(scan->context->locks, scan_position_file(scan->position)));
     struct record record;
     uint64_t size_bytes;
     uint32_t mark = mapguard_mark(log->guard);
@@ -138,8 +141,8 @@ static bool show_scanned_record(struct store_scan *scan, const struct logfile *l
     return true;
 }
 
-/* Visits entries that are in order and begin at scan->position or later; those that share a
- * position are not torn apart by a limit. Holds: the file's lock. */
+/* Visits entries that are in order and begin at scan->position or later; a limit does not separate
+ * entries that share a position. Holds: the file's lock. */
 static void visit_stops(struct store_scan *scan, const struct logfile *log,
                         const struct scan_stop *stops, size_t count)
 {
@@ -156,8 +159,8 @@ static void visit_stops(struct store_scan *scan, const struct logfile *log,
     }
 }
 
-/* Visits `count` items of one hash. The tie is worked out only where it decides. Holds: the file's
- * lock. */
+/* Visits `count` items of one hash. Their ties are computed only where they decide. Holds: the
+ * file's lock. */
 static void visit_equal_hashes(struct store_scan *scan, const struct datafile *file,
                                const struct index_item *items, size_t count)
 {
@@ -181,7 +184,7 @@ static void visit_equal_hashes(struct store_scan *scan, const struct datafile *f
         scan->position = next_hash;
 }
 
-/* What the caller is to go on with. */
+/* The cursor with which the caller continues. */
 static uint64_t cursor_of(const struct store_scan *scan)
 {
     return scan_is_past_end(scan)
@@ -189,7 +192,7 @@ static uint64_t cursor_of(const struct store_scan *scan)
                : scan_cursor_of_position(&scan->context->hash_key, scan->position);
 }
 
-/* Goes on from scan->position for a while, within one data file and one segment of its index.
+/* Scans from scan->position on for a while, within one data file and one segment of its index.
  * Holds: the file's lock. */
 static void scan_a_while(struct store_scan *scan, const struct datafile *file)
 {

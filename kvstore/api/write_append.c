@@ -8,7 +8,7 @@
 #include "kvstore/maintenance/sweep.h"
 #include "kvstore/sync/sync.h"
 
-/* Between two lines in the log about writes that find no room. */
+/* Time between two lines in the log about writes that find no room. */
 #define NO_SPACE_LOG_INTERVAL_MS 60000u
 
 void write_tell_no_space(struct kvstore *store, uint32_t number)
@@ -24,12 +24,30 @@ void write_tell_no_space(struct kvstore *store, uint32_t number)
         store->context.dir, file_name(number, FILE_LOG).text);
 }
 
-/* What others have to know of a record that was appended. */
-static void tell_others(const struct write *write)
+enum kv_status write_append(struct write *write, struct kv_slice value_tail,
+                            struct kvstore_written *written)
 {
     struct kvstore *store = write->store;
     struct datafile *file = write->file;
     const struct kvstore_options *options = &store->context.options;
+    uint64_t max_bytes = context_max_value_bytes(&store->context);
+    if (value_tail.size > max_bytes || write->record.value.size > max_bytes - value_tail.size)
+        return KV_VALUE_TOO_BIG;
+    /* The cache comes first: a reader that has seen the new value in the index must not be given
+     * the old one from the cache. */
+    if (store->cache)
+        cache_remove(store->cache, file->number, write->lookup.hash, write->record.key);
+    enum kv_status status =
+        datafile_append(&store->context, file, &write->lookup, &write->record, value_tail, written);
+    if (status == KV_NO_SPACE) {
+        if (generation_may_grow(file->current, &write->lookup, &write->record, value_tail))
+            past_logs_want_room(store->past);
+        compaction_queue_want_room(store->compactions);
+        if (store->bound.evict == KVSTORE_EVICT_NONE) /* else see write_may_repeat */
+            write_tell_no_space(store, file->number);
+    }
+    if (status != KV_OK)
+        return status;
     sync_after_append(store->sync, &store->context, file);
     if (write->record.expiry_ms != 0)
         sweeper_note_expiry(store->sweeper);
@@ -39,28 +57,5 @@ static void tell_others(const struct write *write)
         file->current->is_short = false;
         compaction_queue_want_room(store->compactions);
     }
-}
-
-enum kv_status write_append(struct write *write, struct kv_slice value_tail,
-                            struct kvstore_written *written)
-{
-    struct kvstore *store = write->store;
-    uint64_t max_bytes = context_max_value_bytes(&store->context);
-    if (value_tail.size > max_bytes || write->record.value.size > max_bytes - value_tail.size)
-        return KV_VALUE_TOO_BIG;
-    /* First: nobody may be given the old value here who has seen the new one in the index. */
-    if (store->cache)
-        cache_remove(store->cache, write->file->number, write->lookup.hash, write->record.key);
-    enum kv_status status = datafile_append(&store->context, write->file, &write->lookup,
-                                            &write->record, value_tail, written);
-    if (status == KV_OK) {
-        tell_others(write);
-    } else if (status == KV_NO_SPACE) {
-        if (generation_may_grow(write->file->current, &write->lookup, &write->record, value_tail))
-            past_logs_want_room(store->past);
-        compaction_queue_want_room(store->compactions);
-        if (store->bound.evict == KVSTORE_EVICT_NONE) /* else see write_may_repeat */
-            write_tell_no_space(store, write->file->number);
-    }
-    return status;
+    return KV_OK;
 }

@@ -1,9 +1,8 @@
 /*
- * write_append: the last step of a call that writes one key: let the cache forget the
- * key, append its record, and tell what else has to know of it: the sync threads, the sweeper, the
- * compactor.
+ * write_append: the last step of a call that writes one key: the cache forgets the key, the key's
+ * record is appended, and the sync threads, the sweeper and the compactor are told.
  *
- * Threads: any; the functions hold the file's lock for writing.
+ * Threads: any; the caller holds the file's lock for writing.
  */
 #ifndef MQKV_KVSTORE_API_WRITE_APPEND_H
 #define MQKV_KVSTORE_API_WRITE_APPEND_H
@@ -12,22 +11,22 @@
 
 #include "kvstore/api/store.h"
 
-/* A key that was looked up for writing, its file's lock held. */
+/* A write of one key, which was looked up. The lock of its file is held. */
 struct write {
     struct kvstore *store;
     struct datafile *file;
     struct lookup lookup;
-    bool live;            /* there is an entry, and it has not expired; unless the write is blind,
-                             it has been verified */
+    bool live;            /* there is an entry that has not expired; unless the write is blind, its
+                             record has been verified */
     struct record record; /* to be appended: a put of the key, without a value or an expiry yet */
 };
 
-/* Appends write->record, its value continued in value_tail: KV_VALUE_TOO_BIG, KV_NO_SPACE ... */
+/* Appends write->record, whose value continues in value_tail. *written tells version and ticket;
+ * `written` may be NULL. KV_VALUE_TOO_BIG, KV_NO_SPACE ... */
 enum kv_status write_append(struct write *write, struct kv_slice value_tail,
                             struct kvstore_written *written);
 
-/* A write was refused with KV_NO_SPACE: says so to the operator, once a minute; writers get the
- * status each time. */
+/* Says in the log, once a minute, that a write to `file` was refused with KV_NO_SPACE. */
 void write_tell_no_space(struct kvstore *store, uint32_t file);
 
 #endif

@@ -3,16 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/memory/copy.h"
 #include "mqkv/allocator.h"
 #include "kvstore/core/lock.h"
 #include "kvstore/core/variants.h"
 #include "kvstore/eviction/s3fifo_rules.h"
 
-/* One bucket of the hash table, and one place for a ghost, for so many bytes of a shard. */
+/* Bytes of a shard for each bucket of the hash table, and for each place of a ghost. */
 #define BYTES_PER_BUCKET 256u
 
-/* What an allocator adds to a block, rounding included, on average. */
+/* Bytes that an allocator adds to a block, rounding included, on average. */
 #define ALLOCATION_BYTES 16u
 
 enum queue_name { SMALL, MAIN, QUEUES };
@@ -135,7 +136,7 @@ void cache_free(struct cache *cache)
     free(cache);
 }
 
-/* Entries. All below hold the shard's lock. ---------------------------------------------------- */
+/* Entries. The caller of each function holds the shard's lock. --------------------------------- */
 
 static uint64_t cost_of(uint64_t key_bytes, uint64_t value_bytes)
 {
@@ -147,8 +148,9 @@ static uint64_t entry_cost(const struct entry *entry)
     return cost_of(entry->key_bytes, entry->value_bytes);
 }
 
-/* The place of the key's entry in its chain; it holds NULL if there is none. */
-static struct entry **find(const struct shard *shard, uint32_t hash, struct kv_slice key)
+/* Where the pointer to the key's entry stands in its chain; the pointer is NULL if there is none.
+ * */
+static struct entry **find_cached(const struct shard *shard, uint32_t hash, struct kv_slice key)
 {
     struct entry **at = &shard->buckets[hash & shard->bucket_mask];
     while (*at &&
@@ -157,7 +159,7 @@ static struct entry **find(const struct shard *shard, uint32_t hash, struct kv_s
     return at;
 }
 
-static void enqueue(struct shard *shard, struct entry *entry, enum queue_name name)
+static void enqueue_entry(struct shard *shard, struct entry *entry, enum queue_name name)
 {
     struct queue *queue = &shard->queues[name];
     entry->queue = (uint8_t)name;
@@ -170,57 +172,61 @@ static void enqueue(struct shard *shard, struct entry *entry, enum queue_name na
     queue->count++;
 }
 
-static void dequeue(struct shard *shard, struct entry *entry)
+static void dequeue_entry(struct shard *shard, struct entry *entry)
 {
     struct queue *queue = &shard->queues[entry->queue];
     *(entry->older ? &entry->older->newer : &queue->oldest) = entry->newer;
     *(entry->newer ? &entry->newer->older : &queue->newest) = entry->older;
+    KV_ASSERT(queue->count > 0 && queue->bytes >= entry_cost(entry));
     queue->bytes -= entry_cost(entry);
     queue->count--;
 }
 
 /* Takes the entry that *at points to out of the shard. */
-static void drop(struct shard *shard, struct entry **at)
+static void drop_entry(struct shard *shard, struct entry **at)
 {
     struct entry *entry = *at;
     *at = entry->next;
-    dequeue(shard, entry);
+    dequeue_entry(shard, entry);
     shard->allocator->release(entry);
 }
 
-static void evict(struct shard *shard, struct entry *entry)
+static void evict_cached(struct shard *shard, struct entry *entry)
 {
     struct entry **at = &shard->buckets[entry->hash & shard->bucket_mask];
-    while (*at != entry)
+    while (*at != entry) {
+        KV_ASSERT(*at);
         at = &(*at)->next;
-    drop(shard, at);
+    }
+    drop_entry(shard, at);
     shard->evictions++;
 }
 
 /* Moves the oldest entry of one of the queues on: out, to the main queue, or to its end. */
-static void advance(struct shard *shard)
+static void move_oldest_entry(struct shard *shard)
 {
     struct queue *small = &shard->queues[SMALL], *main = &shard->queues[MAIN];
     bool from_small = s3fifo_takes_from_small(small->bytes, main->count, shard->max_bytes);
     struct entry *entry = from_small ? small->oldest : main->oldest;
     uint8_t uses = entry->uses;
     if (s3fifo_spares(from_small, uses)) {
-        dequeue(shard, entry);
-        enqueue(shard, entry, MAIN);
+        dequeue_entry(shard, entry);
+        enqueue_entry(shard, entry, MAIN);
         entry->uses = (uint8_t)s3fifo_uses_left(from_small, uses);
         return;
     }
     if (from_small)
         s3fifo_ghosts_leave(&shard->ghosts, entry->hash, main->count);
-    evict(shard, entry);
+    evict_cached(shard, entry);
 }
 
-/* Frees room for so many bytes, which is less than the shard has. Ends: each entry is spared at
+/* Frees room for `bytes`, which is less than the shard has. Ends, since each entry is spared at
  * most S3FIFO_MOST_USES + 1 times. */
-static void make_room(struct shard *shard, uint64_t bytes)
+static void make_shard_room(struct shard *shard, uint64_t bytes)
 {
+    KV_ASSERT(bytes <= shard->max_bytes);
     while (shard->queues[SMALL].bytes + shard->queues[MAIN].bytes + bytes > shard->max_bytes)
-        advance(shard);
+        move_oldest_entry(shard);
 }
 
 static struct entry *entry_of(const struct shard *shard, uint32_t hash, const struct record *record)
@@ -248,9 +254,9 @@ static struct shard *lock_shard(struct cache *cache, uint32_t file, uint32_t *nu
     return &cache->shards[*number];
 }
 
-/* Answers from the entry, if it has not expired. */
-static bool give(const struct entry *cached, kvstore_place place, void *context,
-                 struct kvstore_entry *entry, enum kv_status *status)
+/* Gives the entry to the caller. False: it has expired. */
+static bool give_cached(const struct entry *cached, kvstore_place place, void *context,
+                        struct kvstore_entry *entry, enum kv_status *status)
 {
     struct record record = {.version = cached->version,
                             .expiry_ms = cached->expiry_ms,
@@ -272,12 +278,12 @@ bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slic
 {
     uint32_t number;
     struct shard *shard = lock_shard(cache, file, &number);
-    struct entry **at = find(shard, hash, key);
-    bool hit = *at && give(*at, place, context, entry, status);
+    struct entry **at = find_cached(shard, hash, key);
+    bool hit = *at && give_cached(*at, place, context, entry, status);
     if (hit)
         (*at)->uses += (*at)->uses < S3FIFO_MOST_USES;
     else if (*at)
-        drop(shard, at);
+        drop_entry(shard, at);
     shard->hits += hit;
     shard->misses += !hit;
     lockset_write_unlock(cache->locks, number);
@@ -285,19 +291,19 @@ bool cache_get(struct cache *cache, uint32_t file, uint32_t hash, struct kv_slic
 }
 
 /* Holds: the shard's lock. */
-static void put(struct shard *shard, struct entry *entry)
+static void shard_put(struct shard *shard, struct entry *entry)
 {
     struct kv_slice key = kv_slice(entry->bytes, entry->key_bytes);
-    if (*find(shard, entry->hash, key)) { /* another reader was faster */
+    if (*find_cached(shard, entry->hash, key)) { /* another reader was faster */
         shard->allocator->release(entry);
         return;
     }
     bool comes_back = s3fifo_ghosts_has(&shard->ghosts, entry->hash);
-    make_room(shard, entry_cost(entry));
+    make_shard_room(shard, entry_cost(entry));
     struct entry **bucket = &shard->buckets[entry->hash & shard->bucket_mask];
     entry->next = *bucket;
     *bucket = entry;
-    enqueue(shard, entry, comes_back ? MAIN : SMALL);
+    enqueue_entry(shard, entry, comes_back ? MAIN : SMALL);
 }
 
 void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct record *record)
@@ -310,7 +316,7 @@ void cache_put(struct cache *cache, uint32_t file, uint32_t hash, const struct r
     if (!entry)
         return;
     struct shard *shard = lock_shard(cache, file, &number);
-    put(shard, entry);
+    shard_put(shard, entry);
     lockset_write_unlock(cache->locks, number);
 }
 
@@ -318,9 +324,9 @@ void cache_remove(struct cache *cache, uint32_t file, uint32_t hash, struct kv_s
 {
     uint32_t number;
     struct shard *shard = lock_shard(cache, file, &number);
-    struct entry **at = find(shard, hash, key);
+    struct entry **at = find_cached(shard, hash, key);
     if (*at)
-        drop(shard, at);
+        drop_entry(shard, at);
     lockset_write_unlock(cache->locks, number);
 }
 

@@ -1,10 +1,10 @@
-/* system: what the C library has. */
+/* The allocator `system`: malloc and free of the C library. */
 #include <malloc.h>
 #include <stdlib.h>
 
 #include "mqkv/allocator.h"
 
-static void statistics(struct allocator_statistics *statistics)
+static void system_heap_statistics(struct allocator_statistics *statistics)
 {
     struct mallinfo2 info = mallinfo2();
     *statistics = (struct allocator_statistics){
@@ -13,7 +13,7 @@ static void statistics(struct allocator_statistics *statistics)
     };
 }
 
-static bool is_sound(void)
+static bool system_heap_is_sound(void)
 {
     return true;
 }
@@ -22,6 +22,6 @@ const struct allocator kv_allocator_system = {
     .name = "system",
     .allocate = malloc,
     .release = free,
-    .statistics = statistics,
-    .is_sound = is_sound,
+    .statistics = system_heap_statistics,
+    .is_sound = system_heap_is_sound,
 };

@@ -79,12 +79,12 @@ static void holders_free(struct lockset *locks)
     free(locks->writers);
 }
 
-static void note_renewed(struct lockset *locks, struct lock *lock)
+static void note_lock_renewed(struct lockset *locks, struct lock *lock)
 {
     atomic_store(writer_of(locks, lock), 0);
 }
 
-static void note_taken(struct lockset *locks, struct lock *lock, bool for_writing)
+static void note_lock_taken(struct lockset *locks, struct lock *lock, bool for_writing)
 {
     KV_ASSERT(atomic_load(writer_of(locks, lock)) == 0);
     if (for_writing) {
@@ -96,7 +96,7 @@ static void note_taken(struct lockset *locks, struct lock *lock, bool for_writin
     read_held[free_place] = lock;
 }
 
-static void note_releasing(struct lockset *locks, struct lock *lock, bool for_writing)
+static void note_lock_releasing(struct lockset *locks, struct lock *lock, bool for_writing)
 {
     if (for_writing) {
         KV_ASSERT(atomic_load(writer_of(locks, lock)) == this_thread());
@@ -120,11 +120,11 @@ bool lockset_is_held(const struct lockset *locks, uint32_t file)
 }
 
 #else
-#define holders_create(locks, lock_count)        true
-#define holders_free(locks)                      ((void)0)
-#define note_renewed(locks, lock)                ((void)0)
-#define note_taken(locks, lock, for_writing)     ((void)0)
-#define note_releasing(locks, lock, for_writing) ((void)0)
+#define holders_create(locks, lock_count)             true
+#define holders_free(locks)                           ((void)0)
+#define note_lock_renewed(locks, lock)                ((void)0)
+#define note_lock_taken(locks, lock, for_writing)     ((void)0)
+#define note_lock_releasing(locks, lock, for_writing) ((void)0)
 #endif
 
 /* Making --------------------------------------------------------------------------------------- */
@@ -275,7 +275,7 @@ void lockset_read_lock(struct lockset *locks, uint32_t file)
     struct lock *lock = lock_of(locks, file);
     KV_ASSERT(!lockset_is_held(locks, file));
     acquire_lock(lock, locks->kind.try_read, locks->kind.read);
-    note_taken(locks, lock, false);
+    note_lock_taken(locks, lock, false);
 }
 
 /* Tries each millisecond, so that no lock is needed that can be waited for with a limit. */
@@ -300,26 +300,26 @@ bool lockset_try_read_lock(struct lockset *locks, uint32_t file, unsigned patien
     KV_ASSERT(!lockset_is_held(locks, file));
     bool taken = try_lock_until(lock, locks->kind.try_read, until_ns);
     if (taken)
-        note_taken(locks, lock, false);
+        note_lock_taken(locks, lock, false);
     return taken;
 }
 
 void lockset_read_unlock(struct lockset *locks, uint32_t file)
 {
     struct lock *lock = lock_of(locks, file);
-    note_releasing(locks, lock, false);
+    note_lock_releasing(locks, lock, false);
     require_locking(locks->kind.unlock(lock), "releasing a read lock");
 }
 
 static void write_lock(struct lockset *locks, struct lock *lock)
 {
     acquire_lock(lock, locks->kind.try_write, locks->kind.write);
-    note_taken(locks, lock, true);
+    note_lock_taken(locks, lock, true);
 }
 
 static void write_unlock(struct lockset *locks, struct lock *lock)
 {
-    note_releasing(locks, lock, true);
+    note_lock_releasing(locks, lock, true);
     require_locking(locks->kind.unlock(lock), "releasing a write lock");
 }
 
@@ -347,7 +347,7 @@ bool lockset_try_write_lock_all(struct lockset *locks, unsigned patience_ms)
     for (; taken < locks->lock_count &&
            try_lock_until(&locks->locks[taken], locks->kind.try_write, until_ns);
          taken++)
-        note_taken(locks, &locks->locks[taken], true);
+        note_lock_taken(locks, &locks->locks[taken], true);
     if (taken == locks->lock_count)
         return true;
     while (taken > 0)
@@ -365,7 +365,7 @@ void lockset_renew(struct lockset *locks)
 {
     for (uint32_t i = 0; i < locks->lock_count; i++) {
         require_locking(locks->kind.init(&locks->locks[i]), "making a lock anew");
-        note_renewed(locks, &locks->locks[i]);
+        note_lock_renewed(locks, &locks->locks[i]);
     }
 }
 

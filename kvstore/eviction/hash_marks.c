@@ -21,7 +21,7 @@ static void insert(struct hash_marks *marks, uint32_t hash)
     marks->count++;
 }
 
-static bool grow(struct hash_marks *marks)
+static bool hash_marks_grow(struct hash_marks *marks)
 {
     struct hash_marks larger = {.mask = marks->slots ? marks->mask * 2 + 1 : FIRST_SLOTS - 1};
     larger.slots = calloc((size_t)larger.mask + 1, sizeof *larger.slots);
@@ -37,7 +37,7 @@ static bool grow(struct hash_marks *marks)
 
 void hash_marks_add(struct hash_marks *marks, uint32_t hash)
 {
-    if ((!marks->slots || marks->count >= marks->mask / 2) && !grow(marks))
+    if ((!marks->slots || marks->count >= marks->mask / 2) && !hash_marks_grow(marks))
         return;
     insert(marks, hash ? hash : 1);
 }

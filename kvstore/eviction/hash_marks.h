@@ -1,6 +1,6 @@
 /*
- * hash_marks: a set of hashes of keys, each perhaps several times: those that still stand in a
- * queue, but whose key has gone.
+ * hash_marks: a set of hashes of keys, each perhaps several times: the hashes that still stand in a
+ * queue although their key has gone.
  *
  * Threads: none of its own.
  */
@@ -17,13 +17,13 @@ struct hash_marks {
     uint32_t count;
 };
 
-/* Without memory the mark is lost. */
+/* Adds a mark of `hash`. Without memory the mark is lost. */
 void hash_marks_add(struct hash_marks *marks, uint32_t hash);
 
-/* Takes one mark of the hash out; false: there is none. */
+/* Takes one mark of `hash` out. False: there is none. */
 bool hash_marks_take(struct hash_marks *marks, uint32_t hash);
 
-/* Takes all out, and frees the memory. */
+/* Takes all marks out, and frees the memory. */
 void hash_marks_clear(struct hash_marks *marks);
 
 uint64_t hash_marks_memory_bytes(const struct hash_marks *marks);

@@ -21,7 +21,7 @@ void hash_queue_free(struct hash_queue *queue)
     *queue = (struct hash_queue){0};
 }
 
-static bool add_block(struct hash_queue *queue)
+static bool hash_queue_add_block(struct hash_queue *queue)
 {
     struct hash_block *block = malloc(sizeof *block);
     if (!block)
@@ -36,7 +36,7 @@ static bool add_block(struct hash_queue *queue)
 
 bool hash_queue_push(struct hash_queue *queue, struct queued_hash item)
 {
-    if ((!queue->newest || queue->newest->end == BLOCK_ITEMS) && !add_block(queue))
+    if ((!queue->newest || queue->newest->end == BLOCK_ITEMS) && !hash_queue_add_block(queue))
         return false;
     queue->newest->items[queue->newest->end++] = item;
     queue->count++;
@@ -69,7 +69,7 @@ bool hash_queue_pop(struct hash_queue *queue, struct queued_hash *item)
 }
 
 /* Moves the items of the block behind into this one, if they all have room. */
-static void join(struct hash_queue *queue, struct hash_block *block)
+static void join_blocks(struct hash_queue *queue, struct hash_block *block)
 {
     struct hash_block *newer = block->newer;
     if (!newer || newer->end - newer->begin > BLOCK_ITEMS - block->end)
@@ -103,7 +103,7 @@ bool hash_queue_clean(struct hash_queue *queue, bool (*is_out)(void *context, ui
     block->begin = 0;
     block->end = kept;
     if (queue->cleaned) {
-        join(queue, queue->cleaned);
+        join_blocks(queue, queue->cleaned);
         if (queue->cleaned->newer != block) /* it was joined */
             block = queue->cleaned;
     }

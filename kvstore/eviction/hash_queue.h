@@ -1,7 +1,7 @@
 /*
  * hash_queue: a first-in first-out queue of the hashes of keys, each with a number of the caller's
- * (its size), in blocks of memory that come and go with it: 8 bytes for each, and nothing that
- * grows by copying.
+ * (its size), in blocks of memory that are allocated and freed as the queue grows and shrinks: 8
+ * bytes for each hash, and no block is ever copied to a larger one.
  *
  * Threads: none of its own.
  */
@@ -22,9 +22,9 @@ struct hash_block;
 /* {0}: empty. */
 struct hash_queue {
     struct hash_block *oldest, *newest;
-    struct hash_block *cleaned; /* how far hash_queue_clean has come; NULL: begin anew */
+    struct hash_block *cleaned; /* the last block that hash_queue_clean cleaned; NULL: begin anew */
     uint64_t count;
-    uint64_t units; /* the sum */
+    uint64_t units; /* their sum */
     uint64_t blocks;
 };
 
@@ -33,11 +33,11 @@ void hash_queue_free(struct hash_queue *queue);
 /* False: out of memory, nothing changed. */
 bool hash_queue_push(struct hash_queue *queue, struct queued_hash item);
 
-/* False: it is empty. */
+/* Takes the oldest hash. False: the queue is empty. */
 bool hash_queue_pop(struct hash_queue *queue, struct queued_hash *item);
 
-/* Takes out of the next block all that `is_out` says, keeping the order of the rest. True: that was
- * the last block; the next call begins with the oldest. */
+/* Takes the hashes for which is_out(context, hash) is true out of the next block, keeping the order
+ * of the rest. True: that was the last block; the next call begins with the oldest. */
 bool hash_queue_clean(struct hash_queue *queue, bool (*is_out)(void *context, uint32_t hash),
                       void *context);
 

@@ -112,9 +112,9 @@ void s3fifo_spare(struct s3fifo *policy, uint32_t hash)
 
 /* Evicting ------------------------------------------------------------------------------------- */
 
-/* Moves on the oldest of one of the queues; true: it is to be evicted. False, with the queues
- * empty: there is none. */
-static bool advance(struct s3fifo *policy, uint64_t file_bytes, uint32_t *hash)
+/* Takes the oldest hash of one of the queues. True: it is to be evicted. False: it was spared, or
+ * its key has gone. */
+static bool move_oldest_hash(struct s3fifo *policy, uint64_t file_bytes, uint32_t *hash)
 {
     struct queued_hash item;
     bool from_small =
@@ -141,7 +141,7 @@ bool s3fifo_next(struct s3fifo *policy, uint64_t file_bytes, uint32_t *hash)
     s3fifo_ghosts_expect(&policy->ghosts, policy->main.count);
     policy->spared = 0;
     while (count_of(policy) > 0)
-        if (advance(policy, file_bytes, hash))
+        if (move_oldest_hash(policy, file_bytes, hash))
             return true;
     return false;
 }

@@ -1,9 +1,9 @@
 /*
  * s3fifo_rules: the rules of S3-FIFO (J. Yang, Y. Zhang, Z. Qiu, Y. Yue, K. V. Rashmi, "FIFO Queues
- * are All You Need for Cache Eviction", SOSP 2023), for whoever keeps its two queues: the cache,
- * which queues entries, and s3fifo, which queues hashes. A new key goes to a small queue, which has
- * a tenth of the bytes; a key that was used S3FIFO_PROMOTING_USES times by the time it is the
- * oldest there moves to the main queue, the others are evicted and leave a ghost, by which they
+ * are All You Need for Cache Eviction", SOSP 2023), for the two modules that keep its queues: the
+ * cache, which queues entries, and s3fifo, which queues hashes. A new key goes to a small queue,
+ * which has a tenth of the bytes; a key that was used S3FIFO_PROMOTING_USES times by the time it is
+ * the oldest there moves to the main queue, the others are evicted and leave a ghost, by which they
  * come into the main queue if they come back soon. The oldest key of the main queue is evicted if
  * it was not used since it was last looked at, else it goes to the queue's end with one use less.
  *
@@ -23,7 +23,7 @@
 
 #define S3FIFO_PROMOTING_USES 2u
 
-/* Uses are counted up to here. */
+/* Uses are counted up to this. */
 #define S3FIFO_MOST_USES 3u
 
 /* Whether the next key to look at is the small queue's oldest, of all_bytes that both may have. */

@@ -15,7 +15,7 @@
 
 /* One size of the table. */
 struct use_table {
-    struct use_table *smaller; /* the one before, in which somebody may still look */
+    struct use_table *smaller; /* the table before, in which a thread may still look */
     uint32_t mask;             /* of places */
     uint8_t bytes[];
 };
@@ -28,8 +28,8 @@ struct use_counts {
 bool use_counts_begin(struct use_counts *counts);
 void use_counts_end(struct use_counts *counts);
 
-/* Makes room for so many keys. Tables that were replaced stay, together smaller than the one in
- * use. Without memory all stays as it is. */
+/* Makes room for `keys` keys. Tables that were replaced stay, together smaller than the one in use.
+ * Without memory the table stays as it is. */
 void use_counts_expect(struct use_counts *counts, uint64_t keys);
 
 uint64_t use_counts_memory_bytes(const struct use_counts *counts);
@@ -56,7 +56,8 @@ static inline void use_counts_set(const struct use_counts *counts, uint32_t hash
     __atomic_store_n(&table->bytes[place / 4], (uint8_t)byte, __ATOMIC_RELAXED);
 }
 
-/* Writes only what changes: the places of popular keys stay in every core's cache. */
+/* Counts a use. Writes only a count that changes, so that the places of popular keys stay in every
+ * core's cache. */
 static inline void use_counts_add(const struct use_counts *counts, uint32_t hash)
 {
     unsigned uses = use_counts_get(counts, hash);
