@@ -73,9 +73,7 @@ static bool all_zero(const uint8_t *at, uint64_t size)
 static void write_head(uint8_t *at, const struct record *record, uint64_t value_bytes)
 {
     bool has_expiry = record->expiry_ms != 0;
-    KV_ASSERT(record->key.size > 0 && record->key.size <= UINT16_MAX && value_bytes <= UINT32_MAX);
-    KV_ASSERT(record->version > 0 && record->version < RECORD_VERSION_LIMIT);
-    KV_ASSERT(record->kind == RECORD_PUT || (record->kind == RECORD_DELETE && value_bytes == 0));
+    KV_ASSERT(record->key.size <= UINT16_MAX && value_bytes <= UINT32_MAX);
     store_u32(at + VALUE_BYTES_AT, (uint32_t)value_bytes);
     store_u64(at + VERSION_AT, record->version);
     store_u16(at + KEY_BYTES_AT, (uint16_t)record->key.size);

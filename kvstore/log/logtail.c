@@ -244,6 +244,10 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
     KV_ASSERT(log->writable && size <= log->allocated_bytes - offset);
     KV_ASSERT(offset >= FILE_HEADER_BYTES && offset % RECORD_ALIGNMENT == 0);
     KV_ASSERT(!log->bundle || value_tail.size == 0);
+    KV_ASSERT(record->key.size > 0 && record->version > 0);
+    KV_ASSERT(record->version < RECORD_VERSION_LIMIT);
+    KV_ASSERT(record->kind == RECORD_PUT || record->kind == RECORD_DELETE);
+    KV_ASSERT(record->kind == RECORD_PUT || record->value.size + value_tail.size == 0);
     if (log->bundle) {
         status = append_to_bundle(log, record, size);
     } else if (!log->map || size >= CALL_MIN_BYTES) {
