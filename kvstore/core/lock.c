@@ -32,7 +32,7 @@ struct lockset {
     uint32_t lock_count;
     uint32_t file_mask; /* all ones with a lock per file, 0 with one for all */
 #ifdef MQKV_ASSERT
-    _Atomic uintptr_t *writers; /* this_thread() of each lock's holder for writing; 0: none */
+    _Atomic uint64_t *writers; /* this_thread() of each lock's holder for writing; 0: none */
 #endif
     struct lock locks[];
 };
@@ -49,9 +49,14 @@ static _Thread_local uint64_t spin_ns = SPIN_MAX_NS;
 
 static _Thread_local const struct lock *read_held[READ_HELD_MAX];
 
-static uintptr_t this_thread(void)
+/* The calling thread's number, from 1. */
+static uint64_t this_thread(void)
 {
-    return (uintptr_t)&waited_ns;
+    static _Atomic uint64_t numbers;
+    static _Thread_local uint64_t own_number;
+    if (own_number == 0)
+        own_number = atomic_fetch_add(&numbers, 1) + 1;
+    return own_number;
 }
 
 /* Where read_held has `lock`; with NULL: room for one. READ_HELD_MAX: nowhere. */
@@ -63,7 +68,7 @@ static unsigned find_read_held(const struct lock *lock)
     return i;
 }
 
-static _Atomic uintptr_t *writer_of(const struct lockset *locks, const struct lock *lock)
+static _Atomic uint64_t *writer_of(const struct lockset *locks, const struct lock *lock)
 {
     return &locks->writers[lock - locks->locks];
 }

@@ -279,7 +279,7 @@ enum kv_status logtail_append_damaged(struct logfile *log, const uint8_t *bytes,
     if (status == KV_OK)
         __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
     else
-        erase(log, offset, size);
+        erase_written(log, offset, size);
     return status;
 }
 

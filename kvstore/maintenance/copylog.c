@@ -180,9 +180,9 @@ static uint64_t find_sound(const struct copylog *copy)
     return copy->end;
 }
 
-/* Passes damaged bytes: leaves them out if nothing in use lies there, else carries them over. Only in
- * the first pass: later a damaged record may have been the deletion of a key that the next generation
- * has. */
+/* Passes damaged bytes: leaves them out if nothing in use lies there, else carries them over. Only
+ * in the first pass: later a damaged record may have been the deletion of a key that the next
+ * generation has. */
 static enum kv_status pass_damaged(struct copylog *copy)
 {
     uint64_t end = copy->passes == 0 ? find_sound(copy) : copy->at;
@@ -358,9 +358,9 @@ static enum kv_status copy_first(struct copylog *copy, const struct candidate *c
 }
 
 /* Copies a candidate in a later pass, when the next generation may have an older record of the key,
- * damaged or not, which is replaced or deleted (all that the first pass has copied is older), or, if
- * shared, a later one. A dead put need not be repeated, since the record that made it dead is still
- * to come, unless it expired, which leaves no record. */
+ * damaged or not, which is replaced or deleted (all that the first pass has copied is older), or,
+ * if shared, a later one. A dead put need not be repeated, since the record that made it dead is
+ * still to come, unless it expired, which leaves no record. */
 static enum kv_status copy_later(struct copylog *copy, const struct candidate *candidate)
 {
     struct lookup lookup;

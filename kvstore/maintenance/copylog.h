@@ -31,8 +31,8 @@ struct candidate {
     uint32_t hash;
 };
 
-/* Stretches of damaged records in use that are copied as they are, at most: a file with more is left
- * as it is. */
+/* Stretches of damaged records in use that are copied as they are, at most: a file with more is
+ * left as it is. */
 #define COPYLOG_MOST_CARRIED DATAFILE_DAMAGED_MAX
 
 struct copylog {
@@ -57,11 +57,12 @@ struct copylog {
 void copylog_start(struct copylog *copy, const struct maintenance *with, struct datafile *file,
                    struct generation *next);
 
-/* Copies the next few records; takes the file's lock for short times. Damaged bytes in which nothing
- * in use lies are left out; damaged bytes in use are carried over as they are (reads of them fail as
- * before, and a write takes their place); each with a line in the log. KV_OK, or why the next
- * generation cannot be completed: KV_NO_SPACE, KV_CORRUPT (the record at copy->at is damaged, and
- * there are too many damaged stretches, or it was appended during the first pass) ... */
+/* Copies the next few records; takes the file's lock for short times. Damaged bytes in which
+ * nothing in use lies are left out; damaged bytes in use are carried over as they are (reads of
+ * them fail as before, and a write takes their place); each with a line in the log. KV_OK, or why
+ * the next generation cannot be completed: KV_NO_SPACE, KV_CORRUPT (the record at copy->at is
+ * damaged, and there are too many damaged stretches, or it was appended during the first pass) ...
+ * */
 enum kv_status copylog_step(struct copylog *copy);
 
 /* When the next generation is the current one: says in the log where the damaged bytes that were
