@@ -116,7 +116,7 @@ get_counted(struct kvstore *store, struct key_place at, const struct get *get)
 __attribute__((always_inline)) static inline enum kv_status get_by_locking(struct kvstore *store,
                                                                            const struct get *get)
 {
-    if (!key_is_valid(get->key))
+    if (!is_valid_key(get->key))
         return KV_BAD_KEY;
     struct key_place at = key_place(&store->context, get->key);
     return store->reads_count ? get_counted(store, at, get) : get_from_file(store, at, get);

@@ -23,7 +23,7 @@ static enum kv_status verify_write(struct write *write)
 enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blind,
                            struct write *write)
 {
-    if (!key_is_valid(key))
+    if (!is_valid_key(key))
         return KV_BAD_KEY;
     struct key_place place = key_place(&store->context, key);
     write->store = store;

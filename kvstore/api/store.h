@@ -73,7 +73,7 @@ static inline struct key_place key_place(const struct store_context *context, st
     return place;
 }
 
-static inline bool key_is_valid(struct kv_slice key)
+static inline bool is_valid_key(struct kv_slice key)
 {
     return key.size >= 1 && key.size <= KVSTORE_MAX_KEY_BYTES;
 }

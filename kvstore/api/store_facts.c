@@ -42,8 +42,8 @@ uint32_t kvstore_file_of(const struct kvstore *store, struct kv_slice key)
 #define IMPATIENCE_MS 1000u
 
 /* Holds: the file's lock for reading. */
-static void look_at_file(const struct kvstore *store, uint32_t number,
-                         struct kvstore_file_statistics *statistics)
+static void collect_file_statistics(const struct kvstore *store, uint32_t number,
+                                    struct kvstore_file_statistics *statistics)
 {
     const struct datafile *file = &store->context.files[number];
     const struct generation *generation = file->current;
@@ -111,7 +111,7 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     uint64_t now_ms = clock_monotonic_coarse_ms();
     *statistics = (struct kvstore_file_statistics){0};
     if (locked) {
-        look_at_file(store, number, statistics);
+        collect_file_statistics(store, number, statistics);
         lockset_read_unlock(store->context.locks, number);
     }
     pthread_mutex_lock(&store->told_lock);

@@ -130,7 +130,7 @@ static void fill_in_defaults(struct kvstore_options *options)
 
 /* Opening -------------------------------------------------------------------------------------- */
 
-static enum kv_status open_store_directory(struct store_context *context, struct kv_error *error)
+static enum kv_status open_data_directory(struct store_context *context, struct kv_error *error)
 {
     context->dir_fd = fileio->open_at(AT_FDCWD, context->dir, O_RDONLY | O_DIRECTORY, 0);
     if (context->dir_fd >= 0)
@@ -363,7 +363,7 @@ static enum kv_status open_locked_store(struct kvstore *store, struct kv_error *
 {
     struct store_context *context = &store->context;
     bool read_only = context->options.read_only;
-    enum kv_status status = open_store_directory(context, error);
+    enum kv_status status = open_data_directory(context, error);
     if (status == KV_OK)
         status =
             lockfile_acquire(context->dir, context->dir_fd, read_only, &store->lockfile, error);

@@ -76,7 +76,7 @@ static uint64_t tie_of(struct store_scan *scan, const struct logfile *log, uint6
     return scan_tie(keyhash(&scan->context->hash_key, key));
 }
 
-static bool scan_is_over(const struct store_scan *scan)
+static bool store_scan_is_over(const struct store_scan *scan)
 {
     return scan->refused || scan->status != KV_OK || scan->visits_left == 0 ||
            scan->looks_left == 0;
@@ -148,7 +148,7 @@ static void visit_stops(struct store_scan *scan, const struct logfile *log,
 {
     for (size_t i = 0; i < count; i++) {
         bool shares_position = i > 0 && stops[i].position == stops[i - 1].position;
-        if (scan_is_over(scan) && !(shares_position && !scan->refused))
+        if (store_scan_is_over(scan) && !(shares_position && !scan->refused))
             return;
         scan->position = stops[i].position;
         if (!show_scanned_record(scan, log, stops[i].offset)) {
@@ -180,7 +180,7 @@ static void visit_equal_hashes(struct store_scan *scan, const struct datafile *f
         scan_sort_stops(stops, found);
     }
     visit_stops(scan, log, stops, found);
-    if (!scan_is_over(scan))
+    if (!store_scan_is_over(scan))
         scan->position = next_hash;
 }
 
@@ -202,14 +202,14 @@ static void scan_a_while(struct store_scan *scan, const struct datafile *file)
     size_t count = index_collect(file->current->index, scan_position_hash(scan->position), items,
                                  INDEX_SEGMENT_SLOTS, &next_hash);
     size_t begin = 0;
-    while (begin < count && begin < ENTRIES_PER_HOLD && !scan_is_over(scan)) {
+    while (begin < count && begin < ENTRIES_PER_HOLD && !store_scan_is_over(scan)) {
         size_t end = begin + 1;
         while (end < count && items[end].hash == items[begin].hash)
             end++;
         visit_equal_hashes(scan, file, items + begin, end - begin);
         begin = end;
     }
-    if (begin == count && !scan_is_over(scan))
+    if (begin == count && !store_scan_is_over(scan))
         scan->position = scan_position(file->number, 0, 0) + (next_hash << SCAN_TIE_BITS);
 }
 
@@ -237,7 +237,7 @@ enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct
     do {
         scan_a_while(&scan, &context->files[number]);
         file_left = scan_is_past_end(&scan) || scan_position_file(scan.position) != number;
-    } while (!file_left && !scan_is_over(&scan));
+    } while (!file_left && !store_scan_is_over(&scan));
     lockset_read_unlock(context->locks, number);
     logfile_end(context->options.io);
     if (scan.status != KV_OK || scan.refused)
@@ -272,7 +272,7 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
         lockset_read_lock(context->locks, number);
         scan_a_while(&scan, &context->files[number]);
         lockset_read_unlock(context->locks, number);
-    } while (!scan_is_past_end(&scan) && !scan_is_over(&scan));
+    } while (!scan_is_past_end(&scan) && !store_scan_is_over(&scan));
     logfile_end(context->options.io);
     if (scan.refused && !scan.visited)
         return KV_OK;
