@@ -461,7 +461,7 @@ static enum kv_status share_next(struct copylog *copy)
     struct datafile *file = copy->file;
     struct generation *next = copy->next;
     KV_ASSERT(lockset_is_write_held(copy->with.context->locks, file->number));
-    KV_ASSERT(!copy->shared && !file->next && file->copying);
+    KV_ASSERT(!copy->shared && !file->next);
     /* Until now puts and deletes may have left no trace in the new log: their versions must not be
      * given again. */
     next->words->max_version =
