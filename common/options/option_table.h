@@ -97,11 +97,12 @@ enum kv_status option_take_argv(const struct option_set *sets, const char *hint,
 enum kv_status option_take_text(const struct option_set *set, const struct option_row *row,
                                 const struct option_origin *origin, struct kv_error *error);
 
-/* Prints "  -x, --name ARGUMENT   help" for each row, with `columns` for the part before the help; a
+/* Prints " -x, --name ARGUMENT help" for each row, with `columns` for the part before the help; a
  * longer part has a line of its own. Prints nothing for an empty or NULL table. */
 void option_print_help(FILE *stream, const struct option_row *rows, int columns);
 
-/* option_print_help of the rows of `section` only; NULL: of the rows that only the command line has. */
+/* option_print_help of the rows of `section` only; NULL: of the rows that only the command line
+ * has. */
 void option_print_section(FILE *stream, const struct option_row *rows, const char *section,
                           int columns);
 
