@@ -104,7 +104,7 @@ enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv
             write.record.expiry_ms = write_expiry(&write, options);
             status = write_append(&write, kv_slice(NULL, 0), written);
         }
-        write_end(&write, status);
+        status = write_end(&write, status);
     } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
     return status;
 }

@@ -29,7 +29,6 @@ enum kv_status write_append(struct write *write, struct kv_slice value_tail,
 {
     struct kvstore *store = write->store;
     struct datafile *file = write->file;
-    const struct kvstore_options *options = &store->context.options;
     uint64_t max_bytes = context_max_value_bytes(&store->context);
     if (value_tail.size > max_bytes || write->record.value.size > max_bytes - value_tail.size)
         return KV_VALUE_TOO_BIG;
@@ -52,6 +51,7 @@ enum kv_status write_append(struct write *write, struct kv_slice value_tail,
     if (write->record.expiry_ms != 0)
         sweeper_note_expiry(store->sweeper);
     past_logs_tell(store->past, file);
+    const struct kvstore_options *options = &store->context.options;
     compaction_queue_consider(store->compactions, file, options, options->compact_min_bytes);
     if (__builtin_expect(file->current->is_short, 0)) {
         file->current->is_short = false;

@@ -229,16 +229,16 @@ enum kv_status generation_append(struct generation *generation, struct lookup *l
                                  const struct record *record, struct kv_slice value_tail)
 {
     struct logfile *log = &generation->log;
-    uint64_t offset = log->tail;
     uint64_t size_bytes =
         record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
     uint64_t needed_bytes = space_for(generation, lookup, record, size_bytes);
-    enum kv_status status = needed_bytes <= log->allocated_bytes - offset
-                                ? KV_OK
-                                : grow_log(generation, record, needed_bytes);
+    enum kv_status status = KV_OK;
+    if (needed_bytes > log->allocated_bytes - log->tail)
+        status = grow_log(generation, record, needed_bytes);
     if (status != KV_OK)
         return status;
     generation_begin_change(generation);
+    uint64_t offset = log->tail;
     status = reserve_slot(generation, lookup, record);
     if (status == KV_OK)
         status = logtail_append(log, record, value_tail);
