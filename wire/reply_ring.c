@@ -38,10 +38,11 @@ struct head {
     _Atomic uint32_t states[WIRE_RING_MAX_DEPTH];
     uint32_t not_used __attribute__((aligned(LINE_BYTES)));
     _Atomic uint32_t ended;
+    struct wire_ring_reads reads;
 };
 _Static_assert(offsetof(struct head, bell) == 0 && offsetof(struct head, states) == 4 &&
                    offsetof(struct head, not_used) == 64 && offsetof(struct head, ended) == 68 &&
-                   sizeof(struct head) == SLOTS_BEGIN,
+                   offsetof(struct head, reads) == 72 && sizeof(struct head) == SLOTS_BEGIN,
                "docs/PROTOCOL.md, 3.6");
 _Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t), "a futex is a plain word");
 
@@ -368,6 +369,24 @@ enum wire_ring_offer wire_ring_look_for_offer(const char *base, uid_t server_uid
     if (shown == 0)
         return WIRE_RING_NOT_OFFERED;
     return shown == wire_shm_number() ? WIRE_RING_OFFERED : WIRE_RING_OTHER_MEMORY;
+}
+
+struct wire_ring_reads *wire_ring_map_reads(int descriptor)
+{
+    void *memory = mmap(NULL, SLOTS_BEGIN, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    return memory == MAP_FAILED ? NULL : &((struct head *)memory)->reads;
+}
+
+void wire_ring_unmap_reads(struct wire_ring_reads *reads)
+{
+    if (reads)
+        munmap((uint8_t *)reads - offsetof(struct head, reads), SLOTS_BEGIN);
+}
+
+void wire_ring_add_reads(const struct wire_ring *ring, uint64_t *found, uint64_t *absent)
+{
+    *found += atomic_load_explicit(&ring->head->reads.found, memory_order_relaxed);
+    *absent += atomic_load_explicit(&ring->head->reads.absent, memory_order_relaxed);
 }
 
 uint64_t wire_shm_number(void)

@@ -9,6 +9,8 @@
  *          4    state of slot 0, 1, ...: 0 empty, else the size of the message in it
  *         64    not used (earlier servers reserved slots here)
  *         68    ended: 1 once the server has ended the session; no message comes after that
+ *         72    u64: reads of keys that were there, which the client has made without a message
+ *         80    u64: likewise of keys that were not there
  *        128    slot 0; the next ones follow at a stride of message_bytes rounded up to 64
  *
  * A writer finds an empty slot, copies the message there, and stores its size as the state. The
@@ -20,13 +22,14 @@
  * empty. A child that is killed while it holds the lock leaves the slot empty, and the lock to the
  * next one.
  *
- * Trust: either side may find anything in the memory. The server reads only the states and the
- * bell, each once; if the client shortens the object, SIGBUS follows, by which mapguard.h marks the
- * ring as broken. The client copies a message out before it looks at it.
+ * Trust: either side may find anything in the memory. The server reads only the states, the bell
+ * and the counts of reads, each once; if the client shortens the object, SIGBUS follows, by which
+ * mapguard.h marks the ring as broken. The client copies a message out before it looks at it.
  */
 #ifndef MQKV_WIRE_REPLY_RING_H
 #define MQKV_WIRE_REPLY_RING_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -88,6 +91,21 @@ bool wire_ring_has_ended(const struct wire_ring *ring);
 /* Client: sleeps until there may be a message, the session has ended, a signal comes, or timeout_ms
  * milliseconds are over. */
 void wire_ring_sleep(struct wire_ring *ring, uint32_t timeout_ms);
+
+/* Reads of single keys that the client has made in place. The client adds; the server looks. */
+struct wire_ring_reads {
+    _Atomic uint64_t found, absent;
+};
+
+/* Client: maps the counts of the ring whose object `descriptor` is, so that they stay, whatever
+ * becomes of the ring and of the descriptor. NULL: they cannot be mapped. */
+struct wire_ring_reads *wire_ring_map_reads(int descriptor);
+
+/* Unmaps; NULL is harmless. */
+void wire_ring_unmap_reads(struct wire_ring_reads *reads);
+
+/* Server: adds what the client has counted so far to *found and *absent. */
+void wire_ring_add_reads(const struct wire_ring *ring, uint64_t *found, uint64_t *absent);
 
 /* Returns the number of the file system of /dev/shm, plus 1, by which two processes know whether
  * they see the same objects; 0: there is none. A server that takes rings shows the number by its

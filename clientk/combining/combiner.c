@@ -31,6 +31,7 @@ bool combiner_init(struct combiner *combiner, const struct client_settings *sett
 
 void combiner_free(struct combiner *combiner, bool say_goodbye)
 {
+    direct_telling_tell(&combiner->direct->telling, &combiner->direct->readers);
     window_free(&combiner->window, say_goodbye);
     pthread_mutex_destroy(&combiner->facts_lock);
 }
@@ -39,6 +40,7 @@ void combiner_free(struct combiner *combiner, bool say_goodbye)
 
 static void combiner_disconnect(struct combiner *combiner, bool say_goodbye)
 {
+    direct_telling_leave(&combiner->direct->telling, &combiner->listener);
     window_lose(&combiner->window, say_goodbye);
     atomic_store_explicit(&combiner->connected, false, memory_order_relaxed);
 }
@@ -65,6 +67,8 @@ static void publish_facts(struct combiner *combiner)
     if (server.fd < 0)
         server = (struct direct_server){.fd = (int)connection->lane, .is_lane = true};
     direct_welcome(combiner->direct, welcome, connection->server_uid, server);
+    direct_telling_join(&combiner->direct->telling, &combiner->listener,
+                        connection->ring ? (int)connection->reply_queue : -1);
 }
 
 enum kv_status combiner_connect(struct combiner *combiner, uint64_t deadline_ms,

@@ -52,7 +52,8 @@ struct combiner {
 
     /* Used by the leader only. */
     _Alignas(CACHE_LINE_BYTES) const struct client_settings *settings;
-    struct direct *direct;     /* is told of each session */
+    struct direct *direct; /* is told of each session */
+    struct direct_listener listener;
     struct window window;      /* of one message */
     struct call *first, *last; /* the list: calls in the order of arrival, also the leader's own */
     unsigned call_count;       /* calls on the list */

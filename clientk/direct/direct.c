@@ -20,6 +20,7 @@ void direct_init(struct direct *direct, const struct client_settings *settings)
     if (direct->mode == CLIENTK_DIRECT_OFF)
         direct->reason = DIRECT_SWITCHED_OFF;
     direct_readers_init(&direct->readers);
+    direct_telling_init(&direct->telling);
     pthread_mutex_init(&direct->lock, NULL);
 }
 
@@ -45,6 +46,7 @@ void direct_free(struct direct *direct)
     drop_offer(direct);
     direct_readers_release_all(&direct->readers);
     direct_store_close(atomic_load(&direct->store));
+    direct_telling_free(&direct->telling);
     pthread_mutex_destroy(&direct->lock);
 }
 
@@ -181,6 +183,15 @@ struct direct_store *direct_begin(struct direct *direct, struct direct_reader *r
     return NULL;
 }
 
+/* Counts reads of single keys. looked_ms: the tick at which the server was seen last. */
+static inline void direct_count_keys(struct direct *direct, struct direct_reader *reader,
+                                     uint64_t found, uint64_t absent, uint64_t looked_ms)
+{
+    direct_reader_count(&reader->found, found);
+    direct_reader_count(&reader->absent, absent);
+    direct_telling_look(&direct->telling, &direct->readers, looked_ms);
+}
+
 static bool direct_key_is_valid(struct kv_slice key)
 {
     return key.size > 0 && key.size <= WIRE_MAX_KEY_BYTES;
@@ -197,8 +208,12 @@ static inline bool read_key(struct direct *direct, struct direct_reader *reader,
     if (!store)
         return false;
     bool read = direct_read(store, key, direct_place_of(store, key), with_bytes, value, status);
+    uint64_t looked_ms = atomic_load_explicit(&store->looked_ms, memory_order_relaxed);
     *counts = direct_end(store, reader) || !read;
     direct_reader_count(read ? &reader->reads : &reader->asks, *counts);
+    if (read && *counts)
+        direct_count_keys(direct, reader, *status != KV_NOT_FOUND, *status == KV_NOT_FOUND,
+                          looked_ms);
     return read && *counts;
 }
 
@@ -257,7 +272,8 @@ size_t direct_execute(struct direct *direct, struct direct_reader *reader,
                       const struct clientk_operation *operations, size_t count,
                       struct clientk_result *results)
 {
-    size_t done = 0;
+    size_t done = 0, absent = 0;
+    uint64_t looked_ms = 0;
     for (size_t i = 0; i < count; i++)
         if (!operation_is_direct_read(&operations[i]))
             return 0;
@@ -268,6 +284,7 @@ size_t direct_execute(struct direct *direct, struct direct_reader *reader,
         size_t left = count - done;
         size_t together = left < KEYS_TOGETHER ? left : KEYS_TOGETHER;
         size_t read = execute_together(store, operations + done, together, results + done);
+        looked_ms = atomic_load_explicit(&store->looked_ms, memory_order_relaxed);
         bool counts = direct_end(store, reader);
         done += counts ? read : 0;
         attempt = counts ? 0 : attempt + 1;
@@ -276,6 +293,10 @@ size_t direct_execute(struct direct *direct, struct direct_reader *reader,
     }
     direct_reader_count(&reader->reads, done);
     direct_reader_count(&reader->asks, count - done);
+    for (size_t i = 0; i < done; i++)
+        absent += results[i].status == KV_NOT_FOUND;
+    if (done > 0)
+        direct_count_keys(direct, reader, done - absent, absent, looked_ms);
     return done;
 }
 

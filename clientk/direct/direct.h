@@ -33,11 +33,13 @@
 #include "clientk/direct/direct_readers.h"
 #include "clientk/direct/direct_reason.h"
 #include "clientk/direct/direct_store.h"
+#include "clientk/direct/direct_telling.h"
 #include "mqkv/clientk.h"
 #include "wire/message.h"
 
 struct direct {
     struct direct_readers readers;
+    struct direct_telling telling;
     struct direct_store *_Atomic store; /* NULL: reads go by message */
     atomic_bool has_offer;              /* there is an offer that was not taken up yet ... */
     _Atomic uint64_t look_ms;           /* ... and is to be looked at then (coarse clock) */

@@ -28,6 +28,8 @@ void direct_readers_leave(struct direct_readers *readers, struct direct_reader *
         reader->next->link = reader->link;
     readers->reads_of_gone += atomic_load(&reader->reads);
     readers->asks_of_gone += atomic_load(&reader->asks);
+    readers->found_of_gone += atomic_load(&reader->found);
+    readers->absent_of_gone += atomic_load(&reader->absent);
 }
 
 /* Returns the earliest era in which a thread still reads; the present one if none does. Holds:
@@ -97,6 +99,18 @@ void direct_readers_sum(struct direct_readers *readers, uint64_t *reads, uint64_
     for (const struct direct_reader *reader = readers->first; reader; reader = reader->next) {
         *reads += atomic_load_explicit(&reader->reads, memory_order_relaxed);
         *asks += atomic_load_explicit(&reader->asks, memory_order_relaxed);
+    }
+    handles_unlock();
+}
+
+void direct_readers_sum_keys(struct direct_readers *readers, uint64_t *found, uint64_t *absent)
+{
+    handles_lock();
+    *found = readers->found_of_gone;
+    *absent = readers->absent_of_gone;
+    for (const struct direct_reader *reader = readers->first; reader; reader = reader->next) {
+        *found += atomic_load_explicit(&reader->found, memory_order_relaxed);
+        *absent += atomic_load_explicit(&reader->absent, memory_order_relaxed);
     }
     handles_unlock();
 }

@@ -23,7 +23,8 @@ struct direct_reader {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t era; /* 0: the thread is not reading */
     _Atomic uint64_t reads; /* reads without a message; only the thread writes this and asks */
     _Atomic uint64_t asks;  /* reads that had to go by message */
-    bool saw_end;           /* the daemon was known to have ended when the thread began to read */
+    _Atomic uint64_t found, absent; /* of `reads`, those of single keys */
+    bool saw_end; /* the daemon was known to have ended when the thread began to read */
     struct direct_reader *next, **link; /* guarded by handles_lock */
 };
 
@@ -40,7 +41,7 @@ struct direct_readers {
     /* Guarded by handles_lock. */
     struct direct_reader *first;
     struct direct_retired *retired;
-    uint64_t reads_of_gone, asks_of_gone;
+    uint64_t reads_of_gone, asks_of_gone, found_of_gone, absent_of_gone;
 };
 
 /* Begins without readers, in era 1. */
@@ -79,5 +80,8 @@ void direct_readers_release_all(struct direct_readers *readers);
 
 /* Sums up the counters of all threads, also of those that have ended. Takes handles_lock. */
 void direct_readers_sum(struct direct_readers *readers, uint64_t *reads, uint64_t *asks);
+
+/* The same, of reads of single keys that were there, or were not. */
+void direct_readers_sum_keys(struct direct_readers *readers, uint64_t *found, uint64_t *absent);
 
 #endif

@@ -191,6 +191,8 @@ void figures_put_operations(const struct worker_statistics *sum, struct figures 
     figure_put_labelled(to, "hits", "reads_total", "Reads of one key, by whether it was there.",
                         "result", "hit", sum->hits);
     figure_put_labelled(to, "misses", "reads_total", NULL, "result", "miss", sum->misses);
+    figure_put(to, "direct_reads", "direct_reads_total",
+               "Those of them that clients made in place, and have told of.", sum->direct_reads);
     figure_put(to, "bytes_in", "received_bytes_total", "Bytes of requests.", sum->bytes_in);
     figure_put(to, "bytes_out", "sent_bytes_total", "Bytes of replies.", sum->bytes_out);
     figure_put(to, "sleeps", NULL, NULL, sum->sleeps);

@@ -10,5 +10,10 @@ void stats_source_sum(const struct stats_source *source, struct worker_statistic
         commit_statistics(service->commit, sum);
     submissions_statistics(service->submissions, sum);
     watchers_statistics(service->watchers, sum);
+    struct session_reads reads;
+    session_reads(service->sessions, &reads);
+    sum->hits += reads.found;
+    sum->misses += reads.absent;
+    sum->direct_reads = reads.found + reads.absent;
     statistics_finish_sum(sum);
 }

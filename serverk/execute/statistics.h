@@ -36,8 +36,9 @@ enum latency_stage {
 struct worker_statistics {
     uint64_t messages; /* with operations in them */
     uint64_t operations[STATISTICS_OPCODES];
-    uint64_t hits; /* GET and EXISTS that found their key */
+    uint64_t hits; /* GET and EXISTS that found their key; of a sum: reads in place, too */
     uint64_t misses;
+    uint64_t direct_reads; /* of a sum only: those of hits and misses that were reads in place */
     uint64_t statuses[KV_STATUS_COUNT]; /* of operations; and of whole messages that failed */
     uint64_t bytes_in;
     uint64_t bytes_out;

@@ -42,6 +42,8 @@ struct session_table {
     _Atomic uint64_t opened;
     _Atomic uint64_t refused[KV_STATUS_COUNT];
     _Atomic uint64_t ended[SESSION_END_REASONS];
+    _Atomic uint64_t reads_found, reads_absent; /* in place, by clients of sessions that ended */
+    _Atomic uint64_t told_found, told_absent;   /* the most that session_reads has said */
 };
 
 /* Whether session_retire was called for it. */

@@ -220,6 +220,16 @@ static void say_ended(const struct session *session)
         wire_ring_end(session->ring);
 }
 
+static void session_keep_reads(struct session_table *table, const struct session *session)
+{
+    uint64_t found = 0, absent = 0;
+    if (!session->ring)
+        return;
+    wire_ring_add_reads(session->ring, &found, &absent);
+    atomic_fetch_add(&table->reads_found, found);
+    atomic_fetch_add(&table->reads_absent, absent);
+}
+
 /* Nobody holds the session, and nobody can find it. */
 static void dispose(struct session_table *table, struct session *session)
 {
@@ -232,6 +242,7 @@ static void dispose(struct session_table *table, struct session *session)
     if (reason == SESSION_FAULT || reason == SESSION_SEGMENT || reason == SESSION_KILLED)
         say_ended(session);
     lanes_give_back(table->lanes, &session->assignment, atomic_load(&session->lane_closed));
+    session_keep_reads(table, session);
     wire_ring_close(session->ring);
     session_close_queue(session->reply_queue);
     if (session->pidfd >= 0)
@@ -320,6 +331,30 @@ bool session_send(struct session_table *table, struct session *session, const vo
 void session_count_refusal(struct session_table *table, enum kv_status status)
 {
     atomic_fetch_add(&table->refused[status], 1);
+}
+
+/* A session that ends meanwhile may be in neither sum: a counter does not go back. */
+static uint64_t session_raise_told(_Atomic uint64_t *told, uint64_t sum)
+{
+    uint64_t before = atomic_load(told);
+    while (before < sum && !atomic_compare_exchange_weak(told, &before, sum))
+        ;
+    return before < sum ? sum : before;
+}
+
+void session_reads(struct session_table *table, struct session_reads *reads)
+{
+    uint64_t found = atomic_load(&table->reads_found), absent = atomic_load(&table->reads_absent);
+    for (unsigned slot = 0; slot < table->capacity; slot++) {
+        struct session *session = &table->slots[slot];
+        if (!session_hold_if_live(table, session))
+            continue;
+        if (session->ring)
+            wire_ring_add_reads(session->ring, &found, &absent);
+        session_release(table, session);
+    }
+    reads->found = session_raise_told(&table->told_found, found);
+    reads->absent = session_raise_told(&table->told_absent, absent);
 }
 
 void session_counts(const struct session_table *table, struct session_counts *counts)

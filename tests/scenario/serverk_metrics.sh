@@ -32,6 +32,32 @@ done
 check_equal 1 "$(awk '/^mqkv_file_keys\{/ { sum += $NF } END { print sum }' <<<"$text")" \
     "the keys of the files add up"
 
+# Reads in place: while the session lasts, of all threads, and after it.
+reads_told() { # sums of hits, misses, and those of them without a message
+    client metrics | sed -n -E 's/^mqkv_(direct_reads_total|reads_total.*) ([0-9]+)$/\2/p' | xargs
+}
+read -r hits misses in_place < <(reads_told)
+for _ in {1..500}; do printf 'GET a\nGET none\nEXISTS a\n'; done | client batch -q - >/dev/null 2>&1
+check_equal "$((hits + 1000)) $((misses + 500)) $((in_place + 1500))" "$(reads_told)" \
+    "reads in place are counted when their session has ended"
+exec_client bench -t 30 -n 2 --mix get=100 --keys 10 >/dev/null 2>&1 &
+bench_pid=$!
+told_more() {
+    local now
+    read -r _ _ now < <(reads_told)
+    [ "$now" -gt $((in_place + 100000)) ]
+}
+check_status 0 "and while it lasts" wait_until 20 told_more
+kill -9 "$bench_pid"
+wait "$bench_pid" 2>/dev/null
+check_status 0 "and when its process was killed" told_more
+read -r _ _ in_place < <(reads_told)
+[ "$(client --format json stats operations | grep -oE '"direct_reads": ?[0-9]+' |
+    grep -oE '[0-9]+$')" -ge "$in_place" ] &&
+    ok "stats has them, too" || not_ok "stats has them, too"
+MQKV_REPLIES=queue client get a >/dev/null
+check_equal "$in_place" "$(reads_told | cut -d' ' -f3)" "who has a reply queue tells nothing"
+
 # The format: each sample belongs to the family announced before it, no family comes twice, each
 # sample is a number, and the buckets of a histogram grow.
 check_format() {

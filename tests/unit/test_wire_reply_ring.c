@@ -209,6 +209,27 @@ START_TEST(a_sleeper_is_told_of_the_end)
 }
 END_TEST
 
+START_TEST(counts_of_reads_outlive_the_clients_ring)
+{
+    uint64_t found = 10, absent = 20;
+    wire_ring_add_reads(server, &found, &absent);
+    ck_assert_uint_eq(found, 10);
+    ck_assert_uint_eq(absent, 20);
+    struct wire_ring_reads *reads = wire_ring_map_reads(descriptor);
+    ck_assert_ptr_nonnull(reads);
+    wire_ring_close(client);
+    client = NULL;
+    atomic_fetch_add(&reads->found, 3);
+    atomic_fetch_add(&reads->absent, 4);
+    wire_ring_add_reads(server, &found, &absent);
+    ck_assert_uint_eq(found, 13);
+    ck_assert_uint_eq(absent, 24);
+    wire_ring_unmap_reads(reads);
+    wire_ring_unmap_reads(NULL);
+    ck_assert_ptr_null(wire_ring_map_reads(-1));
+}
+END_TEST
+
 /* Earlier servers had claims of slots in the word at 64. A writer that had stored a state, but not
  * come to clear its claim when the client took the message, made an empty slot look taken. */
 START_TEST(a_slot_that_the_client_emptied_can_be_written)
@@ -368,6 +389,7 @@ TEST_SUITE(wire_reply_ring)
     tcase_add_test(tcase, a_sleeper_is_woken);
     tcase_add_test(tcase, a_sleep_ends_with_its_time_or_at_a_message);
     tcase_add_test(tcase, a_sleeper_is_told_of_the_end);
+    tcase_add_test(tcase, counts_of_reads_outlive_the_clients_ring);
     tcase_add_test(tcase, a_slot_that_the_client_emptied_can_be_written);
     tcase_add_test(tcase, children_killed_while_they_write_keep_no_slot);
     tcase_add_test(tcase, a_stopped_child_holds_nobody_up_for_good);

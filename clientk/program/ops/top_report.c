@@ -41,6 +41,7 @@ static void take_totals(struct top_report *report, const struct span *span)
     double hits = rate(span, "mqkv_reads_total", "hit");
     report->misses_per_s = rate(span, "mqkv_reads_total", "miss");
     report->hit_share = hits + report->misses_per_s > 0 ? hits / (hits + report->misses_per_s) : -1;
+    report->direct_reads_per_s = rate(span, "mqkv_direct_reads_total", "");
     report->operations_per_s = rate_of_all(span, "mqkv_operations_total");
     report->messages_per_s = rate(span, "mqkv_messages_total", "");
     report->errors_per_s =

@@ -37,6 +37,7 @@ struct top_report {
     double seconds; /* between the looks */
     double uptime_s;
     double operations_per_s, messages_per_s, errors_per_s, misses_per_s;
+    double direct_reads_per_s;
     double hit_share; /* of reads of one key; below 0: there were none */
     double received_per_s, sent_per_s;
     double work_p50_s, work_p99_s, queue_p99_s, lock_p99_s, disk_p99_s;

@@ -38,6 +38,8 @@ static void print_head(const struct top_report *report, FILE *stream)
     strftime(when, sizeof when, "%H:%M:%S", localtime_r(&now, &local));
     fprintf(stream, "%s  up %s, %.0f operations/s in %.0f messages/s", when,
             time_text(report->uptime_s, a), report->operations_per_s, report->messages_per_s);
+    if (report->direct_reads_per_s > 0)
+        fprintf(stream, ", %.0f reads in place/s", report->direct_reads_per_s);
     if (report->hit_share >= 0)
         fprintf(stream, ", %.1f %% hits", report->hit_share * 100);
     fprintf(stream, ", %.0f errors/s\n", report->errors_per_s);
@@ -175,6 +177,7 @@ void top_report_print_json(const struct top_report *report, FILE *stream)
     put_report_number(stream, "messages_per_second", report->messages_per_s);
     put_report_number(stream, "errors_per_second", report->errors_per_s);
     put_report_number(stream, "misses_per_second", report->misses_per_s);
+    put_report_number(stream, "direct_reads_per_second", report->direct_reads_per_s);
     put_report_number(stream, "received_bytes_per_second", report->received_per_s);
     put_report_number(stream, "sent_bytes_per_second", report->sent_per_s);
     put_report_number(stream, "work_p50_us", report->work_p50_s * 1e6);
