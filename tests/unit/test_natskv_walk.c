@@ -27,6 +27,8 @@ static uint32_t call_count;
 static struct nats_engine engine;
 static struct nats_walk walk;
 static unsigned seen[KEYS], walks;
+static uint32_t value_bytes; /* of each message */
+static unsigned answers;
 static bool is_done;
 
 bool keep_call(struct nats_link *link, struct link_call *call)
@@ -83,7 +85,7 @@ static void begin_stream(uint32_t count)
     for (uint32_t key = 0; key < count; key++)
         sequences[key] = key + 1;
     memset(seen, 0, sizeof seen);
-    walks = 0;
+    walks = answers = value_bytes = 0;
     strcpy(engine.bucket.name, "b");
     walk = (struct nats_walk){
         .sequence = 1, .deadline_ms = UINT64_MAX, .enough_ms = UINT64_MAX, .done = take_walk};
@@ -108,7 +110,10 @@ static void answer(uint32_t number)
     natsMsg *request, *reply;
     uint64_t from = 0;
     uint32_t found = keys;
-    char json[96];
+    static char data[400004];
+    memset(data, 'A', sizeof data - 1);
+    size_t json_bytes = sizeof data + 96;
+    char *json = malloc(json_bytes);
     calls[number] = calls[--call_count];
     ck_assert(call->make(call, "reply", &request));
     ck_assert(nats_json_number(
@@ -120,10 +125,13 @@ static void answer(uint32_t number)
     if (found == keys)
         strcpy(json, "{\"error\":{\"code\":404,\"err_code\":10037}}");
     else
-        snprintf(json, sizeof json,
-                 "{\"message\":{\"subject\":\"%" PRIu32 "\",\"seq\":%" PRIu64 "}}", found,
-                 sequences[found]);
+        snprintf(json, json_bytes,
+                 "{\"message\":{\"subject\":\"%" PRIu32 "\",\"seq\":%" PRIu64
+                 ",\"data\":\"%.*s\"}}",
+                 found, sequences[found], (int)(value_bytes / 3 * 4), data);
+    answers++;
     ck_assert_int_eq(natsMsg_Create(&reply, "reply", NULL, json, (int)strlen(json)), NATS_OK);
+    free(json);
     call->answer(call, LINK_ANSWERED, reply, false);
     natsMsg_Destroy(reply);
 }
@@ -145,10 +153,12 @@ START_TEST(what_moves_behind_an_end_that_was_told_is_found)
     while (!is_done)
         answer(0);
     ck_assert(!walk.is_end);
-    begin_walk(1000);
-    while (call_count > 0)
-        answer(0);
-    ck_assert(walk.is_end);
+    while (!walk.is_end) {
+        begin_walk(1000);
+        while (call_count > 0)
+            answer(0);
+    }
+    ck_assert_uint_le(walks, 3);
     assert_all_seen();
 }
 END_TEST
@@ -167,6 +177,23 @@ START_TEST(a_stream_that_is_left_alone_is_read_in_few_walks)
         for (uint32_t key = 0; key < keys; key++)
             ck_assert_uint_eq(seen[key], 1);
     }
+}
+END_TEST
+
+/* A scan of 60 MB moved gigabytes: of what all walkers had read the first one's message was taken. */
+START_TEST(no_large_value_is_read_in_vain)
+{
+    begin_stream(40);
+    value_bytes = 300000;
+    for (walk.is_end = false; !walk.is_end;) {
+        begin_walk(1000);
+        while (call_count > 0)
+            answer(call_count - 1);
+    }
+    for (uint32_t key = 0; key < keys; key++)
+        ck_assert_uint_eq(seen[key], 1);
+    ck_assert_uint_le(answers, keys + walks * FIRST_WALKERS);
+    ck_assert_uint_le(walks, 12);
 }
 END_TEST
 
@@ -198,6 +225,7 @@ TEST_SUITE(natskv_walk)
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, what_moves_behind_an_end_that_was_told_is_found);
     tcase_add_test(cases, a_stream_that_is_left_alone_is_read_in_few_walks);
+    tcase_add_test(cases, no_large_value_is_read_in_vain);
     tcase_add_loop_test(cases, each_key_is_found_whatever_is_written_meanwhile, 0, 200);
     suite_add_tcase(suite, cases);
 }

@@ -16,7 +16,7 @@
 #define SEQUENCE_MASK ((UINT64_C(1) << SEQUENCE_BITS) - 1)
 
 /* Messages asked for at a time; entries looked at for each that a page may have. */
-#define MIN_BATCH       64u
+#define MIN_BATCH       64u /* of one request; a walk makes one for each */
 #define MAX_BATCH       1000u
 #define LOOKS_PER_ENTRY 64u
 
@@ -76,7 +76,7 @@ static uint32_t bounded(uint64_t number, uint32_t least, uint32_t most)
 /* How many messages to ask for, and how many bytes: what has no room in the page any more was read
  * for nothing. So it is what the last page that was full had, and a little more; then more each
  * time, as what comes may not be for the page. */
-static uint32_t batch_of(const struct shard_scan *scan, uint32_t *bytes)
+static uint32_t batch_of(const struct shard_scan *scan, uint32_t least, uint32_t *bytes)
 {
     const struct page_fit *fit = &scan->engine->fits[scan->operation->keys_only];
     uint64_t batch = atomic_load_explicit(&fit->entries, memory_order_relaxed);
@@ -85,14 +85,14 @@ static uint32_t batch_of(const struct shard_scan *scan, uint32_t *bytes)
     *bytes = bounded((size + size / 4) << more, MIN_BYTES, MAX_BYTES);
     if (batch == 0)
         batch = scan->operation->limit;
-    return bounded((batch + batch / 4) << more, MIN_BATCH, MAX_BATCH);
+    return bounded((batch + batch / 4 + 1) << more, least, MAX_BATCH);
 }
 
 static bool make_request(struct link_call *call, const char *reply, natsMsg **message)
 {
     struct shard_scan *scan = (struct shard_scan *)call;
     char stream[NATS_STREAM_NAME_BYTES], subject[NATS_STREAM_NAME_BYTES + 32], json[128];
-    uint32_t bytes, batch = batch_of(scan, &bytes);
+    uint32_t bytes, batch = batch_of(scan, MIN_BATCH, &bytes);
     nats_bucket_stream(&scan->engine->bucket, scan->shard, stream);
     snprintf(subject, sizeof subject, "$JS.API.DIRECT.GET.%s", stream);
     int size = snprintf(json, sizeof json,
@@ -262,7 +262,7 @@ static void ask(struct shard_scan *scan)
         uint32_t unused;
         scan->walk = (struct nats_walk){.shard = scan->shard,
                                         .sequence = scan->sequence,
-                                        .count = batch_of(scan, &unused),
+                                        .count = batch_of(scan, 1, &unused),
                                         .deadline_ms = scan->deadline_ms,
                                         .enough_ms = scan->page_ms,
                                         .done = take_walk};

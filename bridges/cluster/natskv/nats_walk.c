@@ -8,15 +8,22 @@
 #include "bridges/cluster/natskv/nats_json.h"
 #include "bridges/cluster/natskv/nats_look.h"
 
-#define WALKERS 32u
+/* Requests under way: so many at first, and one more for each answer. */
+#define FIRST_WALKERS 4u
+#define WALKERS       32u
+
+/* Messages of a part, on the average, where there are fewer messages than sequences: who comes to its
+ * end there reads the first message of the next part for nothing. */
+#define SPARSE_PART 4u
 
 /* Who has no leader for now, is asked again after this time. */
 #define LATER_MS 100u
 
-/* Values held at once, beside those of the answers under way. */
+/* No more parts are begun when so many bytes of values are held. */
 #define MOST_BYTES (2u << 20)
 
-/* Walks from one sequence to another. */
+/* Walks through a part of the stretch, from one sequence to another. Parts are begun in their order, and
+ * each that was begun is walked through to its end, so that nothing is read in vain. */
 struct walker {
     struct link_call call;
     struct walk_run *run;
@@ -30,9 +37,11 @@ struct walk_run {
     struct nats_walk *walk;
     _Atomic uint64_t bytes;
     _Atomic uint32_t walking;
-    _Atomic int status; /* the first failure */
-    uint32_t count;
-    struct walker walkers[WALKERS];
+    _Atomic uint32_t begun; /* parts */
+    _Atomic bool has_end;   /* a part had the end of the stream in it */
+    _Atomic int status;     /* the first failure */
+    uint32_t count;         /* parts */
+    struct walker walkers[];
 };
 
 void nats_walk_free(struct nats_walk *walk)
@@ -56,7 +65,8 @@ static void finish(struct walk_run *run)
     bool goes_on = true;
     walk->messages = NULL;
     walk->is_end = run->walkers[0].has_end;
-    for (uint32_t i = 0; i < run->count; i++) {
+    uint32_t begun = atomic_load(&run->begun);
+    for (uint32_t i = 0; i < begun; i++) {
         struct walker *walker = &run->walkers[i];
         struct walked_message ***to = goes_on ? &end : &rest_end;
         **to = walker->first;
@@ -74,13 +84,39 @@ static void finish(struct walk_run *run)
     walk->done(walk);
 }
 
-/* The walker has come to its end, or to that of the walk. */
+static bool is_enough(struct walk_run *run)
+{
+    return atomic_load(&run->bytes) >= MOST_BYTES || atomic_load(&run->status) != KV_OK ||
+           atomic_load(&run->has_end) || clock_monotonic_coarse_ms() >= run->walk->enough_ms;
+}
+
+static void step(struct walker *walker, uint64_t begin_ms);
+
+/* Begins the next part, if there is one and more is wanted. Who calls counts as walking. */
+static void begin_part(struct walk_run *run)
+{
+    uint32_t part = atomic_load(&run->begun);
+    if (is_enough(run) || atomic_load(&run->walking) > WALKERS)
+        return;
+    while (part < run->count && !atomic_compare_exchange_weak(&run->begun, &part, part + 1))
+        ;
+    if (part >= run->count)
+        return;
+    atomic_fetch_add(&run->walking, 1);
+    step(&run->walkers[part], 0);
+}
+
+/* The walker has come to its end, or to that of the stream. */
 static void stop(struct walker *walker, enum kv_status status)
 {
     struct walk_run *run = walker->run;
     int none = KV_OK;
     if (status != KV_OK)
         atomic_compare_exchange_strong(&run->status, &none, (int)status);
+    if (walker->has_end)
+        atomic_store(&run->has_end, true);
+    begin_part(run);
+    begin_part(run);
     if (atomic_fetch_sub(&run->walking, 1) == 1)
         finish(run);
 }
@@ -95,12 +131,6 @@ static bool make_step(struct link_call *call, const char *reply, natsMsg **messa
     int size =
         snprintf(json, sizeof json, "{\"seq\":%" PRIu64 ",\"next_by_subj\":\">\"}", walker->from);
     return natsMsg_Create(message, subject, reply, json, size) == NATS_OK;
-}
-
-static bool is_enough(struct walk_run *run)
-{
-    return atomic_load(&run->bytes) >= MOST_BYTES || atomic_load(&run->status) != KV_OK ||
-           clock_monotonic_coarse_ms() >= run->walk->enough_ms;
 }
 
 static enum kv_status keep(struct walker *walker, struct kv_slice answer, struct nats_entry *entry)
@@ -121,8 +151,6 @@ static enum kv_status keep(struct walker *walker, struct kv_slice answer, struct
     atomic_fetch_add(&walker->run->bytes, entry->value.size);
     return KV_OK;
 }
-
-static void step(struct walker *walker, uint64_t begin_ms);
 
 /* link_call.answer. */
 static bool take_step(struct link_call *call, enum link_outcome outcome, natsMsg *message,
@@ -154,8 +182,7 @@ static bool take_step(struct link_call *call, enum link_outcome outcome, natsMsg
         walker->from = walker->has_end ? walker->from : entry.sequence;
         nats_entry_free(&entry);
     }
-    if (status != KV_OK || walker->has_end || walker->from >= walker->until ||
-        is_enough(walker->run))
+    if (status != KV_OK || walker->has_end || walker->from >= walker->until)
         stop(walker, status);
     else
         step(walker, 0);
@@ -173,43 +200,49 @@ static void step(struct walker *walker, uint64_t begin_ms)
         stop(walker, KV_OVERLOADED);
 }
 
-/* Sequences for one message: where keys are written again and again there are many. */
-static uint64_t stretch_of(const struct nats_holdings *holdings, uint64_t messages)
+/* Divides what is expected to have walk->count messages, or MOST_BYTES, into parts: *stretch sequences
+ * in each. Returns how many parts. */
+static uint32_t parts_of(const struct nats_walk *walk, const struct nats_holdings *holdings,
+                         uint64_t *stretch)
 {
-    uint64_t all = holdings->last_sequence - holdings->first_sequence + 1;
-    if (holdings->messages == 0 || holdings->last_sequence < holdings->first_sequence)
-        return messages;
-    return (uint64_t)((double)all / (double)holdings->messages * (double)messages) + 1;
+    uint64_t count = walk->count, messages = holdings->messages, in_part = 1;
+    *stretch = 1;
+    if (messages > 0 && count * holdings->bytes / messages > MOST_BYTES)
+        count = MOST_BYTES / (holdings->bytes / messages) + 1;
+    if (messages > 0 && holdings->last_sequence - holdings->first_sequence >= messages) {
+        uint64_t all = holdings->last_sequence - holdings->first_sequence + 1;
+        in_part = SPARSE_PART;
+        *stretch = (uint64_t)((double)all / (double)messages * (double)in_part);
+    }
+    return (uint32_t)((count + in_part - 1) / in_part);
 }
 
 void nats_walk_begin(struct nats_engine *engine, struct nats_walk *walk)
 {
     struct nats_holdings holdings;
-    struct walk_run *run = calloc(1, sizeof *run);
+    uint64_t stretch;
+    nats_look_again(engine, walk->shard);
+    nats_look_tell(engine, walk->shard, &holdings);
+    uint32_t count = parts_of(walk, &holdings, &stretch);
+    struct walk_run *run = calloc(1, sizeof *run + count * sizeof run->walkers[0]);
     if (!run) {
         *walk = (struct nats_walk){
             .sequence = walk->sequence, .done = walk->done, .status = KV_NO_MEMORY};
         walk->done(walk);
         return;
     }
-    nats_look_again(engine, walk->shard);
-    nats_look_tell(engine, walk->shard, &holdings);
-    uint64_t count = walk->count;
-    if (holdings.bytes > 0 && count * holdings.bytes / (holdings.messages | 1) > MOST_BYTES)
-        count = MOST_BYTES / (holdings.bytes / (holdings.messages | 1)) + 1;
     run->engine = engine;
     run->walk = walk;
-    run->count = count < WALKERS ? (uint32_t)count : WALKERS;
-    run->walking = run->count;
-    uint64_t stretch = stretch_of(&holdings, (count + run->count - 1) / run->count);
-    for (uint32_t i = 0; i < run->count; i++) {
+    run->count = count;
+    run->walking = run->begun = 1;
+    for (uint32_t i = 0; i < count; i++) {
         struct walker *walker = &run->walkers[i];
         walker->run = run;
         walker->from = walk->sequence + i * stretch;
         walker->until = walker->from + stretch;
         walker->end = &walker->first;
     }
-    uint32_t begun = run->count; /* the last to be done frees the run */
-    for (uint32_t i = 0; i < begun; i++)
-        step(&run->walkers[i], 0);
+    for (uint32_t i = 1; i < FIRST_WALKERS; i++)
+        begin_part(run);
+    step(&run->walkers[0], 0); /* last, since it keeps the run */
 }
