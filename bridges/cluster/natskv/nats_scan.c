@@ -136,11 +136,15 @@ static bool show(struct shard_scan *scan, const struct nats_entry *entry, const 
     return true;
 }
 
-/* The visitor has no room for more: the next page will be as large. */
+/* The visitor has no room for more: the next page will be as large. One that had no room at all says
+ * nothing of others, whose visitors have more. */
 static void note_fit(const struct shard_scan *scan)
 {
     struct page_fit *fit = &scan->engine->fits[scan->operation->keys_only];
-    atomic_store_explicit(&fit->entries, scan->visited, memory_order_relaxed);
+    if (scan->visited == 0 && atomic_load_explicit(&fit->entries, memory_order_relaxed) > 0)
+        return;
+    atomic_store_explicit(&fit->entries, scan->visited > 0 ? scan->visited : 1,
+                          memory_order_relaxed);
     atomic_store_explicit(&fit->bytes, scan->visited_bytes, memory_order_relaxed);
 }
 
