@@ -47,6 +47,7 @@ serverk 4 "$MQKV_TEST_DIR/file: not a directory" "a directory that is a file" \
     -f "$MQKV_TEST_DIR/file"
 refused 4 "^serverk: ./datafiles: no such directory; create it first, or name another: serverk -f" \
     "no directory" env -C "$MQKV_TEST_DIR" "$server_program" -m "$other_queue"
+# shellcheck disable=SC2016 # expanded by the inner shell
 refused 4 "name another: serverk -f" "the same for --check" \
     sh -c 'cd "$1" && exec "$2" -m "$3" --check >/dev/null' - "$MQKV_TEST_DIR" "$server_program" \
     "$other_queue"

@@ -14,7 +14,7 @@ static enum kv_status check_operand_count(const struct command *command, size_t 
                         *command->arguments ? " " : "", command->arguments);
 }
 
-/* Where words of a prompt or a batch were refused: says so if one is an option of clientk itself. */
+/* Where words of a prompt or a batch were refused: explains it if one is an option of clientk. */
 static void explain_global_option(const struct option_set *sets, const struct word *words,
                                   size_t count, struct kv_error *error)
 {

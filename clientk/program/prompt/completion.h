@@ -17,9 +17,9 @@ struct completion {
     size_t typed; /* bytes before the cursor that a candidate replaces */
 };
 
-/* For the text before the cursor: names of commands for the first word and after help, options after
- * "--"; and, while the prompt is connected, keys of the store (one short scan), sections of the
- * statistics and names of settings, as the server has them. */
+/* For the text before the cursor: names of commands for the first word and after help, options
+ * after "--"; and, while the prompt is connected, keys of the store (one short scan), sections of
+ * the statistics and names of settings, as the server has them. */
 void completion_find(struct completion *completion, struct cli_context *context, const char *text,
                      size_t size);
 void completion_free(struct completion *completion);
