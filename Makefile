@@ -80,7 +80,7 @@ CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk)) \
 	$(call objects,kvstore/shared) $(patsubst %,$(OUT)/obj/kvstore/format/%.o,file_name record verified_bitmap)
 KRESP_OBJ := $(call objects,bridges/kresp) $(SANDBOX_OBJ)
 
-LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a $(OUT)/liballocator.a
+LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a $(if $(filter-out no,$(LAB)),$(OUT)/liballocator.a)
 SHARED_LIBS := $(OUT)/libclientk.so $(OUT)/libkvstore.so
 PROGRAMS := $(OUT)/serverk $(OUT)/clientk $(OUT)/kvcheck $(OUT)/kresp
 

@@ -41,7 +41,7 @@ $(foreach source,$(TEST_PROGRAM_SRC),$(eval $(call test_program_rule,$(source)))
 # Unit binaries: what a room may call is what its tests are linked with ----------------------------
 
 room_of = $(word 2,$(subst _, ,$(notdir $(1))))
-UNIT_ROOMS := $(filter-out $(if $(NATS),,natskv),$(sort $(foreach source,$(wildcard tests/unit/test_*.c), \
+UNIT_ROOMS := $(filter-out $(if $(NATS),,natskv) $(if $(filter no,$(LAB)),lab allocator),$(sort $(foreach source,$(wildcard tests/unit/test_*.c), \
 	$(call room_of,$(source)))))
 UNIT_BINARIES := $(addprefix $(OUT)/tests/unit_,$(UNIT_ROOMS))
 
@@ -227,6 +227,16 @@ lint-format:
 lint-includes:
 	@tests/lint/includes
 
+# How much code each part of the tree has.
+LINES_OF_core := include common sandbox wire kvstore engine serverk clientk
+LINES_OF_lab := lab
+LINES_OF_bridges := bridges
+.PHONY: lines
+lines:
+	@$(foreach part,core lab bridges,for room in $(LINES_OF_$(part)) $(if $(word 2,$(LINES_OF_$(part))),'$(LINES_OF_$(part))'); do \
+	  printf '%-8s %6d lines in %4d files  %s\n' $(part) $$(git ls-files $$room | grep -E '\.(c|h|py)$$' | tee $(OUT)/lines | \
+	  xargs cat | wc -l) $$(wc -l <$(OUT)/lines) "$$room"; done;)
+
 lint-docs:
 	@tests/lint/docs
 	@echo 'lint: the pages name files that exist'
@@ -296,6 +306,7 @@ lint-man:
 #? make check-tsan    the same tests with the thread sanitizer
 #? make check-clang   the same tests with programs built by clang
 #? make coverage      lines and branches that unit tests and scenarios reach, by room; HTML in build/coverage
+#? make lines         lines of core, lab and bridges, by room
 #? make lint          formatting, static analysis, includes, scripts, man pages
 #? make fuzz          each fuzzer for FUZZ_SECONDS (default 30), and what it reached; FUZZERS_ONLY="fuzz_json ..."
 #? make check-nats    serverk on one and on three NATS servers, some of which are killed; builds nats-server

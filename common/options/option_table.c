@@ -319,6 +319,8 @@ enum kv_status option_take_text(const struct option_set *set, const struct optio
 static void print_row(FILE *stream, const struct option_row *row, int columns)
 {
     char letter[5] = "   ", left[64];
+    if (row->is_unlisted)
+        return;
     if (row->letter)
         snprintf(letter, sizeof letter, "-%c,", row->letter);
     snprintf(left, sizeof left, "%s --%s%s%s", letter, row->name, row->argument ? " " : "",

@@ -50,6 +50,7 @@ struct option_row {
     /* The section of a configuration file (option_file.h) that the option belongs to; NULL: only
      * the command line has it. */
     const char *section;
+    bool is_unlisted; /* help leaves it out: the configuration file is the way to give it */
 };
 
 #define OPTION_FIELD(type, member) \

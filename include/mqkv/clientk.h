@@ -248,7 +248,7 @@ enum kv_status clientk_scan(struct clientk *client, struct kv_slice prefix, bool
                             uint64_t *cursor, uint64_t limit, clientk_visit visit, void *context);
 
 /* Visits all entries whose key begins with `prefix`, as clientk_scan does, each data file as it was
- * at one moment: the server reads a file without releasing its reader lock (serverk --locking).
+ * at one moment: the server reads a file without releasing its reader lock.
  * Between two files others may write; a store of one data file is seen whole. KV_BUFFER_TOO_SMALL:
  * the entries of a file are more than the largest answer holds (about max_value_bytes); KV_LIMIT:
  * reading them would take longer than the server holds a lock. */

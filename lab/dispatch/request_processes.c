@@ -115,7 +115,7 @@ static _Noreturn void serve_in_child(struct request_processes *all, unsigned num
     context.budget = NULL; /* it has a lock */
     context.statistics = &all->child_zero;
     context.received_ns = place->received_ns;
-    context.message_ms = ALLOWANCE_CHILD_MS;
+    context.message_ms = REQUEST_PROCESS_ALLOWANCE_MS;
     if (place->reserved)
         context.reply = place->reply;
     context.reply_reserved = place->reserved;

@@ -37,6 +37,10 @@
 
 #define REQUEST_PROCESS_LIFE_S 30u
 
+/* The time of a message in a process of its own (allowance.h). docs/PROTOCOL.md 4.6 and serverk(1)
+ * state it. */
+#define REQUEST_PROCESS_ALLOWANCE_MS 500u
+
 /* Starts the reaper and makes the feed of a pool of one (pool.h). Of service->statistics the second
  * block is the reaper's, and those from the third on are the children's. KV_NO_MEMORY, KV_LIMIT,
  * KV_IO. */

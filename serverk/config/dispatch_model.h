@@ -1,5 +1,5 @@
 /*
- * dispatch_model: how messages come to threads (--dispatch): what a pool of workers (pool.h) differs
+ * dispatch_model: how messages come to threads: what a pool of workers (pool.h) differs
  * in. The daemon has one model: all workers receive messages and execute them. The lab has others,
  * in which one thread receives.
  */

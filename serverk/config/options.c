@@ -257,9 +257,8 @@ static const char *advise_group(const char *text)
 static const struct option_row daemon_rows[] = {
     {"datafiles", 'd', OPTION_NUMBER, "D", "data files (default: the store's own, 4 for a new one)",
      FIELD(datafiles), .min = 1, .max = KVSTORE_MAX_DATAFILES, .section = "store"},
-    {"workers", 'w', OPTION_NUMBER, "M",
-     "worker threads (default: the number of CPUs); see --dispatch in serverk(1)", FIELD(workers),
-     .min = 1, .max = OPTIONS_MAX_WORKERS, .section = "workers"},
+    {"workers", 'w', OPTION_NUMBER, "M", "worker threads (default: the number of CPUs)",
+     FIELD(workers), .min = 1, .max = OPTIONS_MAX_WORKERS, .section = "workers"},
     {"dir", 'f', OPTION_TEXT, "DIR", "data directory (default ./datafiles)", FIELD(dir), .min = 1,
      .expects = "a directory", .section = "store"},
     {"mq", 'm', OPTION_PARSED, "NAME",
@@ -352,23 +351,27 @@ static const struct option_row daemon_rows[] = {
      "with --restore-from: accept a copy that is incomplete", FIELD(restore_unfinished)},
     {"nats-sync", 0, OPTION_CHOICE, "WHEN",
      "interval|always: how the servers' sync_interval is set (default interval)",
-     FIELD(nats.synced), .choice_name = nats_sync_of, .section = "cluster"},
+     FIELD(nats.synced), .choice_name = nats_sync_of, .section = "cluster", .is_unlisted = true},
     {"nats-cluster", 0, OPTION_TEXT, "NAME", "refuse a cluster of another name",
-     FIELD(nats.cluster), .min = 1, .expects = "a name", .section = "cluster"},
+     FIELD(nats.cluster), .min = 1, .expects = "a name", .section = "cluster", .is_unlisted = true},
     {"nats-creds", 0, OPTION_TEXT, "FILE", "credentials: a JWT and its key",
-     FIELD(nats.credentials), .min = 1, .expects = "a file", .section = "cluster"},
+     FIELD(nats.credentials), .min = 1, .expects = "a file", .section = "cluster",
+     .is_unlisted = true},
     {"nats-nkey", 0, OPTION_TEXT, "KEY:FILE", "an NKey: the public one, and a file with the seed",
-     FIELD(nats.nkey), .min = 1, .expects = "PUBLICKEY:FILE", .section = "cluster"},
+     FIELD(nats.nkey), .min = 1, .expects = "PUBLICKEY:FILE", .section = "cluster",
+     .is_unlisted = true},
     {"nats-user", 0, OPTION_TEXT, "NAME", "user of the cluster", FIELD(nats.user), .min = 1,
-     .expects = "a name", .section = "cluster"},
+     .expects = "a name", .section = "cluster", .is_unlisted = true},
     {"nats-password-file", 0, OPTION_TEXT, "FILE", "file whose first line is the password",
-     FIELD(nats.password_file), .min = 1, .expects = "a file", .section = "cluster"},
+     FIELD(nats.password_file), .min = 1, .expects = "a file", .section = "cluster",
+     .is_unlisted = true},
     {"nats-ca", 0, OPTION_TEXT, "FILE", "TLS: certificates to trust", FIELD(nats.ca), .min = 1,
-     .expects = "a PEM file", .section = "cluster"},
+     .expects = "a PEM file", .section = "cluster", .is_unlisted = true},
     {"nats-cert", 0, OPTION_TEXT, "FILE", "TLS: certificate of this daemon",
-     FIELD(nats.certificate), .min = 1, .expects = "a PEM file", .section = "cluster"},
+     FIELD(nats.certificate), .min = 1, .expects = "a PEM file", .section = "cluster",
+     .is_unlisted = true},
     {"nats-key", 0, OPTION_TEXT, "FILE", "TLS: the key of that certificate", FIELD(nats.key),
-     .min = 1, .expects = "a PEM file", .section = "cluster"},
+     .min = 1, .expects = "a PEM file", .section = "cluster", .is_unlisted = true},
     {"daemon", 0, OPTION_FLAG, NULL, "go to the background once ready", FIELD(daemon),
      .section = "process"},
     {"pidfile", 0, OPTION_TEXT, "FILE", "write the pid to FILE, which is removed at the end",
@@ -430,6 +433,9 @@ void options_print_help(FILE *stream, int columns)
         fprintf(stream, "%s\n", titles[i].title);
         option_print_section(stream, daemon_rows, titles[i].section, columns);
     }
+    fprintf(stream,
+            "\nSection [cluster] of the configuration file has more keys: nats-sync, nats-creds, "
+            "others (serverk(1)).\n");
     if (lab.rows->name)
         fprintf(stream, "\nFor studies:\n");
     option_print_help(stream, lab.rows, columns);

@@ -47,9 +47,9 @@ static int serve(const struct server_options *options, struct daemonize *daemoni
 }
 
 /* A file that would grow beyond ulimit -f fails that write only, as a full disk does; a log whose
- * reader has gone is no reason to end. Signals that the parent ignores stay ignored, except these:
- * --dispatch process waits for its child processes, which the kernel would reap otherwise, and
- * bounds their lives with an alarm. */
+ * reader has gone is no reason to end. Signals that the parent ignores stay ignored, except two for
+ * dispatch models that fork: the kernel must leave child processes to be waited for, and an alarm
+ * bounds their lives. */
 static void set_signals(void)
 {
     signal(SIGXFSZ, SIG_IGN);

@@ -23,7 +23,6 @@
 
 /* docs/PROTOCOL.md 4.6 and serverk(1) state these. */
 #define ALLOWANCE_MS          50u           /* of a message, in a worker */
-#define ALLOWANCE_CHILD_MS    500u          /* in a process of its own (--dispatch process) */
 #define ALLOWANCE_WRITE_BYTES (64ull << 20) /* of records, beyond the values that it brought */
 
 struct allowance {

@@ -23,6 +23,7 @@
 #include "common/time/clock.h"
 #include "kvstore/shared/shared_store.h"
 #include "mqkv/kvstore.h"
+#include "tests/support/store_variants.h"
 #include "tests/support/index_facts.h"
 
 #define DATAFILES   4u
@@ -48,7 +49,7 @@ static struct kvstore *open_it(struct random_state *random)
     struct kvstore_options options = {.create = true,
                                       .datafiles = DATAFILES,
                                       .direct = KVSTORE_DIRECT_OWNER,
-                                      .locking = random_below(random, 2) ? KVSTORE_OPTIMISTIC
+                                      .locking = random_below(random, 2) ? optimistic_if_there()
                                                                          : KVSTORE_FILE_RWLOCK,
                                       .durability = KVSTORE_SYNC_NONE,
                                       .compact_min_bytes = 65536,

@@ -2,6 +2,7 @@
 # atomic_scans: an atomic scan of one data file is one moment of it while others write, with one
 # worker awake or several, and whoever executes it
 . "$(dirname "$0")/lib.sh"
+has_lab 'atomic_scans' || exit 0
 
 for options in "--lanes auto" "--lanes shared -w 4" "--lanes worker -w 4" \
     "--lanes shared -w 4 --locking optimistic" "--sched cost -w 4" "--dispatch process"

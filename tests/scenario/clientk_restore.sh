@@ -2,6 +2,7 @@
 # clientk_restore: a backup comes back with versions and expiry, into a running store or an empty
 # directory; what is damaged, cut off or in the way is told.
 . "$(dirname "$0")/lib.sh"
+has_lab 'clientk_restore' || exit 0
 cd "$MQKV_TEST_DIR" || exit 2
 
 entries() {

@@ -213,9 +213,11 @@ check_match '"direct":\{"mode":"off","reason":"switched off \(--direct off\)"' "
     'and stats'
 client put name Ada >/dev/null
 check_equal Ada "$(client --direct map get name)" 'who insists gets it by message'
-restart_server --dispatch process
-check_match '"direct":\{"mode":"off","reason":"--dispatch process' "$(stats)" \
-    'stats name the option that switches it off'
+if has_lab '--dispatch process'; then
+    restart_server --dispatch process
+    check_match '"direct":\{"mode":"off","reason":"--dispatch process' "$(stats)" \
+        'stats name the option that switches it off'
+fi
 restart_server --evict s3fifo --max-bytes 1M
 check_match '"direct":\{"mode":"off","reason":"--evict s3fifo' "$(stats)" 'each of them'
 restart_server

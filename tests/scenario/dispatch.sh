@@ -2,6 +2,7 @@
 # dispatch: every --dispatch serves all kinds of requests, keeps its limit, and leaves neither
 # zombies nor processes behind, whichever of its processes is killed
 . "$(dirname "$0")/lib.sh"
+has_lab 'dispatch' || exit 0
 
 # server_fact NAME: a number of the statistics' section server.
 server_fact() {

@@ -2,6 +2,7 @@
 # dispatch_batches: with --dispatch process a large batch of gets sees one moment, also where its
 # reply comes in pieces
 . "$(dirname "$0")/lib.sh"
+has_lab 'dispatch_batches' || exit 0
 
 modules=$(realpath "$(dirname "$0")/../independent")
 

@@ -2,6 +2,7 @@
 # experiments_example: the study in examples/ that users copy runs, and tells what it promises; the
 # lab of docs/COURSE.md runs as written
 . "$(dirname "$0")/lib.sh"
+has_lab 'experiments_example' || exit 0
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 

@@ -2,6 +2,7 @@
 # experiments_runner: a study's runs are complete, resumable, never mixed, and leave nothing behind
 # long: runs studies
 . "$(dirname "$0")/lib.sh"
+has_lab 'experiments_runner' || exit 0
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 study=$MQKV_TEST_DIR/knobs

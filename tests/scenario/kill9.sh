@@ -22,6 +22,7 @@ kill_rounds "--sync interval:20, four workers" interval:20 --lanes shared -w 4
 kill_rounds "--sync always, four workers" always --lanes worker -w 4
 kill_rounds "--sync mixed, four workers" mixed --lanes shared -w 4
 rounds=${CRASH_ROUNDS:-1}
+has_lab "locking strategies and dispatch models" || exit 0
 for locking in file-mutex global-rwlock global-mutex optimistic; do
     kill_rounds "--locking $locking" mixed --locking "$locking" --lanes worker -w 4
 done

@@ -3,6 +3,7 @@
 # again when it is back; clients that leave in the middle of something leave nothing behind.
 # shellcheck disable=SC2016 # a reply has its size behind a dollar
 . "$(dirname "$0")/lib.sh"
+has_lab 'kresp_stop' || exit 0
 . "$(dirname "$0")/../support/kresp.sh"
 
 start_server

@@ -53,6 +53,13 @@ skip() {
     echo "skip - $1"
 }
 
+# has_lab WHAT: was the daemon built with the lab (make LAB=no builds without)? If not, skips WHAT.
+has_lab() {
+    [[ $("$server_program" --help) != *"For studies:"* ]] || return 0
+    skip "$1: the daemon was built without the lab"
+    return 1
+}
+
 # Can files of the tests' directory be read past the page cache (serverk --io direct)?
 has_direct_reads() {
     local file=$MQKV_TEST_DIR/direct-reads status

@@ -2,6 +2,7 @@
 # linearizability: what concurrent clients see of a key is explained by one order of the operations,
 # with every way of feeding the workers, every dispatch and locking, and across a kill -9
 . "$(dirname "$0")/lib.sh"
+has_lab 'linearizability' || exit 0
 
 threads=6
 keys=40

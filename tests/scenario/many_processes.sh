@@ -4,6 +4,7 @@
 #
 # MQKV_MANY_PROCESSES: how many instead of 1000.
 . "$(dirname "$0")/lib.sh"
+has_lab 'many_processes' || exit 0
 
 processes=${MQKV_MANY_PROCESSES:-1000}
 

@@ -4,6 +4,7 @@
 # MQKV_MODEL_SEED.
 # long: seconds for each of many settings
 . "$(dirname "$0")/lib.sh"
+has_lab 'model_independent' || exit 0
 
 past_cache=
 has_direct_reads && past_cache="--io direct -w 4 -d 2 --lanes shared"

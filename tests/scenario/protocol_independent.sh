@@ -2,6 +2,7 @@
 # protocol_independent: every section of docs/PROTOCOL.md holds, for a client that was written from
 # the document alone.
 . "$(dirname "$0")/lib.sh"
+has_lab 'protocol_independent' || exit 0
 
 # check_protocol NAME OPTION...: all checks, with a daemon of these options. With
 # MQKV_REPLIES=shared in the environment the client gets its replies through shared memory.

@@ -2,6 +2,7 @@
 # replies: they come through shared memory or a queue as client and server choose, both say which
 # and why, and the end of either side is noticed
 . "$(dirname "$0")/lib.sh"
+has_lab 'replies' || exit 0
 unset MQKV_REPLIES
 
 way() { # [OPTION...]: what doctor says of it

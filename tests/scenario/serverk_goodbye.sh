@@ -2,6 +2,7 @@
 # serverk_goodbye: what a session sent before its BYE is executed, however requests reach the
 # workers, and who says BYE is not counted as dead
 . "$(dirname "$0")/lib.sh"
+has_lab 'serverk_goodbye' || exit 0
 
 session_facts() {
     client --format json stats sessions | tr -d ' \n' | grep -oE \

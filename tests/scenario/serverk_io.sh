@@ -3,6 +3,7 @@
 # the daemon; what the cache knows is still given; kills lose nothing with any; with --io direct
 # each read goes to the disk
 . "$(dirname "$0")/lib.sh"
+has_lab 'serverk_io' || exit 0
 export MQKV_DIRECT=off # each read is a message
 
 cache_field() { # NAME

@@ -2,6 +2,7 @@
 # serverk_lost_bytes: a segment or a data file that is truncated under the daemon costs its client
 # or its file, not all
 . "$(dirname "$0")/lib.sh"
+has_lab 'serverk_lost_bytes' || exit 0
 
 modules=$(realpath "$(dirname "$0")/../independent")
 

@@ -2,6 +2,7 @@
 # serverk_sandbox: with the sandbox, which stats describes, the daemon does all that it does
 # without; a crash leaves no values in a core file unless asked for.
 . "$(dirname "$0")/lib.sh"
+has_lab 'serverk_sandbox' || exit 0
 
 # sandbox MEMBER: what stats says of it.
 sandbox() {

@@ -2,6 +2,7 @@
 # serverk_schedule: --sched decides which of the waiting requests is served first, nothing starves,
 # the queue in the daemon is bounded; --nice wants its privilege; priorities are checked
 . "$(dirname "$0")/lib.sh"
+has_lab 'serverk_schedule' || exit 0
 
 order() { # WHAT
     "$MQKV_BUILD/tests/served_order" "$server_queue" "$1" 2>&1

@@ -2,6 +2,7 @@
 # serverk_service_time: --service-time makes operations long, outside or under the lock, for every
 # --dispatch; stats and the log tell; --sync and --cpus are checked
 . "$(dirname "$0")/lib.sh"
+has_lab 'serverk_service_time' || exit 0
 
 # refused TEXT OPTION...
 refused() {

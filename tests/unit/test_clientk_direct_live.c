@@ -14,6 +14,7 @@
 #include "clientk/direct/direct_scan.h"
 #include "common/numbers/random.h"
 #include "common/time/clock.h"
+#include "tests/support/store_variants.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -257,7 +258,7 @@ END_TEST
 
 START_TEST(readers_see_what_was_written_with_four_files)
 {
-    run_all(4, KVSTORE_OPTIMISTIC, CLIENTK_DIRECT_MAP);
+    run_all(4, optimistic_if_there(), CLIENTK_DIRECT_MAP);
 }
 END_TEST
 
@@ -274,7 +275,7 @@ START_TEST(an_index_that_is_made_anew_is_followed)
     struct clientk_value value = {.data = NULL};
     enum kv_status status = KV_IO;
     char key[32];
-    begin(2, _i == 0 ? KVSTORE_FILE_RWLOCK : KVSTORE_OPTIMISTIC, CLIENTK_DIRECT_MAP);
+    begin(2, _i == 0 ? KVSTORE_FILE_RWLOCK : optimistic_if_there(), CLIENTK_DIRECT_MAP);
     run_beside(renew_always);
     join(&reader);
     put_counter(1, 123456789, 0);

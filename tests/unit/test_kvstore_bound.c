@@ -7,6 +7,7 @@
 
 #include "common/time/clock.h"
 #include "kvstore/log/fileio.h"
+#include "tests/support/store_variants.h"
 #include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -455,7 +456,7 @@ TEST_SUITE(kvstore_bound)
     tcase_add_test(tests, at_the_bound_writes_are_refused_that_would_add);
     tcase_add_test(tests, what_expires_or_is_compacted_is_counted);
     tcase_add_test(tests, without_eviction_a_write_waits_for_its_own_file_only);
-    tcase_add_loop_test(tests, s3fifo_keeps_what_is_read, 0, KVSTORE_LOCKING_COUNT);
+    tcase_add_loop_test(tests, s3fifo_keeps_what_is_read, 0, locking_count());
     tcase_add_test(tests, a_restart_keeps_the_order);
     tcase_add_test(tests, a_restart_counts_once_what_goes_meanwhile);
     tcase_add_test(tests, ttl_evicts_what_has_an_expiry);

@@ -14,6 +14,7 @@
 #include "common/numbers/random.h"
 #include "kvstore/cache/cache.h"
 #include "kvstore/log/fileio.h"
+#include "tests/support/store_variants.h"
 #include "tests/support/no_sync.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -481,7 +482,7 @@ static void *read_counters(void *unused)
 
 START_TEST(no_reader_goes_back_in_time)
 {
-    static const enum kvstore_locking lockings[] = {KVSTORE_FILE_RWLOCK, KVSTORE_OPTIMISTIC};
+    const enum kvstore_locking lockings[] = {KVSTORE_FILE_RWLOCK, optimistic_if_there()};
     pthread_t writer, readers[READERS];
     must_close(store);
     options.locking = lockings[_i];

@@ -12,6 +12,7 @@
 #include "common/time/clock.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/log/fileio.h"
+#include "tests/support/store_variants.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -421,7 +422,7 @@ TEST_SUITE(kvstore_compact)
     tcase_add_test(tests, what_is_asked_for_while_one_ends_is_done);
     tcase_add_test(tests, enough_dead_bytes_start_it);
     tcase_add_test(tests, what_was_dead_at_open_starts_it);
-    tcase_add_loop_test(tests, reads_and_writes_go_on_meanwhile, 0, KVSTORE_LOCKING_COUNT);
+    tcase_add_loop_test(tests, reads_and_writes_go_on_meanwhile, 0, locking_count());
     tcase_add_loop_test(tests, entries_that_expire_meanwhile_are_swept_afterwards, 0, 2);
     tcase_add_test(tests, a_past_log_without_a_stream_is_removed);
     tcase_add_test(tests, closing_abandons_it);

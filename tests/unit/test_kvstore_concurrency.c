@@ -9,6 +9,7 @@
 
 #include "common/time/clock.h"
 #include "common/numbers/random.h"
+#include "tests/support/store_variants.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_case.h"
 #include "tests/support/store_files.h"
@@ -235,10 +236,10 @@ TEST_SUITE(kvstore_concurrency)
 {
     TCase *tests = tcase_create("concurrency");
     store_case_add(tests);
-    tcase_add_loop_test(tests, no_addition_is_lost, 0, KVSTORE_LOCKING_COUNT);
-    tcase_add_loop_test(tests, no_conditional_change_is_lost, 0, KVSTORE_LOCKING_COUNT);
-    tcase_add_loop_test(tests, every_thread_is_as_if_alone, 0, KVSTORE_LOCKING_COUNT);
-    tcase_add_loop_test(tests, all_calls_at_once, 0, KVSTORE_LOCKING_COUNT);
+    tcase_add_loop_test(tests, no_addition_is_lost, 0, locking_count());
+    tcase_add_loop_test(tests, no_conditional_change_is_lost, 0, locking_count());
+    tcase_add_loop_test(tests, every_thread_is_as_if_alone, 0, locking_count());
+    tcase_add_loop_test(tests, all_calls_at_once, 0, locking_count());
     tcase_set_timeout(tests, 120);
     suite_add_tcase(suite, tests);
 }

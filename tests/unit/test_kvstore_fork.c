@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/time/clock.h"
+#include "tests/support/store_variants.h"
 #include "tests/support/skip.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
@@ -193,7 +194,7 @@ TEST_SUITE(kvstore_fork)
 {
     TCase *cases = tcase_create("fork");
     tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, a_child_sees_one_moment, 0, KVSTORE_LOCKING_COUNT);
+    tcase_add_loop_test(cases, a_child_sees_one_moment, 0, locking_count());
     tcase_add_test(cases, a_child_opens_stores_of_its_own);
     suite_add_tcase(suite, cases);
 }

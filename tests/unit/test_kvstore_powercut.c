@@ -20,6 +20,7 @@
 #include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/format/record.h"
+#include "tests/support/store_variants.h"
 #include "tests/support/powercut.h"
 #include "tests/support/store_files.h"
 #include "tests/support/write_journal.h"
@@ -214,7 +215,7 @@ static struct kvstore_options options_of_life(struct random_state *random)
         .create = true,
         .datafiles = DATAFILES,
         .durability = durability,
-        .locking = (enum kvstore_locking)random_below(random, KVSTORE_LOCKING_COUNT),
+        .locking = (enum kvstore_locking)random_below(random, (uint64_t)locking_count()),
         .sync_interval_ms = (uint32_t)random_below(random, 20) + 1,
         .sweep_interval_ms = 1,
         .compact_min_bytes = 8192,

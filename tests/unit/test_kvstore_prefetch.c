@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "mqkv/kvstore.h"
+#include "tests/support/store_variants.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_files.h"
 #include "tests/support/test_suite.h"
@@ -69,6 +70,6 @@ TEST_SUITE(kvstore_prefetch)
 {
     TCase *tests = tcase_create("prefetch");
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_loop_test(tests, it_is_only_a_hint, 0, 2 * KVSTORE_LOCKING_COUNT);
+    tcase_add_loop_test(tests, it_is_only_a_hint, 0, 2 * locking_count());
     suite_add_tcase(suite, tests);
 }

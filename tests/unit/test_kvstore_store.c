@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/time/clock.h"
+#include "tests/support/store_variants.h"
 #include "tests/support/fault.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_case.h"
@@ -475,7 +476,7 @@ TEST_SUITE(kvstore_store)
     tcase_add_test(operations, a_full_disk_stops_puts_but_not_deletes);
     tcase_add_test(operations, statistics_tell_live_from_dead);
     tcase_add_test(operations, tickets_name_the_keys_file_and_grow);
-    tcase_add_loop_test(operations, everything_is_there_after_a_restart, 0, KVSTORE_LOCKING_COUNT);
+    tcase_add_loop_test(operations, everything_is_there_after_a_restart, 0, locking_count());
     tcase_set_timeout(operations, 60);
     suite_add_tcase(suite, operations);
     TCase *keeping = tcase_create("a file that is kept");

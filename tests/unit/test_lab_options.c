@@ -60,6 +60,18 @@ START_TEST(scheduling)
 }
 END_TEST
 
+START_TEST(names_are_those_of_the_options)
+{
+    ck_assert_str_eq(kvstore_locking_name(KVSTORE_FILE_MUTEX), "file-mutex");
+    ck_assert_str_eq(kvstore_locking_name(KVSTORE_GLOBAL_RWLOCK), "global-rwlock");
+    ck_assert_str_eq(kvstore_locking_name(KVSTORE_GLOBAL_MUTEX), "global-mutex");
+    ck_assert_str_eq(kvstore_locking_name(KVSTORE_OPTIMISTIC), "optimistic");
+    ck_assert_str_eq(kvstore_rwlock_name(KVSTORE_PREFER_READER), "prefer-reader");
+    ck_assert_str_eq(kvstore_allocator_name(KVSTORE_ALLOCATOR_LOCKED), "locked");
+    ck_assert_str_eq(kvstore_allocator_name(KVSTORE_ALLOCATOR_THREAD_LOCAL), "thread-local");
+}
+END_TEST
+
 START_TEST(the_store_is_opened_so)
 {
     ck_assert_int_eq(parse(""), OPTIONS_RUN);
@@ -123,6 +135,7 @@ TEST_SUITE(lab_options)
     TCase *cases = tcase_create("options");
     tcase_add_test(cases, workers_depend_on_dispatch);
     tcase_add_test(cases, scheduling);
+    tcase_add_test(cases, names_are_those_of_the_options);
     tcase_add_test(cases, the_store_is_opened_so);
     tcase_add_test(cases, who_may_read_directly);
     tcase_add_loop_test(cases, refused_with_option_and_value, 0,
