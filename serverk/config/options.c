@@ -433,9 +433,8 @@ void options_print_help(FILE *stream, int columns)
         fprintf(stream, "%s\n", titles[i].title);
         option_print_section(stream, daemon_rows, titles[i].section, columns);
     }
-    fprintf(stream,
-            "\nSection [cluster] of the configuration file has more keys: nats-sync, nats-creds, "
-            "others (serverk(1)).\n");
+    fprintf(stream, "\nSection [cluster] of the configuration file has more keys, for --nats:\n"
+                    "nats-sync, nats-creds and others (serverk(1)).\n");
     if (lab.rows->name)
         fprintf(stream, "\nFor studies:\n");
     option_print_help(stream, lab.rows, columns);
