@@ -78,7 +78,8 @@ bool schedule_is_running(void);
 /* One step, at that place of the code: another thread may go on. */
 void schedule_step(const void *place);
 
-/* Another thread may be able to go on now: with PCT, at the next step, if its priority is higher. */
+/* Another thread may be able to go on now: with PCT it does at the next step if its priority is
+ * higher. */
 void schedule_note_wake(void);
 
 /* The thread steps back behind all others that can go on. */
