@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "tests/explore/explore.h"
-#include "tests/explore/schedule.h"
+#include "tests/explore/seeded_schedule.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 

@@ -24,7 +24,7 @@
 
 #include "tests/explore/explore.h"
 #include "tests/explore/explored_store.h"
-#include "tests/explore/schedule.h"
+#include "tests/explore/seeded_schedule.h"
 
 /* A schedule takes milliseconds; one that takes longer hangs without a step. */
 #define SCHEDULE_SECONDS 60u
@@ -43,7 +43,7 @@ static struct options {
 } options = {.schedules = 1000};
 
 /* What a child tells its parent, in memory that both map. */
-struct findings {
+struct explore_findings {
     uint64_t seed; /* of the schedule that runs, or has run last */
     uint64_t done;
     uint64_t steps;
@@ -52,7 +52,7 @@ struct findings {
     struct schedule_result result;
 };
 
-static struct findings *findings;
+static struct explore_findings *findings;
 
 static double seconds_now(void)
 {

@@ -16,7 +16,7 @@
 #include <xxhash.h>
 
 #include "tests/explore/fiber.h"
-#include "tests/explore/schedule.h"
+#include "tests/explore/seeded_schedule.h"
 
 /* Called by code that includes no header for them. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"

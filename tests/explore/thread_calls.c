@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "tests/explore/fiber.h"
-#include "tests/explore/schedule.h"
+#include "tests/explore/seeded_schedule.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 

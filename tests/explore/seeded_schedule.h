@@ -1,5 +1,5 @@
 /*
- * schedule: which thread goes on at each step of one schedule, decided by a seed, or read from a
+ * seeded_schedule: which thread goes on at each step of one schedule, decided by a seed, or read from a
  * list; and the clock, which moves with the steps. All threads are fibers of one thread, so nothing
  * here needs a lock.
  *
@@ -9,12 +9,13 @@
  * a random walk: after a number of steps that is drawn anew each time any thread may go on.
  *
  * A decision is a hand-over, a jump of the clock to the next time-out, a delayed store that is
- * seen, a thread that stands still for a while, or a fault (a process is killed or stopped). A schedule is given again by the list of its decisions, each of which is
- * named by the thread that made it and that thread's own count of steps; so a list that lacks some
- * of them still says where the others belong.
+ * seen, a thread that stands still for a while, or a fault (a process is killed or stopped). A
+ * schedule is given again by the list of its decisions, each of which is named by the thread that
+ * made it and that thread's own count of steps; so a list that lacks some of them still says where
+ * the others belong.
  */
-#ifndef MQKV_TESTS_EXPLORE_SCHEDULE_H
-#define MQKV_TESTS_EXPLORE_SCHEDULE_H
+#ifndef MQKV_TESTS_EXPLORE_SEEDED_SCHEDULE_H
+#define MQKV_TESTS_EXPLORE_SEEDED_SCHEDULE_H
 
 #include <pthread.h>
 #include <stdbool.h>

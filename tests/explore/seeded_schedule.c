@@ -1,4 +1,4 @@
-#include "tests/explore/schedule.h"
+#include "tests/explore/seeded_schedule.h"
 
 #include <stdarg.h>
 #include <stdio.h>
