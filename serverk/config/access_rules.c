@@ -127,7 +127,7 @@ static enum kv_status find_rule(struct access_rules *rules, const char *section,
 
 /* Values --------------------------------------------------------------------------------------- */
 
-static int hex_digit(char digit)
+static int rule_hex_digit(char digit)
 {
     return isdigit((unsigned char)digit)  ? digit - '0'
            : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
@@ -136,7 +136,7 @@ static int hex_digit(char digit)
 }
 
 /* A word with \xHH and \\ as what they stand for; size_t -1: another escape. */
-static size_t unescape(const char *word, size_t size, char *bytes)
+static size_t unescape_rule_word(const char *word, size_t size, char *bytes)
 {
     size_t used = 0;
     for (size_t i = 0; i < size; i++) {
@@ -144,10 +144,10 @@ static size_t unescape(const char *word, size_t size, char *bytes)
             bytes[used++] = word[i];
         } else if (i + 1 < size && word[i + 1] == '\\') {
             bytes[used++] = word[++i];
-        } else if (i + 3 < size && word[i + 1] == 'x' && hex_digit(word[i + 2]) >= 0 &&
-                   hex_digit(word[i + 3]) >= 0) {
-            bytes[used++] =
-                (char)((unsigned)hex_digit(word[i + 2]) << 4 | (unsigned)hex_digit(word[i + 3]));
+        } else if (i + 3 < size && word[i + 1] == 'x' && rule_hex_digit(word[i + 2]) >= 0 &&
+                   rule_hex_digit(word[i + 3]) >= 0) {
+            bytes[used++] = (char)((unsigned)rule_hex_digit(word[i + 2]) << 4 |
+                                   (unsigned)rule_hex_digit(word[i + 3]));
             i += 3;
         } else {
             return SIZE_MAX;
@@ -157,13 +157,13 @@ static size_t unescape(const char *word, size_t size, char *bytes)
 }
 
 /* The prefix that the word stands for, allocated. */
-static enum kv_status take_prefix(const char *word, size_t size, char **bytes, size_t *prefix_size,
-                                  struct kv_error *error)
+static enum kv_status take_rule_prefix(const char *word, size_t size, char **bytes,
+                                       size_t *prefix_size, struct kv_error *error)
 {
     *bytes = malloc(size + 1);
     if (!*bytes)
         return no_memory(error);
-    *prefix_size = size == 1 && word[0] == '*' ? 0 : unescape(word, size, *bytes);
+    *prefix_size = size == 1 && word[0] == '*' ? 0 : unescape_rule_word(word, size, *bytes);
     if (*prefix_size != SIZE_MAX)
         return KV_OK;
     free(*bytes);
@@ -180,7 +180,7 @@ static enum kv_status take_prefixes(struct access_rule *rule, const char *value,
         if (rule->prefix_count == ACCESS_MAX_PREFIXES)
             return kv_error_set(error, KV_USAGE, "there are more than %u prefixes",
                                 ACCESS_MAX_PREFIXES);
-        enum kv_status status = take_prefix(value, size, &prefix->bytes, &prefix->size, error);
+        enum kv_status status = take_rule_prefix(value, size, &prefix->bytes, &prefix->size, error);
         if (status != KV_OK)
             return status;
         prefix->may_write = may_write;
@@ -242,7 +242,7 @@ static enum kv_status find_quota(struct access_rules *rules, const char *word,
 {
     char *bytes = NULL;
     size_t size = 0;
-    enum kv_status status = take_prefix(word, strlen(word), &bytes, &size, error);
+    enum kv_status status = take_rule_prefix(word, strlen(word), &bytes, &size, error);
     if (status != KV_OK)
         return status;
     for (unsigned i = 0; i < rules->quota_count; i++) {

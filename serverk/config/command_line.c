@@ -11,7 +11,7 @@
 #define HINT         "serverk -h lists the options"
 #define HELP_COLUMNS 26 /* left of what an option means */
 
-static void print_help(void)
+static void print_serverk_help(void)
 {
     printf("usage: serverk [-d D] [-w M] [-f DIR] [-m NAME] [options]\n"
            "The daemon of mqkv, a key-value store over POSIX message queues.\n\n");
@@ -49,7 +49,7 @@ enum options_outcome command_line_parse(int argc, char **argv, struct server_opt
     if (status != KV_OK)
         return OPTIONS_BAD;
     if (line.help)
-        print_help();
+        print_serverk_help();
     else if (line.version)
         option_print_version(stdout, "serverk");
     if (informs)

@@ -23,10 +23,10 @@ struct open_file {
     struct kv_error *error;
 };
 
-static enum kv_status fail(struct open_file *open, const char *format, ...)
+static enum kv_status fail_option_file(struct open_file *open, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static enum kv_status fail(struct open_file *open, const char *format, ...)
+static enum kv_status fail_option_file(struct open_file *open, const char *format, ...)
 {
     char text[300];
     va_list arguments;
@@ -39,7 +39,7 @@ static enum kv_status fail(struct open_file *open, const char *format, ...)
 
 /* Names ---------------------------------------------------------------------------------------- */
 
-static const struct option_row *find_row(const struct option_row *rows, const char *name)
+static const struct option_row *find_option_row(const struct option_row *rows, const char *name)
 {
     for (const struct option_row *row = rows; row->name; row++)
         if (strcmp(row->name, name) == 0)
@@ -61,39 +61,42 @@ static void explain_section(struct open_file *open, const char *section)
     for (const struct option_row *row = open->set->rows; row->name; row++)
         if (row->section)
             suggest_consider(&suggestion, section, row->section);
-    fail(open, "unknown section [%.40s]%s%s%s", section, suggestion.name ? "; did you mean [" : "",
-         suggestion.name ? suggestion.name : "", suggestion.name ? "]?" : "");
+    fail_option_file(open, "unknown section [%.40s]%s%s%s", section,
+                     suggestion.name ? "; did you mean [" : "",
+                     suggestion.name ? suggestion.name : "", suggestion.name ? "]?" : "");
 }
 
 static void explain_name(struct open_file *open, const char *section, const char *name)
 {
-    const struct option_row *row = find_row(open->set->rows, name);
+    const struct option_row *row = find_option_row(open->set->rows, name);
     struct suggestion suggestion = SUGGESTION_NONE;
     if (row && !row->section) {
-        fail(open, "'%.40s' can be given on the command line only", name);
+        fail_option_file(open, "'%.40s' can be given on the command line only", name);
         return;
     }
     if (row) {
-        fail(open, "'%.40s' belongs to section [%s], not [%.40s]", name, row->section, section);
+        fail_option_file(open, "'%.40s' belongs to section [%s], not [%.40s]", name, row->section,
+                         section);
         return;
     }
     for (row = open->set->rows; row->name; row++)
         if (row->section)
             suggest_consider(&suggestion, name, row->name);
-    fail(open, "unknown key '%.40s'%s%s%s", name, suggestion.name ? "; did you mean '" : "",
-         suggestion.name ? suggestion.name : "", suggestion.name ? "'?" : "");
+    fail_option_file(open, "unknown key '%.40s'%s%s%s", name,
+                     suggestion.name ? "; did you mean '" : "",
+                     suggestion.name ? suggestion.name : "", suggestion.name ? "'?" : "");
 }
 
 /* Values --------------------------------------------------------------------------------------- */
 
-static void take_value(struct open_file *open, const struct option_row *row, const char *value)
+static void take_file_value(struct open_file *open, const struct option_row *row, const char *value)
 {
     const struct option_set *set = open->set;
     const struct option_origin *given = &set->origins[row - set->rows];
     struct kv_error error;
     if (given->text && given->file == open->name) {
-        fail(open, "'%s' stands here for the second time; the first is in line %u", row->name,
-             given->line);
+        fail_option_file(open, "'%s' stands here for the second time; the first is in line %u",
+                         row->name, given->line);
         return;
     }
     if (given->text) /* the command line says otherwise */
@@ -103,7 +106,7 @@ static void take_value(struct open_file *open, const struct option_row *row, con
     if (!text) {
         open->status = kv_error_set(open->error, KV_NO_MEMORY, "%s: out of memory", open->name);
     } else if (option_take_text(set, row, &origin, &error) != KV_OK) {
-        fail(open, "%s", error.text);
+        fail_option_file(open, "%s", error.text);
         free(text);
     }
 }
@@ -113,20 +116,20 @@ static void take_access_line(struct open_file *open, const char *section, const 
 {
     struct kv_error error;
     if (access_rules_take(open->access, section, name, value, open->line, &error) != KV_OK)
-        fail(open, "%s", error.text);
+        fail_option_file(open, "%s", error.text);
 }
 
 /* An ini_handler: 0 tells inih that the line is wrong. */
-static int take_line(void *context, const char *section, const char *name, const char *value)
+static int take_option_line(void *context, const char *section, const char *name, const char *value)
 {
     struct open_file *open = context;
-    const struct option_row *row = find_row(open->set->rows, name);
+    const struct option_row *row = find_option_row(open->set->rows, name);
     if (open->status != KV_OK)
         return 0;
     if (section[0] == '\0')
-        fail(open, "'%.40s' stands before the first section%s%s%s", name,
-             row && row->section ? "; it belongs below [" : "",
-             row && row->section ? row->section : "", row && row->section ? "]" : "");
+        fail_option_file(open, "'%.40s' stands before the first section%s%s%s", name,
+                         row && row->section ? "; it belongs below [" : "",
+                         row && row->section ? row->section : "", row && row->section ? "]" : "");
     else if (access_rules_know(section))
         take_access_line(open, section, name, value);
     else if (!has_section(open->set->rows, section))
@@ -134,12 +137,12 @@ static int take_line(void *context, const char *section, const char *name, const
     else if (!row || !row->section || strcmp(row->section, section) != 0)
         explain_name(open, section, name);
     else
-        take_value(open, row, value);
+        take_file_value(open, row, value);
     return open->status == KV_OK;
 }
 
 /* An ini_reader: as fgets, and counts lines. */
-static char *read_line(char *line, int room, void *context)
+static char *read_option_line(char *line, int room, void *context)
 {
     struct open_file *open = context;
     if (open->status != KV_OK || !fgets(line, room, open->stream))
@@ -151,7 +154,8 @@ static char *read_line(char *line, int room, void *context)
     memmove(line, line + indent, size - indent + 1);
     size -= indent;
     if (size > 0 && line[size - 1] != '\n' && !feof(open->stream)) {
-        fail(open, "the line is longer than %u bytes, or has a NUL", OPTION_FILE_LINE_BYTES);
+        fail_option_file(open, "the line is longer than %u bytes, or has a NUL",
+                         OPTION_FILE_LINE_BYTES);
         return NULL;
     }
     return line;
@@ -187,13 +191,13 @@ enum kv_status option_file_take(const char *file, const struct option_set *set,
     }
     struct open_file open = {
         .name = file, .stream = stream, .set = set, .access = access, .error = error};
-    int wrong_line = ini_parse_stream(read_line, &open, take_line, &open);
+    int wrong_line = ini_parse_stream(read_option_line, &open, take_option_line, &open);
     bool unreadable = ferror(stream) != 0;
     fclose(stream);
     struct kv_error wrong;
     if (open.status == KV_OK && wrong_line == 0 && !unreadable &&
         access_rules_finish(*access, &open.line, &wrong) != KV_OK)
-        fail(&open, "%s", wrong.text);
+        fail_option_file(&open, "%s", wrong.text);
     if (open.status != KV_OK)
         return open.status;
     if (unreadable)

@@ -92,7 +92,7 @@ static enum options_outcome check_sched(const struct server_options *options,
     return OPTIONS_BAD;
 }
 
-static bool is_given(const struct server_options *options, const char *name)
+static bool is_option_given(const struct server_options *options, const char *name)
 {
     for (unsigned i = 0; options_rows[i].name; i++)
         if (strcmp(options_rows[i].name, name) == 0)
@@ -100,7 +100,8 @@ static bool is_given(const struct server_options *options, const char *name)
     return false;
 }
 
-static enum options_outcome refuse(const char *option, const char *why, struct kv_error *error)
+static enum options_outcome refuse_option(const char *option, const char *why,
+                                          struct kv_error *error)
 {
     kv_error_set(error, KV_USAGE, "--%s %s", option, why);
     return OPTIONS_BAD;
@@ -117,7 +118,7 @@ static bool is_of_store(const struct option_row *row)
            strcmp(row->name, "max-value") != 0;
 }
 
-static bool is_one_of(const struct option_row *row, const char *const *names)
+static bool is_row_among(const struct option_row *row, const char *const *names)
 {
     while (*names && strcmp(row->name, *names) != 0)
         names++;
@@ -134,22 +135,22 @@ static bool is_of_copy(const struct option_row *row)
 {
     static const char *const names[] = {"mirror", "mirror-lag", "restore-from",
                                         "restore-unfinished", NULL};
-    return is_one_of(row, names);
+    return is_row_among(row, names);
 }
 
 static bool is_of_engine(const struct option_row *row)
 {
     static const char *const names[] = {"nats", "reads", "nats-sync", NULL};
-    return is_one_of(row, names);
+    return is_row_among(row, names);
 }
 
 static enum options_outcome check_identity(const struct server_options *options,
                                            struct kv_error *error)
 {
     if (!options->nats.certificate != !options->nats.key)
-        return refuse("nats-cert", "and --nats-key belong together", error);
+        return refuse_option("nats-cert", "and --nats-key belong together", error);
     if (options->nats.password_file && !options->nats.user)
-        return refuse("nats-password-file", "needs --nats-user", error);
+        return refuse_option("nats-password-file", "needs --nats-user", error);
     return OPTIONS_RUN;
 }
 
@@ -157,14 +158,16 @@ static enum options_outcome check_identity(const struct server_options *options,
 static enum options_outcome check_copy(struct server_options *options, struct kv_error *error)
 {
     if (options->mirror && options->restore_from)
-        return refuse("restore-from", "and --mirror exclude each other: restore first", error);
+        return refuse_option("restore-from", "and --mirror exclude each other: restore first",
+                             error);
     if (!options->nats.bucket)
-        return refuse(options->mirror ? "mirror" : "restore-from", "needs --bucket NAME", error);
+        return refuse_option(options->mirror ? "mirror" : "restore-from", "needs --bucket NAME",
+                             error);
     if (options->mirror_over != MIRROR_OVER_NOTHING && !options->mirror)
-        return refuse("mirror-lag", "needs --mirror", error);
+        return refuse_option("mirror-lag", "needs --mirror", error);
     if (options->restore_unfinished && !options->restore_from)
-        return refuse("restore-unfinished", "needs --restore-from", error);
-    if (!is_given(options, "keep-changes"))
+        return refuse_option("restore-unfinished", "needs --restore-from", error);
+    if (!is_option_given(options, "keep-changes"))
         options->keep_changes_ms = MIRROR_KEEP_CHANGES_MS;
     options->nats.urls = options->mirror ? options->mirror : options->restore_from;
     options->nats.read_any = false;
@@ -179,25 +182,27 @@ static enum options_outcome check_engine(struct server_options *options, struct 
     bool nats = options->engine == ENGINE_KIND_NATS;
     for (unsigned i = 0; options_rows[i].name; i++) {
         const struct option_row *row = &options_rows[i];
-        if (nats && (is_of_store(row) || is_of_copy(row)) && is_given(options, row->name))
-            return refuse(row->name, "has no meaning with --engine nats", error);
+        if (nats && (is_of_store(row) || is_of_copy(row)) && is_option_given(options, row->name))
+            return refuse_option(row->name, "has no meaning with --engine nats", error);
         if (!nats && !(uses_cluster(options) && !is_of_engine(row)) && is_of_cluster(row) &&
-            is_given(options, row->name) && !options->origins[i].file)
-            return refuse(row->name,
-                          is_of_engine(row) ? "has a meaning with --engine nats only"
-                          : is_of_copy(row) ? "has a meaning with --mirror only"
-                                            : "has a meaning with --engine nats, --mirror and "
-                                              "--restore-from only",
-                          error);
+            is_option_given(options, row->name) && !options->origins[i].file)
+            return refuse_option(row->name,
+                                 is_of_engine(row) ? "has a meaning with --engine nats only"
+                                 : is_of_copy(row)
+                                     ? "has a meaning with --mirror only"
+                                     : "has a meaning with --engine nats, --mirror and "
+                                       "--restore-from only",
+                                 error);
     }
     if (!nats)
         return uses_cluster(options) ? check_copy(options, error) : OPTIONS_RUN;
     if (!options->nats.urls || !options->nats.bucket)
-        return refuse("engine", "nats needs --nats URL,... and --bucket NAME", error);
+        return refuse_option("engine", "nats needs --nats URL,... and --bucket NAME", error);
     if (check_identity(options, error) != OPTIONS_RUN)
         return OPTIONS_BAD;
     options->direct = KVSTORE_DIRECT_OFF;
-    options->nats.max_value_bytes = is_given(options, "max-value") ? options->max_value_bytes : 0;
+    options->nats.max_value_bytes =
+        is_option_given(options, "max-value") ? options->max_value_bytes : 0;
     return OPTIONS_RUN;
 }
 

@@ -44,7 +44,7 @@ static const char *verify_of(int every)
     return NAME_OF(names, every);
 }
 
-static const char *sandbox_of(int on)
+static const char *sandbox_choice_name(int on)
 {
     static const char *const names[] = {"off", "on"};
     return NAME_OF(names, on);
@@ -60,7 +60,7 @@ static const char *evict_of(int evict)
     return kvstore_evict_name((enum kvstore_evict)evict);
 }
 
-static const char *direct_of(int direct)
+static const char *direct_choice_name(int direct)
 {
     return kvstore_direct_name((enum kvstore_direct)direct);
 }
@@ -171,7 +171,7 @@ static bool parse_keep_changes_bytes(const char *text, void *field)
     return parse_size(text, UINT64_C(1) << 20, UINT64_C(1) << 50, field);
 }
 
-static bool parse_cpus(const char *text, void *field)
+static bool parse_worker_cpus(const char *text, void *field)
 {
     return cpu_list_parse(text, field);
 }
@@ -190,7 +190,7 @@ static bool parse_spin(const char *text, void *field)
 
 /* The owner must read and write; others may only write: whoever reads a request queue can take
  * the requests of others. */
-static bool parse_mode(const char *text, void *field)
+static bool parse_queue_mode(const char *text, void *field)
 {
     char *end;
     unsigned long mode = strtoul(text, &end, 8);
@@ -299,7 +299,7 @@ static const struct option_row daemon_rows[] = {
     {"nice", 0, OPTION_FLAG, NULL, "a request's priority sets its worker's nice value", FIELD(nice),
      .section = "workers"},
     {"cpus", 0, OPTION_PARSED, "LIST", "run on these CPUs only: 0, 0,2 or 0-3 (default all)",
-     FIELD(cpus), .parse = parse_cpus, .expects = CPU_LIST_EXPECTS, .section = "workers"},
+     FIELD(cpus), .parse = parse_worker_cpus, .expects = CPU_LIST_EXPECTS, .section = "workers"},
     {"spin", 0, OPTION_PARSED, "HOW",
      "auto|off|USEC: polling before a worker sleeps (default auto)", FIELD(spin),
      .parse = parse_spin, .expects = "auto, off or microseconds, 1 to 100000", .section = "queues"},
@@ -310,10 +310,11 @@ static const struct option_row daemon_rows[] = {
      FIELD(max_value_bytes), .min = 1, .max = KVSTORE_MAX_VALUE_BYTES, .section = "store"},
     {"direct", 0, OPTION_CHOICE, "WHOM",
      "off|owner|group: who may read the store without the daemon (default owner)",
-     OPTION_FIELD(struct parsed_line, direct), .choice_name = direct_of, .section = "store"},
+     OPTION_FIELD(struct parsed_line, direct), .choice_name = direct_choice_name,
+     .section = "store"},
     {"mode", 0, OPTION_PARSED, "OCTAL",
      "mode of the request queues: 0600, 0620, 0622 (default 0600)", FIELD(mode),
-     .parse = parse_mode,
+     .parse = parse_queue_mode,
      .expects = "0600, 0620 or 0622 (whoever can read a request queue can steal requests)",
      .section = "queues"},
     {"group", 0, OPTION_PARSED, "GROUP", "group of the request queues, for --mode 0620",
@@ -378,7 +379,7 @@ static const struct option_row daemon_rows[] = {
      FIELD(pidfile), .min = 1, .expects = "a file", .section = "process"},
     {"sandbox", 0, OPTION_CHOICE, "WHETHER",
      "on|off: give up files and system calls that are not needed (default on)", FIELD(sandbox),
-     .choice_name = sandbox_of, .section = "process"},
+     .choice_name = sandbox_choice_name, .section = "process"},
     {"core-dumps", 0, OPTION_FLAG, NULL, "a crash may leave a core file, with values in it",
      FIELD(core_dumps), .section = "process"},
     {"log", 0, OPTION_TEXT, "FILE",

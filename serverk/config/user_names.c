@@ -20,7 +20,7 @@ void user_names_use_files(void)
 }
 
 /* An id, as a number; NO_ID: the name is none. */
-static uint32_t number_of(const char *name)
+static uint32_t parse_user_id(const char *name)
 {
     uint64_t number;
     return parse_u64(name, 0, NO_ID - 1, &number) ? (uint32_t)number : NO_ID;
@@ -53,7 +53,7 @@ static bool find_by_name(const char *name, uid_t *uid)
 bool user_names_find(const char *name, uid_t *uid)
 {
     if (!find_by_name(name, uid))
-        *uid = number_of(name);
+        *uid = parse_user_id(name);
     return *uid != NO_ID;
 }
 
@@ -64,7 +64,7 @@ struct members {
     bool failed;
 };
 
-static void add(struct members *members, uid_t uid)
+static void add_member(struct members *members, uid_t uid)
 {
     uid_t *uids = realloc(members->uids, (members->count + 1) * sizeof *uids);
     members->failed |= !uids;
@@ -79,7 +79,7 @@ static void add_listed(struct members *members, const struct group *group)
     uid_t uid;
     for (char **member = group->gr_mem; *member; member++)
         if (find_by_name(*member, &uid) && !wire_uid_is_shared(uid))
-            add(members, uid);
+            add_member(members, uid);
 }
 
 static void add_of_first_group(struct members *members, gid_t gid)
@@ -92,7 +92,7 @@ static void add_of_first_group(struct members *members, gid_t gid)
         setpwent();
     while ((user = file ? fgetpwent(file) : getpwent()) != NULL)
         if (user->pw_gid == gid && !wire_uid_is_shared(user->pw_uid))
-            add(members, user->pw_uid);
+            add_member(members, user->pw_uid);
     if (by_files)
         fclose(file);
     else
@@ -103,7 +103,7 @@ static void add_of_first_group(struct members *members, gid_t gid)
 static bool add_group_in_file(struct members *members, const char *name, gid_t *gid)
 {
     FILE *file = fopen("/etc/group", "re");
-    uint32_t number = number_of(name);
+    uint32_t number = parse_user_id(name);
     const struct group *group = NULL;
     while (file && (group = fgetgrent(file)) != NULL && strcmp(group->gr_name, name) != 0 &&
            group->gr_gid != number)
@@ -122,8 +122,8 @@ static bool add_group(struct members *members, const char *name, gid_t *gid)
     if (by_files)
         return add_group_in_file(members, name, gid);
     const struct group *group = getgrnam(name);
-    if (!group && number_of(name) != NO_ID)
-        group = getgrgid(number_of(name));
+    if (!group && parse_user_id(name) != NO_ID)
+        group = getgrgid(parse_user_id(name));
     if (!group)
         return false;
     *gid = group->gr_gid;

@@ -222,7 +222,7 @@ static const struct admin_entry {
 
 /* Running them --------------------------------------------------------------------------------- */
 
-static const struct admin_entry *find(struct kv_slice name)
+static const struct admin_entry *find_admin_entry(struct kv_slice name)
 {
     for (size_t i = 0; i < sizeof admin_commands / sizeof admin_commands[0]; i++)
         if (kv_slice_equal(name, kv_slice_from_string(admin_commands[i].name)))
@@ -232,7 +232,7 @@ static const struct admin_entry *find(struct kv_slice name)
 
 bool admin_waits(struct kv_slice name)
 {
-    const struct admin_entry *entry = find(name);
+    const struct admin_entry *entry = find_admin_entry(name);
     return entry && entry->waits;
 }
 
@@ -244,12 +244,12 @@ static bool take_argument(struct admin_command *command, struct kv_slice argumen
     return strlen(command->argument) == argument.size; /* a segment changes under our hands */
 }
 
-static enum kv_status run(struct admin *admin, const struct admin_call *call, FILE *out,
-                          struct kv_error *error)
+static enum kv_status run_admin_entry(struct admin *admin, const struct admin_call *call, FILE *out,
+                                      struct kv_error *error)
 {
     struct admin_command command = {.admin = admin, .session = call->session, .out = out};
     uid_t uid = call->session->uid;
-    const struct admin_entry *entry = find(call->command);
+    const struct admin_entry *entry = find_admin_entry(call->command);
     if (uid != geteuid() && uid != 0)
         return kv_error_set(error, KV_DENIED,
                             "that is for the server's own user (uid %lu) and root, not for uid %lu",
@@ -281,7 +281,7 @@ enum kv_status admin_run(void *admin, struct admin_call *call)
     FILE *out = open_memstream(&call->text, &call->size);
     if (!out)
         return KV_NO_MEMORY;
-    enum kv_status status = run(admin, call, out, &error);
+    enum kv_status status = run_admin_entry(admin, call, out, &error);
     if (fclose(out) != 0)
         status = kv_error_set(&error, KV_NO_MEMORY, "the server has no memory for the answer");
     if (status != KV_OK)

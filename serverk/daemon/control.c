@@ -148,7 +148,7 @@ int control_epoll(const struct control *control)
 
 /* Reloading ------------------------------------------------------------------------------------ */
 
-static void follow(struct control *control)
+static void follow_control(struct control *control)
 {
     bool log_moved = atomic_exchange(&control->log_moved, false);
     struct kv_error told; /* in the log, too */
@@ -169,7 +169,7 @@ static void *reload_thread(void *argument)
         while (sem_wait(&control->reload_wakes) != 0 && errno == EINTR)
             ;
         last = atomic_load(&control->stopping); /* what came before that is followed now */
-        follow(control);
+        follow_control(control);
     } while (!last);
     return NULL;
 }
@@ -203,7 +203,7 @@ static void follow_soon(struct control *control)
     if (control->has_reloader)
         sem_post(&control->reload_wakes);
     else
-        follow(control);
+        follow_control(control);
 }
 
 /* Serving -------------------------------------------------------------------------------------- */
@@ -233,7 +233,8 @@ static int handle_signals(struct control *control)
 }
 
 /* Returns the signal to stop that has come; 0: none. */
-static int handle(struct control *control, const struct service *service, uint64_t tag)
+static int handle_control_event(struct control *control, const struct service *service,
+                                uint64_t tag)
 {
     switch (tag) {
     case SIGNAL_TAG:
@@ -259,14 +260,14 @@ static int handle(struct control *control, const struct service *service, uint64
     }
 }
 
-/* Does what there is to do, or comes within that time (-1: whenever). Returns as handle. */
-static int serve(struct control *control, const struct service *service, int wait_ms)
+/* Does what there is to do, or comes within that time (-1: whenever). Returns as handle_control_event. */
+static int serve_control_events(struct control *control, const struct service *service, int wait_ms)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
     int count = epoll_wait(control->epoll, events, EVENTS_AT_ONCE, wait_ms);
     int signal_number = 0;
     for (int i = 0; i < count && signal_number == 0; i++)
-        signal_number = handle(control, service, events[i].data.u64);
+        signal_number = handle_control_event(control, service, events[i].data.u64);
     return signal_number;
 }
 
@@ -285,7 +286,7 @@ int control_run(struct control *control, const struct service *service, struct r
     follow_soon(control); /* signals that came during the start */
     int signal_number = 0;
     while (signal_number == 0)
-        signal_number = serve(control, service, -1);
+        signal_number = serve_control_events(control, service, -1);
     return signal_number;
 }
 
@@ -294,6 +295,6 @@ void control_finish_reload(struct control *control, const struct service *servic
     atomic_store(&control->stopping, true);
     sem_post(&control->reload_wakes);
     while (control->has_reloader && !join_reloader(control))
-        serve(control, service, 0);
+        serve_control_events(control, service, 0);
     control->has_reloader = false;
 }

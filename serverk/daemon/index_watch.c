@@ -55,7 +55,7 @@ static void drain(const struct index_watch *watch)
         ;
 }
 
-static void note(struct index_watch *watch, bool is_gone)
+static void note_index_owner(struct index_watch *watch, bool is_gone)
 {
     const uint64_t look_ns = is_gone ? LOOK_MS * UINT64_C(1000000) : 0;
     struct itimerspec times = {.it_value = {.tv_nsec = (long)look_ns},
@@ -65,7 +65,7 @@ static void note(struct index_watch *watch, bool is_gone)
 }
 
 /* At a bounded pace: each time all of the index is copied. */
-static void ask(struct index_watch *watch, const struct store_engine *engine)
+static void ask_index_watch(struct index_watch *watch, const struct store_engine *engine)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (watch->asked_ms != 0 && now_ms - watch->asked_ms < INDEX_WATCH_PAUSE_MS)
@@ -83,7 +83,7 @@ void index_watch_tick(struct index_watch *watch, const struct store_engine *engi
     if (!facts.is_gone && watch->is_gone && watch_object(watch, &facts)) {
         engine->calls->direct_facts(engine, &facts);
         if (!facts.is_gone)
-            note(watch, false);
+            note_index_owner(watch, false);
     }
     if (!facts.is_gone)
         return;
@@ -94,6 +94,6 @@ void index_watch_tick(struct index_watch *watch, const struct store_engine *engi
                   "logind)",
                   facts.name);
     if (!watch->is_gone)
-        note(watch, true);
-    ask(watch, engine);
+        note_index_owner(watch, true);
+    ask_index_watch(watch, engine);
 }

@@ -75,7 +75,7 @@ static enum kv_status write_pid(const struct pidfile *pidfile, struct kv_error *
     return kv_error_set_errno(error, "cannot write the pid file %s (--pidfile)", pidfile->path);
 }
 
-static enum kv_status take_file(struct pidfile *pidfile, struct kv_error *error)
+static enum kv_status take_pid_file(struct pidfile *pidfile, struct kv_error *error)
 {
     for (;;) {
         bool again = false;
@@ -95,7 +95,7 @@ enum kv_status pidfile_create(const char *path, struct pidfile **result, struct 
     if (!pidfile)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     *pidfile = (struct pidfile){.path = path, .fd = -1};
-    enum kv_status status = take_file(pidfile, error);
+    enum kv_status status = take_pid_file(pidfile, error);
     if (status == KV_OK) {
         status = write_pid(pidfile, error);
         if (status == KV_OK) {

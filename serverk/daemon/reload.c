@@ -35,7 +35,7 @@ struct reload {
 /* What is in force ----------------------------------------------------------------------------- */
 
 /* False: out of memory. */
-static bool keep(struct option_origin *kept, const struct option_origin *origin)
+static bool keep_origin(struct option_origin *kept, const struct option_origin *origin)
 {
     char *text = origin->text ? strdup(origin->text) : NULL;
     if (origin->text && !text)
@@ -54,7 +54,7 @@ enum kv_status reload_create(const struct server_options *options, struct reload
     if (kept)
         pthread_mutex_init(&reload->lock, NULL);
     for (unsigned i = 0; kept && i < OPTIONS_MAX; i++)
-        kept = keep(&reload->in_force[i], &options->origins[i]);
+        kept = keep_origin(&reload->in_force[i], &options->origins[i]);
     if (!kept) {
         reload_free(reload);
         return kv_error_set(error, KV_NO_MEMORY,
@@ -89,7 +89,7 @@ static unsigned index_of(const char *name)
 
 /* Signals -------------------------------------------------------------------------------------- */
 
-static const char *log_name(const struct reload *reload)
+static const char *reload_log_name(const struct reload *reload)
 {
     return reload->in_force[index_of("log")].text;
 }
@@ -105,7 +105,7 @@ static enum kv_status open_audit_anew(const struct reload *reload, struct kv_err
 
 static enum kv_status open_log_anew(const struct reload *reload, struct kv_error *error)
 {
-    enum kv_status status = log_open(log_name(reload), error);
+    enum kv_status status = log_open(reload_log_name(reload), error);
     if (status == KV_OK)
         log_info("log file opened anew");
     else
@@ -118,7 +118,7 @@ void reload_log(struct reload *reload)
     struct kv_error error; /* the log has it */
     pthread_mutex_lock(&reload->lock);
     open_audit_anew(reload, &error);
-    if (log_name(reload))
+    if (reload_log_name(reload))
         open_log_anew(reload, &error);
     else if (!reload->in_force[index_of("audit")].text)
         log_info("SIGUSR1 ignored: the log is standard error");
@@ -139,7 +139,7 @@ static enum kv_status follow_change(struct reload *reload, const struct changed_
     enum kv_status status = setting_change(&reload->place, change->name, now, &reason);
     if (status == KV_OK) {
         log_info("%s is now %s (it was %s)", change->name, is, was);
-        keep(&reload->in_force[index], &now->origins[index]);
+        keep_origin(&reload->in_force[index], &now->origins[index]);
         return KV_OK;
     }
     if (status == KV_UNSUPPORTED)
@@ -273,7 +273,7 @@ static enum kv_status read_again(struct reload *reload, struct kv_error *error)
     struct kv_error failure = {0};
     struct failures failures = {.first = KV_OK, .error = error};
     add_failure(&failures, open_audit_anew(reload, &failure), &failure);
-    if (log_name(reload))
+    if (reload_log_name(reload))
         add_failure(&failures, open_log_anew(reload, &failure), &failure);
     access_rules_remember(reload->place.service->access->rules);
     enum options_outcome outcome =
@@ -368,7 +368,7 @@ static enum kv_status set(struct reload *reload, const struct option_row *row,
     struct kv_slice was = kept->text ? kv_slice_from_string(kept->text) : settings_default(row);
     log_info("%s is now %s (it was %.*s): clientk config set", row->name, origin->text,
              (int)was.size, (const char *)was.data);
-    keep(kept, origin);
+    keep_origin(kept, origin);
     return KV_OK;
 }
 

@@ -241,7 +241,7 @@ static enum kv_status open_store(struct server *server, struct kv_error *error)
     return status;
 }
 
-static enum kv_status release(struct server *server, struct kv_error *error);
+static enum kv_status release_server(struct server *server, struct kv_error *error);
 
 /* The queues come before the store: if they fail, no new store is created in vain; and clients that
  * come during a long recovery wait for their WELCOME instead of finding no server. The store may be
@@ -312,7 +312,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
     if (status == KV_OK && options->metrics)
         status = metrics_file_start(&server->stats, options->metrics, &server->metrics, error);
     if (status != KV_OK) {
-        release(server, NULL);
+        release_server(server, NULL);
         return status;
     }
     life_log_start(service, &server->stats.sandbox);
@@ -334,7 +334,7 @@ static void drain_replies(const struct service *service)
  * first: clients then know that they must wait for another daemon. What they sent before is still
  * answered. Replies may wait for a sync even if the pool did not start: its first workers may have
  * served before another one failed to start. */
-static enum kv_status release(struct server *server, struct kv_error *error)
+static enum kv_status release_server(struct server *server, struct kv_error *error)
 {
     struct service *service = &server->service;
     metrics_file_end(server->metrics);
@@ -387,7 +387,7 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
     control_finish_reload(server->control, &server->service);
     notify_send("STOPPING=1"); /* the end of a reload has said READY=1 */
     bool failed = pool_failed(server->pool);
-    enum kv_status status = release(server, error);
+    enum kv_status status = release_server(server, error);
     if (status == KV_OK && failed)
         status = kv_error_set(error, KV_IO, "a request queue failed");
     if (status == KV_OK)

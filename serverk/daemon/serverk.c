@@ -18,7 +18,7 @@
 
 enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_FAILED = 4 };
 
-static int fail(const struct kv_error *error, int exit_code)
+static int fail_start(const struct kv_error *error, int exit_code)
 {
     fprintf(stderr, "serverk: %s\n", error->text);
     return exit_code;
@@ -26,13 +26,13 @@ static int fail(const struct kv_error *error, int exit_code)
 
 /* Serves until a signal to stop. `daemonize` (NULL: in the foreground) learns whether the start
  * succeeded. */
-static int serve(const struct server_options *options, struct daemonize *daemonize)
+static int serve_until_stopped(const struct server_options *options, struct daemonize *daemonize)
 {
     struct kv_error error = {0};
     struct server *server;
     enum kv_status status = server_start(options, &server, &error);
     if (status != KV_OK) {
-        int exit_code = fail(&error, EXIT_FAILED);
+        int exit_code = fail_start(&error, EXIT_FAILED);
         if (daemonize)
             daemonize_failed(daemonize, exit_code);
         return exit_code;
@@ -59,40 +59,41 @@ static void set_signals(void)
     mapguard_install("serverk");
 }
 
-static int run(int argc, char **argv, struct server_options *options)
+static int run_serverk(int argc, char **argv, struct server_options *options)
 {
     struct kv_error error = {0};
     if (start_limits_raise(&error) != KV_OK)
-        return fail(&error, EXIT_FAILED);
+        return fail_start(&error, EXIT_FAILED);
     enum options_outcome outcome = command_line_parse(argc, argv, options, &error);
     if (outcome == OPTIONS_DONE)
         return EXIT_DONE;
     if (outcome == OPTIONS_BAD)
-        return fail(&error, EXIT_USAGE);
+        return fail_start(&error, EXIT_USAGE);
     if (options->verbose)
         log_set_level(LOG_LEVEL_DEBUG);
     if (options->check)
         settings_print(options, stdout);
     if (options->check)
-        return start_check(options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
+        return start_check(options, &error) == KV_OK ? EXIT_DONE : fail_start(&error, EXIT_FAILED);
     if (options->restore_from)
-        return server_restore(options, &error) == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
+        return server_restore(options, &error) == KV_OK ? EXIT_DONE
+                                                        : fail_start(&error, EXIT_FAILED);
     if (options->log && log_open(options->log, &error) != KV_OK)
-        return fail(&error, EXIT_FAILED);
+        return fail_start(&error, EXIT_FAILED);
     set_signals();
     struct daemonize *daemonize = NULL;
     if (options->daemon && daemonize_start(&daemonize, &error) != KV_OK)
-        return fail(&error, EXIT_FAILED);
+        return fail_start(&error, EXIT_FAILED);
     if (notify_open(&error) != KV_OK)
         log_warn("%s", error.text);
-    return serve(options, daemonize);
+    return serve_until_stopped(options, daemonize);
 }
 
 int main(int argc, char **argv)
 {
     standard_files_fill();
     struct server_options options = {.words = NULL};
-    int status = run(argc, argv, &options);
+    int status = run_serverk(argc, argv, &options);
     options_free(&options);
     return status;
 }

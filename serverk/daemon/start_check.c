@@ -80,7 +80,8 @@ static enum kv_status check_store(const struct server_options *options, struct k
     return KV_OK;
 }
 
-static enum kv_status check_cluster(const struct server_options *options, struct kv_error *error)
+static enum kv_status check_cluster_options(const struct server_options *options,
+                                            struct kv_error *error)
 {
     struct natskv_options nats = options->nats;
     struct store_engine *engine = NULL;
@@ -152,10 +153,10 @@ enum kv_status start_check(const struct server_options *options, struct kv_error
     if (status == KV_OK)
         status = check_files(options, error);
     if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
-        status = check_cluster(options, error);
+        status = check_cluster_options(options, error);
     else if (status == KV_OK)
         status = check_store(options, error);
     if (status == KV_OK && options->mirror)
-        status = check_cluster(options, error);
+        status = check_cluster_options(options, error);
     return status == KV_OK ? check_queues(options, error) : status;
 }

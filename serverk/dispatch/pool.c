@@ -69,7 +69,7 @@ static void ignore_wake(int signal_number)
     (void)signal_number;
 }
 
-static enum kv_status start_threads(struct pool *pool, struct kv_error *error)
+static enum kv_status start_pool_threads(struct pool *pool, struct kv_error *error)
 {
     struct sigaction action = {.sa_handler = ignore_wake}; /* no SA_RESTART: it is to interrupt */
     sigaction(WAKE_SIGNAL, &action, NULL);
@@ -289,7 +289,7 @@ enum kv_status pool_start(const struct service *service, struct pool **result,
     if (status == KV_OK && service->parking) /* before a worker looks at the turns of others */
         pool->steward_turn = farewells_turn(service->farewells, count, ALL_QUEUES);
     if (status == KV_OK)
-        status = start_threads(pool, error);
+        status = start_pool_threads(pool, error);
     if (status == KV_OK && service->parking)
         status = start_steward(pool, error);
     if (status != KV_OK) {

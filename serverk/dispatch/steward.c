@@ -119,7 +119,7 @@ static void free_steward(struct steward *steward)
 }
 
 /* 0, or an errno. */
-static int start_thread(struct steward *steward)
+static int start_steward_thread(struct steward *steward)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -151,7 +151,7 @@ enum kv_status steward_start(const struct service *service, struct worker_statis
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
     }
-    int number = start_thread(steward);
+    int number = start_steward_thread(steward);
     if (number != 0) {
         free_steward(steward);
         return kv_error_set_no_thread(error, number,

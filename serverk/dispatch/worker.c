@@ -79,8 +79,9 @@ void worker_take_message(struct worker *worker, struct worker *from)
 }
 
 /* For a message that fails as a whole, whatever its kind. */
-static void fail(struct worker *worker, struct session *session, const struct wire_header *header,
-                 enum kv_status status, const char *sentence)
+static void fail_message(struct worker *worker, struct session *session,
+                         const struct wire_header *header, enum kv_status status,
+                         const char *sentence)
 {
     size_t sent =
         deliver_failure(worker->service->sessions, session, header->request_id, status, sentence);
@@ -91,7 +92,7 @@ static void fail(struct worker *worker, struct session *session, const struct wi
 /* Operations ----------------------------------------------------------------------------------- */
 
 /* Sends the reply, or leaves it to the commit queue. */
-static void send_reply(struct worker *worker, struct session *session, struct reply *reply)
+static void send_worker_reply(struct worker *worker, struct session *session, struct reply *reply)
 {
     const struct service *service = worker->service;
     struct execution_context *execution = &worker->execution;
@@ -120,7 +121,7 @@ static void fail_by_segment(struct worker *worker, struct session *session,
     commit_waits_clear(&execution->waits);
     execution_context_trim(execution, execution->reply, execution->buffer_bytes);
     session_end(worker->service->sessions, session, SESSION_SEGMENT); /* before its BYE can come */
-    fail(worker, session, request, KV_IO, SESSION_SEGMENT_IS_BROKEN);
+    fail_message(worker, session, request, KV_IO, SESSION_SEGMENT_IS_BROKEN);
 }
 
 /* Its operations go to an engine that is elsewhere; the reply is sent when their outcomes are
@@ -133,7 +134,7 @@ static void submit_request(struct worker *worker, struct session *session,
     enum kv_status status = submission_take(worker->service->submissions, session, request,
                                             operations, received_ns, &sentence);
     if (status != KV_OK)
-        fail(worker, session, request, status, sentence);
+        fail_message(worker, session, request, status, sentence);
 }
 
 /* Out of the way of the others. */
@@ -159,7 +160,8 @@ static void run_request(struct worker *worker, struct session *session,
     struct worker_statistics *statistics = worker->statistics;
     statistics_add(&statistics->messages, 1);
     if (allowance_deadline_passed(request)) {
-        fail(worker, session, request, KV_DEADLINE, "the deadline passed before it was executed");
+        fail_message(worker, session, request, KV_DEADLINE,
+                     "the deadline passed before it was executed");
         return;
     }
     if (worker->service->submissions) {
@@ -174,7 +176,7 @@ static void run_request(struct worker *worker, struct session *session,
     enum kv_status status =
         execute_request(&worker->execution, session, request, operations, &reply, &sentence);
     if (status != KV_OK) {
-        fail(worker, session, request, status, sentence);
+        fail_message(worker, session, request, status, sentence);
         return;
     }
     if (worker->execution.waits_on) { /* answered by the watchers */
@@ -191,7 +193,7 @@ static void run_request(struct worker *worker, struct session *session,
     worker->receiver.waited_ns = lock_wait_ns;
     worker->receiver.written_bytes = worker->execution.written_bytes;
     worker->execution.written_bytes = 0;
-    send_reply(worker, session, &reply);
+    send_worker_reply(worker, session, &reply);
     uint64_t sent_ns = worker->done_ns = clock_monotonic_ns();
     uint64_t work_ns = worked_ns - received_ns;
     if (request_watch_wants(worker->service->watch, work_ns) && !worker->is_unwatched)
@@ -239,9 +241,9 @@ static const char *explain_header(const struct wire_header *header, enum kv_stat
 }
 
 /* A fragment of a request; the last one completes it. */
-static void take_part(struct worker *worker, struct session *session,
-                      const struct wire_header *header, struct read_cursor *body,
-                      uint64_t received_ns)
+static void take_request_fragment(struct worker *worker, struct session *session,
+                                  const struct wire_header *header, struct read_cursor *body,
+                                  uint64_t received_ns)
 {
     const struct service *service = worker->service;
     struct wire_part part = {0};
@@ -252,7 +254,7 @@ static void take_part(struct worker *worker, struct session *session,
         status = fragments_take_part(&session->fragments, service->budget, header->request_id,
                                      &part, &whole);
     if (status != KV_OK) {
-        fail(worker, session, header, status, explain_part(service, status, &part, text));
+        fail_message(worker, session, header, status, explain_part(service, status, &part, text));
         return;
     }
     if (!whole.data) {
@@ -269,9 +271,9 @@ static void take_part(struct worker *worker, struct session *session,
     if (status == KV_OK)
         run_request(worker, session, &request, &cursor, received_ns);
     else
-        fail(worker, session, header, status,
-             explain_header(&request, status,
-                            "the reassembled message does not match its fragments", text));
+        fail_message(worker, session, header, status,
+                     explain_header(&request, status,
+                                    "the reassembled message does not match its fragments", text));
     fragmented_message_free(&whole, service->budget);
 }
 
@@ -280,7 +282,7 @@ static void send_more(struct worker *worker, struct session *session,
 {
     struct wire_part part;
     if (wire_get_part(body, &part) != KV_OK) {
-        fail(worker, session, header, KV_BAD_REQUEST, "malformed MORE message");
+        fail_message(worker, session, header, KV_BAD_REQUEST, "malformed MORE message");
         return;
     }
     size_t sent = deliver_fragment(worker->service->sessions, worker->service->budget, session,
@@ -312,7 +314,7 @@ static void handle_kind(struct worker *worker, struct session *session,
         run_request(worker, session, header, body, received_ns);
         return;
     case WIRE_PART:
-        take_part(worker, session, header, body, received_ns);
+        take_request_fragment(worker, session, header, body, received_ns);
         return;
     case WIRE_MORE:
         send_more(worker, session, header, body);
@@ -330,7 +332,7 @@ static void handle_kind(struct worker *worker, struct session *session,
     case WIRE_REPLY_PART:
         break;
     }
-    fail(worker, session, header, KV_UNSUPPORTED, "clients send no messages of this kind");
+    fail_message(worker, session, header, KV_UNSUPPORTED, "clients send no messages of this kind");
 }
 
 bool worker_lane_admits(const struct worker *worker, struct session *session)
@@ -375,7 +377,7 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
     if (status == KV_OK)
         handle_kind(worker, session, &header, &cursor, received_ns);
     else
-        fail(
+        fail_message(
             worker, session, &header, status,
             explain_header(&header, status, "the header is malformed or of an unknown kind", text));
     session_release(sessions, session);

@@ -65,7 +65,7 @@ static void run_simple(struct execution *execution, enum kv_status status)
     add_plain(execution);
 }
 
-void run_backup(struct execution *execution)
+void execute_backup(struct execution *execution)
 {
     struct kv_slice key = execution->operation->key;
     char text[REQUEST_MAX_BYTES + 1] = "", after;

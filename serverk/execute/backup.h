@@ -8,6 +8,6 @@
 
 struct execution;
 
-void run_backup(struct execution *execution);
+void execute_backup(struct execution *execution);
 
 #endif

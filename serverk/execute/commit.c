@@ -203,7 +203,8 @@ static struct kvstore_ticket ticket_of(const struct commit_waits *waits, uint32_
 /* Puts the reply on the lists of the files it waits for, but for those that are on disk by now: the
  * word of any later sync comes after the lock. Those whose sync has failed already count at once.
  * True: none is left to wait for. */
-static bool enlist(struct commit *commit, struct held_reply *held, const struct commit_waits *waits)
+static bool enlist_held_reply(struct commit *commit, struct held_reply *held,
+                              const struct commit_waits *waits)
 {
     pthread_mutex_lock(&commit->lock);
     commit->waiting++;
@@ -262,7 +263,7 @@ void commit_hold(struct commit *commit, struct session *session, struct kv_slice
         return;
     }
     session_hold(session);
-    if (enlist(commit, held, waits)) {
+    if (enlist_held_reply(commit, held, waits)) {
         send_list(commit, held);
         return;
     }

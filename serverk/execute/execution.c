@@ -25,11 +25,14 @@ void add_plain(struct execution *execution)
 /* Operations ----------------------------------------------------------------------------------- */
 
 const operation_runner execution_runners[] = {
-    [WIRE_OP_GET] = run_get,           [WIRE_OP_EXISTS] = run_exists, [WIRE_OP_PUT] = run_put,
-    [WIRE_OP_DELETE] = run_delete,     [WIRE_OP_ADD] = run_add,       [WIRE_OP_APPEND] = run_append,
-    [WIRE_OP_EXCHANGE] = run_exchange, [WIRE_OP_TOUCH] = run_touch,   [WIRE_OP_SCAN] = run_scan,
-    [WIRE_OP_STATS] = run_stats,       [WIRE_OP_PING] = run_ping,     [WIRE_OP_SYNC] = run_sync,
-    [WIRE_OP_BACKUP] = run_backup,     [WIRE_OP_ADMIN] = run_admin,   [WIRE_OP_WATCH] = run_watch,
+    [WIRE_OP_GET] = execute_get,           [WIRE_OP_EXISTS] = execute_exists,
+    [WIRE_OP_PUT] = execute_put,           [WIRE_OP_DELETE] = execute_delete,
+    [WIRE_OP_ADD] = execute_add,           [WIRE_OP_APPEND] = execute_append,
+    [WIRE_OP_EXCHANGE] = execute_exchange, [WIRE_OP_TOUCH] = execute_touch,
+    [WIRE_OP_SCAN] = execute_scan,         [WIRE_OP_STATS] = execute_stats,
+    [WIRE_OP_PING] = execute_ping,         [WIRE_OP_SYNC] = execute_sync,
+    [WIRE_OP_BACKUP] = execute_backup,     [WIRE_OP_ADMIN] = execute_admin,
+    [WIRE_OP_WATCH] = execute_watch,
 };
 
 _Static_assert(sizeof execution_runners / sizeof execution_runners[0] == STATISTICS_OPCODES,
@@ -58,7 +61,7 @@ static uint64_t extra_bytes(const struct execution *execution)
 }
 
 /* Of a user that is restricted. Kept out of the way of the others. */
-__attribute__((noinline)) static bool is_permitted(struct execution *execution)
+__attribute__((noinline)) static bool is_operation_permitted(struct execution *execution)
 {
     struct access_user *user = execution->session->access;
     execution->result.status = execution->context->waiting
@@ -67,7 +70,7 @@ __attribute__((noinline)) static bool is_permitted(struct execution *execution)
     return execution->result.status == KV_OK;
 }
 
-static bool writes(enum wire_opcode opcode)
+static bool is_write_opcode(enum wire_opcode opcode)
 {
     return opcode == WIRE_OP_PUT || opcode == WIRE_OP_DELETE || opcode == WIRE_OP_ADD ||
            opcode == WIRE_OP_APPEND || opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_TOUCH;
@@ -77,7 +80,8 @@ static bool writes(enum wire_opcode opcode)
 __attribute__((noinline)) static bool passes_gate(struct execution *execution)
 {
     const struct write_gate *gate = execution->context->gate;
-    uint32_t wait_ms = writes(execution->operation->opcode) ? gate->hold_up(gate->context) : 0;
+    uint32_t wait_ms =
+        is_write_opcode(execution->operation->opcode) ? gate->hold_up(gate->context) : 0;
     if (wait_ms == 0)
         return true;
     if (wait_ms != WRITE_GATE_CLOSED) {
@@ -98,7 +102,7 @@ static void run_operation(struct execution *execution, const struct wire_operati
     execution->result = (struct wire_result){.status = KV_OK};
     execution->written.record_bytes = 0;
     uint16_t results_before = execution->reply->results;
-    if ((execution->session->access && !is_permitted(execution)) ||
+    if ((execution->session->access && !is_operation_permitted(execution)) ||
         (execution->context->gate && !passes_gate(execution)))
         add_plain(execution);
     else
@@ -116,7 +120,7 @@ static void run_operation(struct execution *execution, const struct wire_operati
 /* What the message has left over --------------------------------------------------------------- */
 
 /* KV_OK: the next operation is to be executed. */
-static enum kv_status look(struct execution *execution)
+static enum kv_status look_at_operation(struct execution *execution)
 {
     if (!execution->begun || !allowance_is_due(&execution->allowance))
         return execution->allowance.verdict;
@@ -175,7 +179,7 @@ static void run_group(struct execution *execution, const struct operation_group 
         kvstore_prefetch(execution->store, keys, group->count);
     }
     for (unsigned i = 0; i < group->count && !execution->stopped; i++) {
-        enum kv_status status = look(execution);
+        enum kv_status status = look_at_operation(execution);
         if (reply_is_full(execution->reply) || (status != KV_OK && may_stop(execution)))
             execution->stopped = true;
         else if (status == KV_OK)
@@ -196,7 +200,7 @@ static void fill_with_status(struct execution *execution, enum kv_status status)
 }
 
 /* Builds the reply's start. */
-static enum kv_status begin(struct execution *execution, const struct wire_header *request)
+static enum kv_status begin_reply(struct execution *execution, const struct wire_header *request)
 {
     const struct execution_context *context = execution->context;
     struct wire_header whole = *request;
@@ -221,7 +225,7 @@ enum kv_status execute_request(struct execution_context *context, struct session
                                   .session = session,
                                   .reply = reply,
                                   .request = request};
-    enum kv_status status = begin(&execution, request);
+    enum kv_status status = begin_reply(&execution, request);
     if (status != KV_OK) {
         *sentence = "too many large replies are waiting: fetch those first";
         return status;

@@ -40,7 +40,8 @@ static inline void tell_number(struct wire_result *result, int64_t number)
     result->number = number;
 }
 
-static inline void tell_entry(struct wire_result *result, const struct kvstore_entry *entry)
+static inline void put_entry_in_result(struct wire_result *result,
+                                       const struct kvstore_entry *entry)
 {
     tell_version(result, entry->version);
     if (entry->expiry_ms) {
@@ -65,6 +66,6 @@ void add_plain(struct execution *execution);
 void *show_place(void *execution, size_t bytes);
 
 /* Finds the operation's value: in the message, in the mapped segment, or read out of it. */
-enum kv_status take_value(struct execution *execution);
+enum kv_status take_request_value(struct execution *execution);
 
 #endif

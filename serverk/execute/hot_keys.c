@@ -54,7 +54,7 @@ bool hot_keys_wanted(const struct hot_keys *hot_keys)
 }
 
 /* FNV-1a, from a secret start. */
-static uint64_t hash_of(const struct hot_keys *hot_keys, struct kv_slice key)
+static uint64_t hash_hot_key(const struct hot_keys *hot_keys, struct kv_slice key)
 {
     const uint8_t *bytes = key.data;
     uint64_t hash = hot_keys->seed ^ key.size;
@@ -73,7 +73,7 @@ static void name(struct hot_key *hot, uint64_t hash, struct kv_slice key)
 /* Holds: lock. */
 static void count_key(struct hot_keys *hot_keys, struct kv_slice key)
 {
-    uint64_t hash = hash_of(hot_keys, key);
+    uint64_t hash = hash_hot_key(hot_keys, key);
     struct hot_key *least = hot_keys->keys;
     hot_keys->seen++;
     for (struct hot_key *hot = hot_keys->keys; hot < hot_keys->keys + hot_keys->count; hot++) {
@@ -107,7 +107,7 @@ void hot_keys_show(struct hot_keys *hot_keys, struct read_cursor operations, uns
     pthread_mutex_unlock(&hot_keys->lock);
 }
 
-static int compare(const void *left, const void *right)
+static int compare_hot_keys(const void *left, const void *right)
 {
     const struct hot_key *a = left, *b = right;
     return a->count < b->count ? 1 : a->count > b->count ? -1 : 0;
@@ -120,6 +120,6 @@ unsigned hot_keys_take(struct hot_keys *hot_keys, struct hot_key *keys, uint64_t
     *seen = hot_keys->seen;
     memcpy(keys, hot_keys->keys, count * sizeof *keys);
     pthread_mutex_unlock(&hot_keys->lock);
-    qsort(keys, count, sizeof *keys, compare);
+    qsort(keys, count, sizeof *keys, compare_hot_keys);
     return count;
 }

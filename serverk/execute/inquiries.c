@@ -35,7 +35,7 @@ void add_answer(struct execution *execution, struct kv_slice bytes)
     add_plain(execution);
 }
 
-void run_scan(struct execution *execution)
+void execute_scan(struct execution *execution)
 {
     const struct wire_operation *operation = execution->operation;
     struct wire_result *result = &execution->result;
@@ -67,7 +67,7 @@ void run_scan(struct execution *execution)
     add_plain(execution);
 }
 
-void run_stats(struct execution *execution)
+void execute_stats(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     char *text = NULL;
@@ -82,9 +82,9 @@ void run_stats(struct execution *execution)
     free(text);
 }
 
-void run_ping(struct execution *execution)
+void execute_ping(struct execution *execution)
 {
-    execution->result.status = take_value(execution);
+    execution->result.status = take_request_value(execution);
     if (execution->result.status == KV_OK)
         add_answer(execution, execution->value);
     else
@@ -92,12 +92,12 @@ void run_ping(struct execution *execution)
 }
 
 /* A refusal has its sentence as the value. */
-void run_admin(struct execution *execution)
+void execute_admin(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     const struct execution_context *context = execution->context;
     struct admin_call call = {.command = execution->operation->key, .session = execution->session};
-    result->status = take_value(execution);
+    result->status = take_request_value(execution);
     if (result->status != KV_OK) {
         add_plain(execution);
         return;

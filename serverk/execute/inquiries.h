@@ -12,9 +12,9 @@ struct execution;
  * and the window over them: then the reply has them as they were. */
 void add_answer(struct execution *execution, struct kv_slice bytes);
 
-void run_scan(struct execution *execution);
-void run_stats(struct execution *execution);
-void run_ping(struct execution *execution);
-void run_admin(struct execution *execution);
+void execute_scan(struct execution *execution);
+void execute_stats(struct execution *execution);
+void execute_ping(struct execution *execution);
+void execute_admin(struct execution *execution);
 
 #endif

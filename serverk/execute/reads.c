@@ -11,7 +11,7 @@ void *show_place(void *context, size_t bytes)
     return execution->place.at;
 }
 
-static inline void count_lookup(struct execution *execution)
+static inline void count_read_lookup(struct execution *execution)
 {
     struct worker_statistics *statistics = execution->context->statistics;
     if (execution->result.status == KV_NOT_FOUND)
@@ -20,35 +20,35 @@ static inline void count_lookup(struct execution *execution)
         statistics_add(&statistics->hits, 1);
 }
 
-void run_get(struct execution *execution)
+void execute_get(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     struct kvstore_entry entry;
     result->status =
         kvstore_get_to(execution->store, execution->operation->key, show_place, execution, &entry);
-    count_lookup(execution);
+    count_read_lookup(execution);
     if (result->status == KV_OK) {
-        tell_entry(result, &entry);
+        put_entry_in_result(result, &entry);
         result->value = kv_slice(NULL, entry.value_bytes);
         if (reply_add_placed(execution->reply, result, &execution->place))
             return;
         result->status = KV_BUFFER_TOO_SMALL; /* the window does not take it */
         tell_size_only(result, entry.value_bytes);
     } else if (result->status == KV_BUFFER_TOO_SMALL) {
-        tell_entry(result, &entry);
+        put_entry_in_result(result, &entry);
         tell_size_only(result, entry.value_bytes);
     }
     add_plain(execution);
 }
 
-void run_exists(struct execution *execution)
+void execute_exists(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     struct kvstore_entry entry;
     result->status = kvstore_get(execution->store, execution->operation->key, NULL, 0, &entry);
-    count_lookup(execution);
+    count_read_lookup(execution);
     if (result->status == KV_OK) {
-        tell_entry(result, &entry);
+        put_entry_in_result(result, &entry);
         tell_size_only(result, entry.value_bytes);
     }
     add_plain(execution);

@@ -6,7 +6,7 @@
 
 struct execution;
 
-void run_get(struct execution *execution);
-void run_exists(struct execution *execution);
+void execute_get(struct execution *execution);
+void execute_exists(struct execution *execution);
 
 #endif

@@ -32,7 +32,7 @@ void request_watch_free(struct request_watch *watch)
 
 /* Whoever changes what is wanted calls it afterwards. Another may have looked before the change and
  * store after it: so it looks once more. */
-static void settle(struct request_watch *watch)
+static void settle_wanted_notes(struct request_watch *watch)
 {
     uint64_t settled_ns, wanted_ns;
     do {
@@ -45,13 +45,13 @@ static void settle(struct request_watch *watch)
 void request_watch_set_slow(struct request_watch *watch, uint64_t slow_ms)
 {
     atomic_store(&watch->slow_ns, slow_ms == 0 ? UINT64_MAX : slow_ms * 1000000);
-    settle(watch);
+    settle_wanted_notes(watch);
 }
 
 void request_watch_begin_hot(struct request_watch *watch, uint64_t duration_ms)
 {
     hot_keys_begin(watch->hot_keys, duration_ms);
-    settle(watch);
+    settle_wanted_notes(watch);
 }
 
 static void note_slow(struct request_watch *watch, const struct watched_request *request)
@@ -82,5 +82,5 @@ void request_watch_take(struct request_watch *watch, const struct watched_reques
     if (hot_keys_wanted(watch->hot_keys))
         hot_keys_show(watch->hot_keys, request->operations, request->count);
     else
-        settle(watch);
+        settle_wanted_notes(watch);
 }

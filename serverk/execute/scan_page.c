@@ -49,7 +49,7 @@ static bool add_or_measure(void *context, const struct kvstore_scanned *scanned)
     return true;
 }
 
-static bool is_empty(const struct scan_page *page)
+static bool is_page_empty(const struct scan_page *page)
 {
     return write_cursor_used(&page->cursor) == 0;
 }
@@ -74,7 +74,7 @@ static enum kv_status add_files(struct scan_page *page, struct kvstore *store,
     do {
         enum kv_status status = add_file(page, store, operation->key);
         if (status != KV_OK)
-            return is_empty(page) ? status : KV_OK;
+            return is_page_empty(page) ? status : KV_OK;
     } while (page->next != 0 && page->entries < scan_page_limit(operation) &&
              allowance_look(allowance) == KV_OK);
     return KV_OK;
@@ -117,7 +117,7 @@ enum kv_status scan_page_fill(struct scan_page *page, struct kvstore *store,
     if (operation->flags & WIRE_ATOMIC)
         return add_files(page, store, operation, allowance);
     enum kv_status status = add_entries(page, store, operation, allowance);
-    if (status == KV_OK && page->refused_bytes > 0 && is_empty(page))
+    if (status == KV_OK && page->refused_bytes > 0 && is_page_empty(page))
         return KV_BUFFER_TOO_SMALL;
     return status;
 }

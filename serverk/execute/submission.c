@@ -52,7 +52,7 @@ static void free_submission(struct submission *submission, size_t reply_bytes)
 /* The end of a request ------------------------------------------------------------------------- */
 
 /* Sends what became of it. Returns the bytes sent. */
-static size_t send_reply(struct submission *submission, size_t *reply_bytes)
+static size_t send_submission_reply(struct submission *submission, size_t *reply_bytes)
 {
     struct submitted_request *request = &submission->request;
     const struct submission_services *services = submissions_services(request->all);
@@ -78,12 +78,12 @@ static size_t send_reply(struct submission *submission, size_t *reply_bytes)
                          request->reply.extended);
 }
 
-static void finish(struct submission *submission)
+static void finish_submission(struct submission *submission)
 {
     struct submissions *all = submission->request.all;
     size_t reply_bytes = 0;
     uint64_t ready_ns = clock_monotonic_ns();
-    size_t sent_bytes = send_reply(submission, &reply_bytes);
+    size_t sent_bytes = send_submission_reply(submission, &reply_bytes);
     session_release(submissions_services(all)->sessions, submission->request.session);
     submissions_count_request(all, submission->kind, sent_bytes, submission->received_ns, ready_ns);
     free_submission(submission, reply_bytes);
@@ -109,7 +109,7 @@ static enum kv_status verdict_behind(enum kv_status outcome)
 }
 
 /* Takes those that are done off the front of the ring. */
-static void settle(struct submission *submission)
+static void settle_submission(struct submission *submission)
 {
     while (submission->count > 0) {
         struct submitted_operation *submitted = submission_at(submission, 0);
@@ -175,7 +175,7 @@ static bool is_alone(const struct wire_operation *operation)
     return true;
 }
 
-static bool is_read(const struct wire_operation *operation)
+static bool is_read_operation(const struct wire_operation *operation)
 {
     return operation->opcode == WIRE_OP_GET || operation->opcode == WIRE_OP_EXISTS;
 }
@@ -186,8 +186,8 @@ static bool agree(const struct submission *submission, const struct wire_operati
 {
     if (is_alone(first))
         return false;
-    if (is_read(second))
-        return is_read(first) || !kv_slice_equal(first->key, second->key);
+    if (is_read_operation(second))
+        return is_read_operation(first) || !kv_slice_equal(first->key, second->key);
     if (submission->request.reply.may_stop && first->opcode == WIRE_OP_GET)
         return false; /* the reply may end with it */
     return !kv_slice_equal(first->key, second->key);
@@ -209,7 +209,7 @@ static bool may_begin(struct submission *submission)
 
 /* Decodes the next operation. False: there is none that can be executed, and verdict or refusal
  * says why, or the request has no other. */
-static bool decode(struct submission *submission)
+static bool decode_submission(struct submission *submission)
 {
     if (submission->has_upcoming)
         return true;
@@ -251,7 +251,7 @@ static void begin_what_may(struct submission *submission)
     while (!submission->ended) {
         if (submission->verdict == KV_OK)
             look_at_time(submission);
-        if (submission->verdict == KV_OK && decode(submission)) {
+        if (submission->verdict == KV_OK && decode_submission(submission)) {
             if (submission->count == 0 && reply_is_full(&submission->request.reply)) {
                 submission->ended = true;
                 return;
@@ -279,7 +279,7 @@ static void advance_locked(struct submission *submission)
     while (!other && submission->again) {
         submission->again = false;
         pthread_mutex_unlock(&submission->lock);
-        settle(submission);
+        settle_submission(submission);
         begin_what_may(submission);
         pthread_mutex_lock(&submission->lock);
     }
@@ -288,7 +288,7 @@ static void advance_locked(struct submission *submission)
     bool over = !other && submission->ended && submission->count == 0;
     pthread_mutex_unlock(&submission->lock);
     if (over)
-        finish(submission);
+        finish_submission(submission);
 }
 
 /* submitted_request.done. */
@@ -302,9 +302,9 @@ static void operation_done(struct submitted_request *request, struct submitted_o
 
 /* The beginning of a request ------------------------------------------------------------------- */
 
-static struct submission *create(struct submissions *all, struct session *session,
-                                 const struct wire_header *request, struct kv_slice message,
-                                 uint64_t received_ns)
+static struct submission *create_submission(struct submissions *all, struct session *session,
+                                            const struct wire_header *request,
+                                            struct kv_slice message, uint64_t received_ns)
 {
     struct submission *submission = malloc(sizeof *submission + message.size);
     if (!submission)
@@ -335,7 +335,7 @@ enum kv_status submission_take(struct submissions *all, struct session *session,
     *sentence = "too many requests wait for the cluster: try again later";
     if (!submissions_admit(all, session->uid, message.size))
         return KV_OVERLOADED;
-    struct submission *submission = create(all, session, request, message, received_ns);
+    struct submission *submission = create_submission(all, session, request, message, received_ns);
     if (!submission)
         submissions_dismiss(all, session->uid, message.size);
     if (!submission || !submission->reply_buffer) {

@@ -90,7 +90,7 @@ const struct submission_services *submissions_services(const struct submissions 
 
 /* Memory --------------------------------------------------------------------------------------- */
 
-static bool take_place(struct submissions *all, uid_t uid, unsigned count, size_t bytes)
+static bool take_submission_place(struct submissions *all, uid_t uid, unsigned count, size_t bytes)
 {
     pthread_mutex_lock(&all->lock);
     bool taken = user_places_take(&all->under_way, uid, count, bytes) == KV_OK;
@@ -109,7 +109,7 @@ static void give_place_back(struct submissions *all, uid_t uid, unsigned count, 
 
 bool submissions_admit(struct submissions *all, uid_t uid, size_t bytes)
 {
-    return take_place(all, uid, 1, bytes);
+    return take_submission_place(all, uid, 1, bytes);
 }
 
 void submissions_dismiss(struct submissions *all, uid_t uid, size_t bytes)
@@ -119,7 +119,7 @@ void submissions_dismiss(struct submissions *all, uid_t uid, size_t bytes)
 
 bool submissions_add_bytes(struct submissions *all, uid_t uid, size_t bytes)
 {
-    return take_place(all, uid, 0, bytes);
+    return take_submission_place(all, uid, 0, bytes);
 }
 
 void submissions_release_bytes(struct submissions *all, uid_t uid, size_t bytes)
@@ -167,7 +167,7 @@ void submissions_statistics(struct submissions *all, struct worker_statistics *s
     pthread_mutex_unlock(&all->lock);
 }
 
-static void count(struct submissions *all, uint64_t *counter, uint64_t number)
+static void count_submissions(struct submissions *all, uint64_t *counter, uint64_t number)
 {
     pthread_mutex_lock(&all->lock);
     statistics_add(counter, number);
@@ -176,12 +176,12 @@ static void count(struct submissions *all, uint64_t *counter, uint64_t number)
 
 void submissions_count_status(struct submissions *all, enum kv_status status)
 {
-    count(all, &all->statistics.statuses[status], 1);
+    count_submissions(all, &all->statistics.statuses[status], 1);
 }
 
 void submissions_count_brought(struct submissions *all, size_t bytes)
 {
-    count(all, &all->statistics.bytes_in, bytes);
+    count_submissions(all, &all->statistics.bytes_in, bytes);
 }
 
 void submissions_count_result(struct submissions *all, enum wire_opcode opcode,

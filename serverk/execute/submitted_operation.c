@@ -15,7 +15,7 @@ static const struct submission_services *services_of(const struct submitted_oper
     return submissions_services(submitted->request->all);
 }
 
-static void submit(struct submitted_operation *submitted)
+static void submit_operation(struct submitted_operation *submitted)
 {
     struct store_engine *engine = services_of(submitted)->engine;
     engine->calls->submit(engine, &submitted->engine);
@@ -151,7 +151,7 @@ static void engine_done(struct engine_operation *engine)
     struct submitted_operation *submitted = (struct submitted_operation *)engine;
     struct submitted_request *request = submitted->request;
     if (scan_again(submitted)) {
-        submit(submitted);
+        submit_operation(submitted);
         return;
     }
     size_t size = engine->found_value.size;
@@ -215,7 +215,7 @@ void submitted_operation_begin(struct submitted_operation *submitted,
     fill_in(submitted);
     if (opcode == WIRE_OP_SCAN)
         scan_into(submitted, reply_largest_place(&request->reply));
-    submit(submitted);
+    submit_operation(submitted);
 }
 
 /* Results -------------------------------------------------------------------------------------- */

@@ -28,8 +28,8 @@ static bool user_places_fit(uint64_t used_count, uint64_t used_bytes, unsigned c
     return used_count + count <= max_count && (used_count == 0 || used_bytes + bytes <= max_bytes);
 }
 
-static bool has_room(const struct user_places *places, const struct user_share *share, uid_t uid,
-                     unsigned count, size_t bytes)
+static bool has_user_room(const struct user_places *places, const struct user_share *share,
+                          uid_t uid, unsigned count, size_t bytes)
 {
     uint64_t of_user = share ? share->count : 0, bytes_of_user = share ? share->bytes : 0;
     if (user_share_is_owner(uid))
@@ -46,7 +46,7 @@ static bool has_room(const struct user_places *places, const struct user_share *
 enum kv_status user_places_take(struct user_places *places, uid_t uid, unsigned count, size_t bytes)
 {
     struct user_share **link = find_share(places, uid);
-    if (!has_room(places, *link, uid, count, bytes))
+    if (!has_user_room(places, *link, uid, count, bytes))
         return KV_OVERLOADED;
     if (!*link) {
         *link = calloc(1, sizeof **link);

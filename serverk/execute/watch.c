@@ -95,8 +95,8 @@ static void drop_void(struct watch_request *watch, const struct kvstore_position
 
 /* Fills the page from the file, as far as there is room and time; the position moves on only over
  * what is in the page, or is not asked for. */
-static enum kv_status fill(struct watch_request *watch, uint32_t file,
-                           const struct reply_place *place)
+static enum kv_status fill_watch_page(struct watch_request *watch, uint32_t file,
+                                      const struct reply_place *place)
 {
     struct execution *execution = watch->execution;
     struct kvstore_position position = get_position(position_at(watch, file));
@@ -130,12 +130,12 @@ static bool answer_page(struct watch_request *watch, uint32_t file)
     struct execution *execution = watch->execution;
     struct wire_result *result = &execution->result;
     struct reply_place place = reply_largest_place(execution->reply);
-    result->status = fill(watch, file, &place);
+    result->status = fill_watch_page(watch, file, &place);
     for (unsigned i = 0; i < PAGE_TRIES && result->status == KV_BUFFER_TOO_SMALL; i++) {
         place = reply_place(execution->reply, watch->refused_bytes + WIRE_POSITION_BYTES);
         if (place.kind == PLACE_NONE)
             break;
-        result->status = fill(watch, file, &place);
+        result->status = fill_watch_page(watch, file, &place);
     }
     if (result->status == KV_OK && watch->changes == 0)
         return false;
@@ -188,7 +188,7 @@ static void answer_status(struct watch_request *watch, enum kv_status status)
 }
 
 /* Behind what there is. */
-static void begin_anew(struct watch_request *watch)
+static void begin_watch_anew(struct watch_request *watch)
 {
     for (uint32_t file = 0; file < watch->files; file++) {
         struct kvstore_position position;
@@ -258,14 +258,14 @@ static void keep_positions(const struct watch_request *watch)
                (size_t)watch->files * WIRE_POSITION_BYTES);
 }
 
-void run_watch(struct execution *execution)
+void execute_watch(struct execution *execution)
 {
     const struct wire_operation *operation = execution->operation;
     struct watch_request watch = {.execution = execution,
                                   .files = kvstore_datafiles(execution->store),
                                   .keys_only = operation->flags & WIRE_KEYS_ONLY};
     size_t bytes = (size_t)watch.files * WIRE_POSITION_BYTES;
-    enum kv_status status = take_value(execution);
+    enum kv_status status = take_request_value(execution);
     if (status == KV_OK && operation->value.size % WIRE_POSITION_BYTES != 0)
         status = KV_BAD_REQUEST;
     if (status != KV_OK) {
@@ -282,7 +282,7 @@ void run_watch(struct execution *execution)
         return;
     }
     if (operation->value.size == 0) {
-        begin_anew(&watch);
+        begin_watch_anew(&watch);
     } else {
         memcpy(watch.positions, execution->value.data, bytes);
         look_and_wait(&watch);

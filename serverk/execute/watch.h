@@ -11,6 +11,6 @@
 
 struct execution;
 
-void run_watch(struct execution *execution);
+void execute_watch(struct execution *execution);
 
 #endif

@@ -111,7 +111,7 @@ struct watchers *watchers_create(struct kvstore *store, struct session_table *se
 
 /* Places --------------------------------------------------------------------------------------- */
 
-static void drop(struct watchers *watchers, struct watcher *watcher)
+static void drop_watcher(struct watchers *watchers, struct watcher *watcher)
 {
     pthread_mutex_lock(&watchers->lock);
     user_places_give_back(&watchers->places, watcher->uid, 1, watcher->bytes);
@@ -126,7 +126,7 @@ void watchers_free(struct watchers *watchers)
     while (watchers->first) {
         struct watcher *watcher = watchers->first;
         watchers->first = watcher->next;
-        drop(watchers, watcher);
+        drop_watcher(watchers, watcher);
     }
     sem_destroy(&watchers->wakes);
     pthread_mutex_destroy(&watchers->lock);
@@ -152,8 +152,8 @@ void watchers_statistics(struct watchers *watchers, struct worker_statistics *su
 
 /* Executing again ------------------------------------------------------------------------------ */
 
-static size_t send_reply(struct watchers *watchers, struct execution_context *context,
-                         struct session *session, struct reply *reply, uint64_t request_id)
+static size_t send_watcher_reply(struct watchers *watchers, struct execution_context *context,
+                                 struct session *session, struct reply *reply, uint64_t request_id)
 {
     size_t sent;
     if (session_segment_is_broken(session)) {
@@ -192,7 +192,7 @@ static bool run_again(struct watchers *watchers, struct execution_context *conte
     if (waits_on)
         reply_abandon(&reply);
     else if (status == KV_OK)
-        sent = send_reply(watchers, context, session, &reply, watcher->request.request_id);
+        sent = send_watcher_reply(watchers, context, session, &reply, watcher->request.request_id);
     else
         sent = deliver_failure(watchers->sessions, session, watcher->request.request_id, status,
                                sentence);
@@ -210,7 +210,7 @@ static bool client_is_there(struct watchers *watchers, const struct watcher *wat
     return session != NULL;
 }
 
-static struct watcher *take_all(struct watchers *watchers)
+static struct watcher *take_all_watchers(struct watchers *watchers)
 {
     pthread_mutex_lock(&watchers->lock);
     struct watcher *list = watchers->first;
@@ -232,7 +232,7 @@ static void go_round(struct watchers *watchers, struct execution_context *contex
 {
     for (uint32_t file = 0; changed && file < kvstore_datafiles(watchers->store); file++)
         kvstore_await_change(watchers->store, file);
-    struct watcher *list = take_all(watchers);
+    struct watcher *list = take_all_watchers(watchers);
     while (list) {
         struct watcher *watcher = list;
         list = watcher->next;
@@ -242,7 +242,7 @@ static void go_round(struct watchers *watchers, struct execution_context *contex
         if (stays)
             put_back(watchers, watcher);
         else
-            drop(watchers, watcher);
+            drop_watcher(watchers, watcher);
     }
 }
 
@@ -287,7 +287,7 @@ static void *watch_thread(void *argument)
 }
 
 /* Makes the context, and starts the thread, unless it runs. Holds: lock. */
-static enum kv_status start_thread(struct watchers *watchers)
+static enum kv_status start_watch_thread(struct watchers *watchers)
 {
     sigset_t all, before;
     if (watchers->started)
@@ -353,12 +353,12 @@ static struct watcher *make_watcher(const struct session *session,
 }
 
 /* Also starts the thread. Holds: lock. */
-static enum kv_status take_place(struct watchers *watchers, const struct watcher *watcher)
+static enum kv_status take_watcher_place(struct watchers *watchers, const struct watcher *watcher)
 {
     enum kv_status status = user_places_take(&watchers->places, watcher->uid, 1, watcher->bytes);
     if (status != KV_OK)
         return status;
-    status = start_thread(watchers);
+    status = start_watch_thread(watchers);
     if (status != KV_OK)
         user_places_give_back(&watchers->places, watcher->uid, 1, watcher->bytes);
     return status;
@@ -374,7 +374,7 @@ enum kv_status watchers_take(struct watchers *watchers, const struct session *se
         return KV_NO_MEMORY;
     pthread_mutex_lock(&watchers->lock);
     bool is_first = watchers->places.count == 0;
-    enum kv_status status = take_place(watchers, watcher);
+    enum kv_status status = take_watcher_place(watchers, watcher);
     if (status == KV_OK) {
         watcher->next = watchers->first;
         watchers->first = watcher;

@@ -4,7 +4,7 @@
 
 #include "serverk/execute/execution_internal.h"
 
-enum kv_status take_value(struct execution *execution)
+enum kv_status take_request_value(struct execution *execution)
 {
     const struct wire_operation *operation = execution->operation;
     size_t size = operation->value.size;
@@ -68,11 +68,11 @@ struct kvstore_add_options operation_add_options(const struct wire_operation *op
                                         .canonical = operation->flags & WIRE_CANONICAL};
 }
 
-void run_put(struct execution *execution)
+void execute_put(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     struct kvstore_put_options options = operation_put_options(execution->operation);
-    result->status = take_value(execution);
+    result->status = take_request_value(execution);
     if (result->status == KV_OK)
         result->status = kvstore_put(execution->store, execution->operation->key, execution->value,
                                      &options, &execution->written);
@@ -81,7 +81,7 @@ void run_put(struct execution *execution)
     add_plain(execution);
 }
 
-void run_delete(struct execution *execution)
+void execute_delete(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     result->status = kvstore_delete(execution->store, execution->operation->key,
@@ -91,7 +91,7 @@ void run_delete(struct execution *execution)
     add_plain(execution);
 }
 
-void run_add(struct execution *execution)
+void execute_add(struct execution *execution)
 {
     const struct wire_operation *operation = execution->operation;
     struct kvstore_add_options options = operation_add_options(operation);
@@ -106,11 +106,11 @@ void run_add(struct execution *execution)
     add_plain(execution);
 }
 
-void run_append(struct execution *execution)
+void execute_append(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     uint32_t value_bytes = 0;
-    result->status = take_value(execution);
+    result->status = take_request_value(execution);
     if (result->status == KV_OK)
         result->status = kvstore_append(execution->store, execution->operation->key,
                                         execution->value, &value_bytes, &execution->written);
@@ -122,13 +122,13 @@ void run_append(struct execution *execution)
 }
 
 /* The version told is the new one; the old value comes without its own. */
-void run_exchange(struct execution *execution)
+void execute_exchange(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     struct kvstore_entry old = {0};
     struct kvstore_put_options options = operation_put_options(execution->operation);
     bool found = false;
-    result->status = take_value(execution);
+    result->status = take_request_value(execution);
     if (result->status == KV_OK)
         result->status =
             kvstore_exchange_to(execution->store, execution->operation->key, execution->value,
@@ -149,7 +149,7 @@ void run_exchange(struct execution *execution)
     add_plain(execution);
 }
 
-void run_touch(struct execution *execution)
+void execute_touch(struct execution *execution)
 {
     struct wire_result *result = &execution->result;
     result->status = kvstore_touch(execution->store, execution->operation->key,
@@ -161,7 +161,7 @@ void run_touch(struct execution *execution)
 
 /* The reply waits for everything that was appended before now. Where this message has written
  * nothing since its last SYNC, that one counts for both. */
-void run_sync(struct execution *execution)
+void execute_sync(struct execution *execution)
 {
     bool again = execution->synced;
     execution->synced = true;

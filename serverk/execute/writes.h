@@ -14,12 +14,12 @@ struct wire_operation;
 struct kvstore_put_options operation_put_options(const struct wire_operation *operation);
 struct kvstore_add_options operation_add_options(const struct wire_operation *operation);
 
-void run_put(struct execution *execution);
-void run_delete(struct execution *execution);
-void run_add(struct execution *execution);
-void run_append(struct execution *execution);
-void run_exchange(struct execution *execution);
-void run_touch(struct execution *execution);
-void run_sync(struct execution *execution);
+void execute_put(struct execution *execution);
+void execute_delete(struct execution *execution);
+void execute_add(struct execution *execution);
+void execute_append(struct execution *execution);
+void execute_exchange(struct execution *execution);
+void execute_touch(struct execution *execution);
+void execute_sync(struct execution *execution);
 
 #endif

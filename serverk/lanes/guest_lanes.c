@@ -58,8 +58,8 @@ static void unlink_lane(const struct guest_lanes *guests, const struct guest_lan
 }
 
 /* Creates a queue under a name that is free, which nobody can know in advance. */
-static enum kv_status create_queue(const struct guest_lanes *guests, struct guest_lane *lane,
-                                   mqd_t *queue)
+static enum kv_status create_guest_queue(const struct guest_lanes *guests, struct guest_lane *lane,
+                                         mqd_t *queue)
 {
     enum kv_status status = KV_EXISTS;
     for (unsigned i = 0; i < NAME_ATTEMPTS && status == KV_EXISTS; i++) {
@@ -86,7 +86,7 @@ static bool admit_uid(struct guest_lanes *guests, struct guest_lane *lane)
 }
 
 /* Gives the lane's descriptor, which keeps its number, to the queue. */
-static bool take_place(struct guest_lane *lane, mqd_t queue)
+static bool move_queue_to_lane(struct guest_lane *lane, mqd_t queue)
 {
     if (lane->queue == (mqd_t)-1) {
         lane->queue = queue;
@@ -110,7 +110,8 @@ static bool make_lane(struct guest_lanes *guests, struct guest_lane *lane)
 {
     mqd_t queue;
     enum kv_status status;
-    while ((status = create_queue(guests, lane, &queue)) == KV_LIMIT && lane->geometry.depth > 1)
+    while ((status = create_guest_queue(guests, lane, &queue)) == KV_LIMIT &&
+           lane->geometry.depth > 1)
         lane->geometry.depth /= 2;
     if (status != KV_OK) {
         guests->reason = status == KV_EXISTS ? "others have taken the names of such queues"
@@ -124,7 +125,8 @@ static bool make_lane(struct guest_lanes *guests, struct guest_lane *lane)
     guests->bytes_left -= wire_geometry_charge(lane->geometry);
     /* The lock is that of the process, and goes with any descriptor of the queue: so it is taken
      * last. */
-    if (take_place(lane, queue) && admit_uid(guests, lane) && wire_lock_lane(lane->queue) == 0) {
+    if (move_queue_to_lane(lane, queue) && admit_uid(guests, lane) &&
+        wire_lock_lane(lane->queue) == 0) {
         lane->live = true;
         return true;
     }
@@ -135,7 +137,7 @@ static bool make_lane(struct guest_lanes *guests, struct guest_lane *lane)
 
 /* Sessions ------------------------------------------------------------------------------------- */
 
-static struct guest_lane *find(struct guest_lanes *guests, uid_t uid)
+static struct guest_lane *find_guest_lane(struct guest_lanes *guests, uid_t uid)
 {
     for (struct guest_lane *lane = guests->lanes; lane < guests->lanes + LANE_PLAN_MAX_GUESTS;
          lane++)
@@ -194,7 +196,7 @@ static struct guest_lane *make(struct guest_lanes *guests, uid_t uid)
     return make_lane(guests, lane) ? lane : NULL;
 }
 
-static void set_timer(struct guest_lanes *guests, uint64_t milliseconds)
+static void set_guest_timer(struct guest_lanes *guests, uint64_t milliseconds)
 {
     struct itimerspec in = {.it_value = {.tv_nsec = (long)milliseconds * 1000000}};
     guests->armed = timerfd_settime(guests->timer, 0, &in, NULL) == 0;
@@ -207,7 +209,7 @@ void guest_lanes_reopen(struct guest_lanes *guests, struct guest_lane *lane, uns
     if (!lane->open)
         lane->open = fchmod((int)lane->queue, 0600 | (guests->mode & 0022)) == 0;
     if (!guests->armed)
-        set_timer(guests, OPEN_MS);
+        set_guest_timer(guests, OPEN_MS);
 }
 
 static void close_lane(struct guest_lane *lane)
@@ -217,7 +219,7 @@ static void close_lane(struct guest_lane *lane)
 
 struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool *made)
 {
-    struct guest_lane *lane = find(guests, uid);
+    struct guest_lane *lane = find_guest_lane(guests, uid);
     *made = !lane;
     if (!lane)
         lane = make(guests, uid);
@@ -255,7 +257,7 @@ void guest_lanes_tick(struct guest_lanes *guests)
             wait_ms = lane->open_until_ms - now_ms;
         }
     }
-    set_timer(guests, wait_ms);
+    set_guest_timer(guests, wait_ms);
     guests->armed = wait_ms != 0;
 }
 

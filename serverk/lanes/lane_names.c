@@ -68,8 +68,8 @@ static void note_foreign(struct lane_names *names, enum wire_queue_role role, un
              name, owner->text, name);
 }
 
-static enum kv_status remove_stale(struct lane_names *names, enum wire_queue_role role,
-                                   unsigned number, unsigned *removed, struct kv_error *error)
+static enum kv_status remove_stale_queue(struct lane_names *names, enum wire_queue_role role,
+                                         unsigned number, unsigned *removed, struct kv_error *error)
 {
     char name[WIRE_QUEUE_NAME_BYTES];
     enum owner owner;
@@ -95,9 +95,9 @@ enum kv_status lane_names_remove_stale(struct lane_names *names, unsigned *remov
 {
     enum kv_status status = KV_OK;
     for (unsigned number = 0; number < LANE_NAMES && status == KV_OK; number++) {
-        status = remove_stale(names, WIRE_LANE, number, removed, error);
+        status = remove_stale_queue(names, WIRE_LANE, number, removed, error);
         if (status == KV_OK)
-            status = remove_stale(names, WIRE_BULK_LANE, number, removed, error);
+            status = remove_stale_queue(names, WIRE_BULK_LANE, number, removed, error);
     }
     return status;
 }

@@ -16,7 +16,7 @@
 #define LARGE_GUEST_DEPTH 3u
 #define SMALL_GUEST_DEPTH 2u
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t smaller_count(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -24,9 +24,9 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 static struct wire_geometry geometry_within(const struct wire_limits *limits,
                                             uint32_t message_bytes)
 {
-    return (struct wire_geometry){.depth = (uint16_t)smaller(limits->msg_max, MAX_DEPTH),
+    return (struct wire_geometry){.depth = (uint16_t)smaller_count(limits->msg_max, MAX_DEPTH),
                                   .message_bytes =
-                                      (uint32_t)smaller(limits->msgsize_max, message_bytes)};
+                                      (uint32_t)smaller_count(limits->msgsize_max, message_bytes)};
 }
 
 struct lane_plan lane_plan_wanted(enum lanes_mode mode, uint32_t workers,
@@ -35,7 +35,8 @@ struct lane_plan lane_plan_wanted(enum lanes_mode mode, uint32_t workers,
     if (mode == LANES_SHARED)
         return (struct lane_plan){.lanes = 1, .lane = geometry_within(limits, BULK_BYTES)};
     return (struct lane_plan){
-        .lanes = mode == LANES_AUTO ? AUTO_LANES : (uint16_t)smaller(workers, LANE_PLAN_MAX_LANES),
+        .lanes =
+            mode == LANES_AUTO ? AUTO_LANES : (uint16_t)smaller_count(workers, LANE_PLAN_MAX_LANES),
         .bulk_lanes = mode == LANES_AUTO || workers > 1 ? LANE_PLAN_MAX_BULK_LANES : 1,
         .lane = geometry_within(limits, LANE_BYTES),
         .bulk = geometry_within(limits, BULK_BYTES)};

@@ -45,7 +45,7 @@ struct lanes {
     unsigned queue_count;
 
     pthread_mutex_t lock;
-    unsigned turn; /* sessions assigned so far; guarded by lock */
+    unsigned assigned; /* sessions so far; guarded by lock */
     _Atomic unsigned in_use;
     struct served_lanes served; /* with the descriptors of all queues */
     lanes_watcher watcher;
@@ -98,8 +98,8 @@ static bool has_door(const struct lanes *lanes, const struct lanes_options *opti
            lanes_admit_others(options->mode, options->queue_mode, options->has_read_lane);
 }
 
-static enum kv_status create_queue(struct lanes *lanes, const struct lanes_options *options,
-                                   unsigned queue, struct kv_error *error)
+static enum kv_status create_lane_queue(struct lanes *lanes, const struct lanes_options *options,
+                                        unsigned queue, struct kv_error *error)
 {
     struct lane *lane = &lanes->queues[queue];
     bool bulk = queue >= lanes->plan.lanes;
@@ -164,7 +164,7 @@ static enum kv_status create_queues(struct lanes *lanes, const struct lanes_opti
         unsigned wanted = lanes->plan.lanes + lanes->plan.bulk_lanes;
         enum kv_status status = KV_OK;
         for (unsigned queue = 0; queue < wanted && status == KV_OK; queue++)
-            status = create_queue(lanes, options, queue, error);
+            status = create_lane_queue(lanes, options, queue, error);
         if (status == KV_OK)
             return KV_OK;
         drop_queues(lanes);
@@ -315,7 +315,7 @@ static unsigned choose_filling(const struct lanes *lanes)
 }
 
 /* Messages may come through the queue from now on. holds: lock. */
-static void serve(struct lanes *lanes, unsigned queue)
+static void open_lane_queue(struct lanes *lanes, unsigned queue)
 {
     if (lanes->watcher)
         lanes->watcher(lanes->watcher_context, queue);
@@ -325,18 +325,19 @@ static void serve(struct lanes *lanes, unsigned queue)
 /* Lanes of the daemon's own user; of everybody, where there is no door. holds: lock. */
 static void assign_own(struct lanes *lanes, struct lane_assignment *assignment)
 {
-    unsigned turn = lanes->turn++;
-    unsigned lane = lanes->mode == LANES_AUTO ? choose_filling(lanes) : turn % lanes->plan.lanes;
+    unsigned assigned = lanes->assigned++;
+    unsigned lane =
+        lanes->mode == LANES_AUTO ? choose_filling(lanes) : assigned % lanes->plan.lanes;
     lanes->queues[lane].weight += SESSION_WEIGHT;
     if (lane >= atomic_load(&lanes->in_use)) {
-        serve(lanes, lane);
+        open_lane_queue(lanes, lane);
         atomic_store(&lanes->in_use, lane + 1);
     }
     assignment->lane = lanes->queues[lane].number;
     assignment->queue = (uint8_t)lane;
     assignment->lane_bytes = assignment->bulk_bytes = lanes->plan.lane.message_bytes;
     if (lanes->plan.bulk_lanes > 0) {
-        unsigned bulk = lanes->plan.lanes + turn % lanes->plan.bulk_lanes;
+        unsigned bulk = lanes->plan.lanes + assigned % lanes->plan.bulk_lanes;
         assignment->bulk_lane = lanes->queues[bulk].number;
         assignment->bulk_bytes = lanes->plan.bulk.message_bytes;
     }
@@ -380,7 +381,7 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
     if (lanes->payer_watcher && !guest->known)
         lanes->payer_watcher(lanes->payer_context, PAYER_GUESTS + number);
     lanes->served.queues[assignment->queue] = guest->queue;
-    serve(lanes, assignment->queue);
+    open_lane_queue(lanes, assignment->queue);
 }
 
 /* The queue that its HELLO came through, which the client has open: to it that is lane 0. */

@@ -34,7 +34,8 @@ static struct wire_geometry choose_geometry(const struct lane_plan *plan)
     return geometry;
 }
 
-static enum kv_status create(struct read_lane *lane, const char *name, struct kv_error *error)
+static enum kv_status create_read_queue(struct read_lane *lane, const char *name,
+                                        struct kv_error *error)
 {
     enum kv_status status;
     do
@@ -65,7 +66,7 @@ enum kv_status read_lane_open(struct read_lane *lane, const char *base, gid_t gr
     wire_queue_name(name, base, WIRE_READ_LANE, 0, 0);
     lane->group = group;
     lane->geometry = choose_geometry(plan);
-    enum kv_status status = create(lane, name, error);
+    enum kv_status status = create_read_queue(lane, name, error);
     if (status != KV_OK)
         return status;
     lane->base = base;

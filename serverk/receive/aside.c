@@ -53,7 +53,7 @@ void aside_free(struct aside *aside)
 
 /* The event says whether some wait; workers that sleep on it are woken by the first. Holds:
  * lock. */
-static void count(struct aside *aside, unsigned waiting)
+static void set_aside_count(struct aside *aside, unsigned waiting)
 {
     eventfd_t number;
     unsigned before = aside_waiting(aside);
@@ -86,7 +86,7 @@ bool aside_add(struct aside *aside, struct kv_slice message, struct session *ses
         *lists->end = copy;
         lists->end = &copy->next;
         atomic_fetch_add(&session->aside, 1);
-        count(aside, aside_waiting(aside) + 1);
+        set_aside_count(aside, aside_waiting(aside) + 1);
     }
     pthread_mutex_unlock(&lists->lock);
     if (!fits)
@@ -110,7 +110,7 @@ size_t aside_take(struct aside *aside, uint32_t queues, uint8_t *buffer, struct 
         lists->bytes -= sizeof *first + first->size;
         lists->payer_bytes[lanes_payer(first->queue)] -= sizeof *first + first->size;
         atomic_fetch_sub(&first->session->aside, 1);
-        count(aside, aside_waiting(aside) - 1);
+        set_aside_count(aside, aside_waiting(aside) - 1);
     }
     pthread_mutex_unlock(&lists->lock);
     if (!first)

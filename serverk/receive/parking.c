@@ -46,7 +46,7 @@ int parking_timer(const struct parking *parking)
 }
 
 /* Holds: lock. */
-static void set_timer(struct parking *parking, bool runs)
+static void set_parking_timer(struct parking *parking, bool runs)
 {
     struct timespec period = {.tv_nsec = runs ? PARKING_PATIENCE_MS * 1000000L : 0};
     struct itimerspec times = {period, period};
@@ -54,10 +54,10 @@ static void set_timer(struct parking *parking, bool runs)
 }
 
 /* An active worker does not sleep. Holds: lock. */
-static void run_timer(struct parking *parking)
+static void run_parking_timer(struct parking *parking)
 {
     if (!atomic_exchange(&parking->timer_runs, true))
-        set_timer(parking, true);
+        set_parking_timer(parking, true);
 }
 
 struct parking *parking_create(unsigned workers, unsigned max_active)
@@ -78,7 +78,7 @@ struct parking *parking_create(unsigned workers, unsigned max_active)
     for (unsigned i = 0; i < workers; i++)
         parking->places[i] = (struct parking_place){.parking = parking, .pulse = &no_pulse};
     /* The first message of all may keep its worker long, when the others have parked. */
-    run_timer(parking);
+    run_parking_timer(parking);
     return parking;
 }
 
@@ -103,7 +103,7 @@ static void end_absence(struct parking_place *place)
     parking->active++;
     parking->all_away_since_ns = 0;
     atomic_store(&place->state, PARKING_ACTIVE);
-    run_timer(parking);
+    run_parking_timer(parking);
 }
 
 void parking_return(struct parking_place *place)
@@ -128,7 +128,7 @@ bool parking_park(struct parking_place *place)
         if (parking->permits > 0)
             parking->permits--;
         atomic_store(&place->state, PARKING_ACTIVE);
-        run_timer(parking);
+        run_parking_timer(parking);
     }
     pthread_mutex_unlock(&parking->lock);
     return !last;
@@ -152,7 +152,7 @@ void parking_wake_up(struct parking_place *place)
     if (atomic_load(&parking->timer_runs))
         return;
     pthread_mutex_lock(&parking->lock);
-    run_timer(parking);
+    run_parking_timer(parking);
     pthread_mutex_unlock(&parking->lock);
 }
 
@@ -197,7 +197,7 @@ bool parking_look(struct parking *parking)
     if (some_active || all_away)
         atomic_store(&parking->timer_runs, true);
     else if (!parking->stopped)
-        set_timer(parking, false);
+        set_parking_timer(parking, false);
     pthread_mutex_unlock(&parking->lock);
     return !all_away;
 }
@@ -208,7 +208,7 @@ void parking_stop(struct parking *parking)
     parking->stopped = true;
     pthread_cond_broadcast(&parking->unparked);
     atomic_store(&parking->timer_runs, true);
-    set_timer(parking, true);
+    set_parking_timer(parking, true);
     pthread_mutex_unlock(&parking->lock);
 }
 

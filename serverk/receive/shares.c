@@ -25,7 +25,7 @@ static void store(_Atomic uint64_t *number, uint64_t value)
 
 /* The payer has its first message for long. Those that were active count as seen now: while one was
  * alone, nobody looked. */
-static void join(struct shares *shares, uint32_t active, unsigned payer, uint64_t now_ns)
+static void join_shares(struct shares *shares, uint32_t active, unsigned payer, uint64_t now_ns)
 {
     if ((active & (active - 1)) == 0)
         for (uint32_t others = active; others != 0; others &= others - 1)
@@ -107,7 +107,7 @@ void shares_charge(struct shares *shares, unsigned payer, const struct share_use
     uint32_t mine = UINT32_C(1) << payer;
     uint32_t active = atomic_load_explicit(&shares->active, memory_order_relaxed);
     if ((active & mine) == 0)
-        join(shares, active, payer, start_ns);
+        join_shares(shares, active, payer, start_ns);
     struct payer *account = &shares->payers[payer];
     uint64_t used_ns = time_used(use);
     bool was_long = use->was_away && used_ns >= LONG_NS;

@@ -77,9 +77,9 @@ static enum kv_status allow_network_files(const struct landlock *landlock,
     return status;
 }
 
-static enum kv_status allow_places(const struct landlock *landlock,
-                                   const struct server_options *options, const char *queues,
-                                   struct kv_error *error)
+static enum kv_status allow_daemon_paths(const struct landlock *landlock,
+                                         const struct server_options *options, const char *queues,
+                                         struct kv_error *error)
 {
     const struct {
         const char *path;
@@ -114,8 +114,8 @@ static enum kv_status allow_places(const struct landlock *landlock,
 }
 
 /* A directory that is not there is for the store to complain of: without it nothing is served. */
-static enum kv_status confine_files(const struct server_options *options, int queue,
-                                    struct sandbox *sandbox, struct kv_error *error)
+static enum kv_status confine_daemon_files(const struct server_options *options, int queue,
+                                           struct sandbox *sandbox, struct kv_error *error)
 {
     char queues[1024] = "";
     struct landlock landlock;
@@ -126,7 +126,7 @@ static enum kv_status confine_files(const struct server_options *options, int qu
         return KV_OK;
     enum kv_status status = landlock_begin(&landlock, files, network, error);
     if (status == KV_OK)
-        status = allow_places(&landlock, options, queues, error);
+        status = allow_daemon_paths(&landlock, options, queues, error);
     if (status != KV_OK) {
         landlock_abandon(&landlock);
         return status;
@@ -152,7 +152,7 @@ enum kv_status sandbox_enter(const struct server_options *options, int queue,
     sandbox->no_new_privileges = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
     if (!sandbox->no_new_privileges)
         return KV_OK;
-    enum kv_status status = confine_files(options, queue, sandbox, error);
+    enum kv_status status = confine_daemon_files(options, queue, sandbox, error);
     if (status != KV_OK)
         return status;
     const struct syscall_needs needs = {.forks = options->dispatch->forks,

@@ -58,21 +58,21 @@ enum kv_status access_enter(struct access *access, uid_t uid, bool reads_only,
     return KV_OK;
 }
 
-/* Looking at a rule: the number of the counter, for leave. */
-static unsigned enter(struct access_user *user)
+/* Looking at a rule: the number of the counter, for leave_rules. */
+static unsigned enter_rules(struct access_user *user)
 {
     for (;;) {
-        unsigned turn = atomic_load(&user->access->turn) & 1;
-        atomic_fetch_add(&user->lookers[turn], 1);
-        if ((atomic_load(&user->access->turn) & 1) == turn)
-            return turn;
-        atomic_fetch_sub(&user->lookers[turn], 1);
+        unsigned epoch = atomic_load(&user->access->epoch) & 1;
+        atomic_fetch_add(&user->lookers[epoch], 1);
+        if ((atomic_load(&user->access->epoch) & 1) == epoch)
+            return epoch;
+        atomic_fetch_sub(&user->lookers[epoch], 1);
     }
 }
 
-static void leave(struct access_user *user, unsigned turn)
+static void leave_rules(struct access_user *user, unsigned epoch)
 {
-    atomic_fetch_sub(&user->lookers[turn], 1);
+    atomic_fetch_sub(&user->lookers[epoch], 1);
 }
 
 unsigned access_max_sessions(const struct access_user *user)
@@ -82,10 +82,10 @@ unsigned access_max_sessions(const struct access_user *user)
 }
 
 /* A look takes a microsecond, or as long as its thread waits for a CPU. */
-static void await_lookers(const struct access *access, unsigned turn)
+static void await_lookers(const struct access *access, unsigned epoch)
 {
     for (struct access_user *user = atomic_load(&access->users); user; user = user->next)
-        while (atomic_load(&user->lookers[turn]) != 0)
+        while (atomic_load(&user->lookers[epoch]) != 0)
             clock_sleep_ms(1);
 }
 
@@ -94,7 +94,7 @@ void access_replace(struct access *access, const struct access_rules *rules)
     access->rules = rules;
     for (struct access_user *user = atomic_load(&access->users); user; user = user->next)
         atomic_store(&user->rule, rule_for(access, user->uid));
-    await_lookers(access, atomic_fetch_add(&access->turn, 1) & 1);
+    await_lookers(access, atomic_fetch_add(&access->epoch, 1) & 1);
 }
 
 void access_free(struct access *access)
@@ -107,7 +107,7 @@ void access_free(struct access *access)
     access->count = 0;
 }
 
-static bool begins_with(struct kv_slice key, const struct access_prefix *prefix)
+static bool key_has_prefix(struct kv_slice key, const struct access_prefix *prefix)
 {
     return key.size >= prefix->size &&
            (prefix->size == 0 || memcmp(key.data, prefix->bytes, prefix->size) == 0);
@@ -116,7 +116,7 @@ static bool begins_with(struct kv_slice key, const struct access_prefix *prefix)
 static bool may(const struct access_rule *rule, struct kv_slice key, bool write)
 {
     for (unsigned i = 0; i < rule->prefix_count; i++)
-        if ((rule->prefixes[i].may_write || !write) && begins_with(key, &rule->prefixes[i]))
+        if ((rule->prefixes[i].may_write || !write) && key_has_prefix(key, &rule->prefixes[i]))
             return true;
     return false;
 }
@@ -125,15 +125,15 @@ bool access_may_read(struct access_user *user, struct kv_slice key)
 {
     if (!user)
         return true;
-    unsigned turn = enter(user);
+    unsigned epoch = enter_rules(user);
     const struct access_rule *rule = atomic_load(&user->rule);
     bool readable = !rule || may(rule, key, false);
-    leave(user, turn);
+    leave_rules(user, epoch);
     return readable;
 }
 
 /* For who may only read, whichever keys. */
-static bool is_read(enum wire_opcode opcode)
+static bool is_read_opcode(enum wire_opcode opcode)
 {
     return opcode == WIRE_OP_GET || opcode == WIRE_OP_EXISTS || opcode == WIRE_OP_SCAN ||
            opcode == WIRE_OP_WATCH || opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING;
@@ -165,10 +165,10 @@ static bool rule_permits(const struct access_rule *rule, const struct wire_opera
     return false;
 }
 
-static bool is_permitted(const struct access_user *user, const struct access_rule *rule,
-                         const struct wire_operation *operation)
+static bool is_rule_permitting(const struct access_user *user, const struct access_rule *rule,
+                               const struct wire_operation *operation)
 {
-    return (!user->reads_only || is_read(operation->opcode)) &&
+    return (!user->reads_only || is_read_opcode(operation->opcode)) &&
            (!rule || rule_permits(rule, operation));
 }
 
@@ -188,14 +188,15 @@ static bool is_over_quota(struct access_user *user, const struct access_rule *ru
 static enum kv_status check_permission(struct access_user *user, const struct access_rule *rule,
                                        const struct wire_operation *operation)
 {
-    if (is_permitted(user, rule, operation))
+    if (is_rule_permitting(user, rule, operation))
         return KV_OK;
     atomic_fetch_add_explicit(&user->denied, 1, memory_order_relaxed);
     return KV_DENIED;
 }
 
-static enum kv_status check(struct access_user *user, const struct access_rule *rule,
-                            const struct wire_operation *operation)
+static enum kv_status check_operation_access(struct access_user *user,
+                                             const struct access_rule *rule,
+                                             const struct wire_operation *operation)
 {
     if (is_over_quota(user, rule)) {
         atomic_fetch_add_explicit(&user->over_quota, 1, memory_order_relaxed);
@@ -207,16 +208,16 @@ static enum kv_status check(struct access_user *user, const struct access_rule *
 enum kv_status access_check(struct access_user *user, const struct wire_operation *operation)
 {
     atomic_fetch_add_explicit(&user->operations, 1, memory_order_relaxed);
-    unsigned turn = enter(user);
-    enum kv_status status = check(user, atomic_load(&user->rule), operation);
-    leave(user, turn);
+    unsigned epoch = enter_rules(user);
+    enum kv_status status = check_operation_access(user, atomic_load(&user->rule), operation);
+    leave_rules(user, epoch);
     return status;
 }
 
 enum kv_status access_check_again(struct access_user *user, const struct wire_operation *operation)
 {
-    unsigned turn = enter(user);
+    unsigned epoch = enter_rules(user);
     enum kv_status status = check_permission(user, atomic_load(&user->rule), operation);
-    leave(user, turn);
+    leave_rules(user, epoch);
     return status;
 }

@@ -45,7 +45,7 @@ struct access {
     pthread_mutex_t lock;
     const struct access_rules *rules; /* guarded by lock; NULL: nobody is restricted */
     const char *file;                 /* that they are from */
-    _Atomic unsigned turn;            /* which counter of lookers is used */
+    _Atomic unsigned epoch;           /* which counter of lookers is used */
     struct access_user *_Atomic users;
     unsigned count;
 };

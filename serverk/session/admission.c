@@ -41,7 +41,7 @@ static bool count_session(void *context, struct session *session)
     return true;
 }
 
-static int compare(const void *left, const void *right)
+static int compare_holders(const void *left, const void *right)
 {
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
     return a < b ? -1 : a > b;
@@ -51,7 +51,7 @@ static int compare(const void *left, const void *right)
 static unsigned most(uint32_t *holders, unsigned count, uint32_t *holder)
 {
     unsigned best = 0;
-    qsort(holders, count, sizeof *holders, compare);
+    qsort(holders, count, sizeof *holders, compare_holders);
     for (unsigned i = 0, run = 0; i < count; i++) {
         run = i > 0 && holders[i] == holders[i - 1] ? run + 1 : 1;
         if (run <= best)
@@ -62,7 +62,7 @@ static unsigned most(uint32_t *holders, unsigned count, uint32_t *holder)
     return best;
 }
 
-static enum kv_status judge(struct census *census, struct kv_error *error)
+static enum kv_status judge_census(struct census *census, struct kv_error *error)
 {
     unsigned capacity = session_table_capacity(census->table);
     uid_t uid = census->newcomer->uid;
@@ -100,7 +100,7 @@ static enum kv_status judge(struct census *census, struct kv_error *error)
                         census->count, capacity, holder, held);
 }
 
-static void take(struct census *census)
+static void take_census(struct census *census)
 {
     census->count = census->others = census->of_user = census->of_process = 0;
     session_each(census->table, count_session, census);
@@ -122,13 +122,13 @@ enum kv_status admission_check(struct session_table *table, const struct newcome
     if (fstat((int)newcomer->reply_queue, &census->queue) != 0)
         status = kv_error_set_errno(error, "cannot examine the reply queue");
     if (status == KV_OK) {
-        take(census);
-        status = census->twin ? KV_OK : judge(census, error);
+        take_census(census);
+        status = census->twin ? KV_OK : judge_census(census, error);
     }
     if (status == KV_LIMIT) {
         session_end_abandoned(table, 0);
-        take(census);
-        status = judge(census, error);
+        take_census(census);
+        status = judge_census(census, error);
     }
     *session = census->twin;
     free(census);

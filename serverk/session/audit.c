@@ -181,7 +181,7 @@ static void put_who(struct audit_line *line, uid_t uid, pid_t pid)
 }
 
 /* False: there is no file, or no memory. */
-static bool begin(struct audit_line *line, const char *event)
+static bool begin_audit_line(struct audit_line *line, const char *event)
 {
     if (atomic_load_explicit(&audit_file, memory_order_relaxed) < 0)
         return false;
@@ -194,7 +194,7 @@ static bool begin(struct audit_line *line, const char *event)
     return true;
 }
 
-static void end(struct audit_line *line)
+static void end_audit_line(struct audit_line *line)
 {
     fputs("}\n", line->stream);
     if (fclose(line->stream) != 0)
@@ -240,7 +240,8 @@ bool audit_opened(uint32_t session, uid_t uid, pid_t pid)
     struct audit_line line;
     char program[PROGRAM_BYTES];
     uint64_t left_out;
-    if (atomic_load(&audit_file) < 0 || !pace_allows(uid, &left_out) || !begin(&line, "opened"))
+    if (atomic_load(&audit_file) < 0 || !pace_allows(uid, &left_out) ||
+        !begin_audit_line(&line, "opened"))
         return false;
     find_program(pid, program);
     fprintf(line.stream, ",\"session\":%" PRIu32, session);
@@ -248,19 +249,19 @@ bool audit_opened(uint32_t session, uid_t uid, pid_t pid)
     put(&line, "program", program);
     if (left_out > 0)
         fprintf(line.stream, ",\"left_out\":%" PRIu64, left_out);
-    end(&line);
+    end_audit_line(&line);
     return true;
 }
 
 void audit_ended(uint32_t session, uid_t uid, pid_t pid, const char *reason)
 {
     struct audit_line line;
-    if (!begin(&line, "ended"))
+    if (!begin_audit_line(&line, "ended"))
         return;
     fprintf(line.stream, ",\"session\":%" PRIu32, session);
     put_who(&line, uid, pid);
     put(&line, "reason", reason);
-    end(&line);
+    end_audit_line(&line);
 }
 
 void audit_refused(uid_t uid, pid_t pid, const char *reason)
@@ -268,7 +269,8 @@ void audit_refused(uid_t uid, pid_t pid, const char *reason)
     static struct log_pace pace = LOG_PACE(1000 / AUDIT_REFUSALS_PER_S);
     char unsaid[LOG_PACE_TEXT_BYTES], program[PROGRAM_BYTES];
     struct audit_line line;
-    if (atomic_load(&audit_file) < 0 || !log_pace_allows(&pace, unsaid) || !begin(&line, "refused"))
+    if (atomic_load(&audit_file) < 0 || !log_pace_allows(&pace, unsaid) ||
+        !begin_audit_line(&line, "refused"))
         return;
     find_program(pid, program);
     put_who(&line, uid, pid);
@@ -276,19 +278,19 @@ void audit_refused(uid_t uid, pid_t pid, const char *reason)
     put(&line, "reason", reason);
     if (unsaid[0])
         put(&line, "left_out", unsaid);
-    end(&line);
+    end_audit_line(&line);
 }
 
 void audit_command(uint32_t session, uid_t uid, pid_t pid, const char *command,
                    const char *argument, enum kv_status status)
 {
     struct audit_line line;
-    if (!begin(&line, "command"))
+    if (!begin_audit_line(&line, "command"))
         return;
     fprintf(line.stream, ",\"session\":%" PRIu32, session);
     put_who(&line, uid, pid);
     put(&line, "command", command);
     put(&line, "argument", argument);
     put(&line, "status", kv_status_name(status));
-    end(&line);
+    end_audit_line(&line);
 }

@@ -12,7 +12,7 @@ static size_t send_bytes(struct session_table *table, struct session *session, c
     return session_send(table, session, message, size) ? size : 0;
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t smaller_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -22,10 +22,10 @@ size_t deliver_failure(struct session_table *table, struct session *session, uin
 {
     uint8_t message[WIRE_HEADER_BYTES + KV_ERROR_TEXT_BYTES];
     struct write_cursor cursor =
-        write_cursor(message, smaller(session->reply_bytes, sizeof message));
+        write_cursor(message, smaller_size(session->reply_bytes, sizeof message));
     struct wire_header header = deliver_header(session, request_id, status);
     wire_put_header(&cursor, &header);
-    write_bytes(&cursor, sentence, smaller(strlen(sentence), write_cursor_left(&cursor)));
+    write_bytes(&cursor, sentence, smaller_size(strlen(sentence), write_cursor_left(&cursor)));
     return send_bytes(table, session, message, write_cursor_used(&cursor));
 }
 
@@ -34,7 +34,7 @@ size_t deliver_fragment(struct session_table *table, struct fragment_budget *bud
 {
     uint8_t message[PIECE_MAX_BYTES];
     struct write_cursor cursor =
-        write_cursor(message, smaller(session->reply_bytes, sizeof message));
+        write_cursor(message, smaller_size(session->reply_bytes, sizeof message));
     struct wire_header header = {.kind = WIRE_REPLY_PART,
                                  .session = session->id,
                                  .request_id = request_id,

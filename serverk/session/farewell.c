@@ -133,7 +133,7 @@ static bool all_moved_on(const struct farewells *farewells)
 }
 
 /* Those who came while others waited begin to wait. Holds: lock. */
-static void begin_next(struct farewells *farewells)
+static void begin_next_farewell(struct farewells *farewells)
 {
     farewells->leaving = farewells->next;
     farewells->next = NULL;
@@ -150,11 +150,11 @@ static struct leaver *take_ready(struct farewells *farewells)
     struct leaver *ready = farewells->leaving;
     for (const struct leaver *leaver = ready; leaver; leaver = leaver->next)
         atomic_fetch_sub(&farewells->waiting, 1);
-    begin_next(farewells);
+    begin_next_farewell(farewells);
     return ready;
 }
 
-static void end_all(struct farewells *farewells, struct leaver *ready)
+static void end_leavers(struct farewells *farewells, struct leaver *ready)
 {
     while (ready) {
         struct leaver *leaver = ready;
@@ -172,7 +172,7 @@ void farewells_go_on(struct farewells *farewells)
         pthread_mutex_lock(&farewells->lock);
         ready = take_ready(farewells);
         pthread_mutex_unlock(&farewells->lock);
-        end_all(farewells, ready);
+        end_leavers(farewells, ready);
     } while (ready);
 }
 
@@ -195,7 +195,7 @@ void farewells_end(struct farewells *farewells, struct session *session, uint32_
     farewells->next_queues |= queues;
     atomic_fetch_add(&farewells->waiting, 1);
     if (!farewells->leaving)
-        begin_next(farewells);
+        begin_next_farewell(farewells);
     arm(farewells);
     pthread_mutex_unlock(&farewells->lock);
 }
@@ -266,7 +266,7 @@ void farewells_free(struct farewells *farewells)
 {
     if (!farewells)
         return;
-    end_all(farewells, farewells->leaving);
-    end_all(farewells, farewells->next);
+    end_leavers(farewells, farewells->leaving);
+    end_leavers(farewells, farewells->next);
     free_parts(farewells);
 }

@@ -46,7 +46,7 @@ void fragmented_message_free(struct fragmented_message *message, struct fragment
 }
 
 /* Gives up what one session has begun. Holds: its lock. */
-static void give_up(struct fragments *fragments, struct fragment_budget *budget)
+static void give_up_fragments(struct fragments *fragments, struct fragment_budget *budget)
 {
     if (fragments->assembly.data)
         fragments->given_up_part = fragments->assembly.request_id;
@@ -60,7 +60,7 @@ static void give_up(struct fragments *fragments, struct fragment_budget *budget)
 
 /* The budget is short: gives up what has not got on for a while, in other sessions. Whose lock is
  * taken is busy, so it gets on. Holds: the lock of `own`. */
-static void make_room(struct fragment_budget *budget, const struct fragments *own)
+static void make_fragment_room(struct fragment_budget *budget, const struct fragments *own)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
     pthread_mutex_lock(&budget->lock);
@@ -68,14 +68,14 @@ static void make_room(struct fragment_budget *budget, const struct fragments *ow
         if (other == own || pthread_mutex_trylock(&other->lock) != 0)
             continue;
         if (now_ms - other->progress_ms >= FRAGMENTS_PATIENCE_MS)
-            give_up(other, budget);
+            give_up_fragments(other, budget);
         pthread_mutex_unlock(&other->lock);
     }
     pthread_mutex_unlock(&budget->lock);
 }
 
 /* Holds: fragments.lock. */
-static void enlist(struct fragments *fragments, struct fragment_budget *budget)
+static void enlist_fragments(struct fragments *fragments, struct fragment_budget *budget)
 {
     pthread_mutex_lock(&budget->lock);
     fragments->next = budget->first;
@@ -104,11 +104,11 @@ static void unlist(struct fragments *fragments, struct fragment_budget *budget)
 static bool budget_take(struct fragment_budget *budget, struct fragments *fragments, uint64_t bytes)
 {
     if (!fragments->listed)
-        enlist(fragments, budget);
+        enlist_fragments(fragments, budget);
     fragments->progress_ms = clock_monotonic_coarse_ms();
     if (budget_try(budget, fragments->uid, bytes))
         return true;
-    make_room(budget, fragments);
+    make_fragment_room(budget, fragments);
     return budget_try(budget, fragments->uid, bytes);
 }
 
@@ -130,8 +130,8 @@ void fragments_clear(struct fragments *fragments, struct fragment_budget *budget
 /* Requests in parts ---------------------------------------------------------------------------- */
 
 /* Makes the memory of the assembly large enough for `needed` bytes. Holds: lock. */
-static enum kv_status grow(struct fragments *fragments, struct fragment_budget *budget,
-                           size_t needed)
+static enum kv_status grow_assembly(struct fragments *fragments, struct fragment_budget *budget,
+                                    size_t needed)
 {
     struct fragmented_message *assembly = &fragments->assembly;
     size_t capacity = assembly->charged > 0 ? assembly->charged : FIRST_BYTES;
@@ -174,8 +174,8 @@ static enum kv_status refuse_part(struct fragments *fragments, struct fragment_b
 }
 
 /* Holds: lock. */
-static enum kv_status take_part(struct fragments *fragments, struct fragment_budget *budget,
-                                uint64_t request_id, const struct wire_part *part)
+static enum kv_status take_fragment(struct fragments *fragments, struct fragment_budget *budget,
+                                    uint64_t request_id, const struct wire_part *part)
 {
     struct fragmented_message *assembly = &fragments->assembly;
     enum kv_status status = KV_OK;
@@ -187,7 +187,7 @@ static enum kv_status take_part(struct fragments *fragments, struct fragment_bud
              part->offset != assembly->done || part->total_bytes != assembly->size)
         return refuse_part(fragments, budget, request_id);
     if (status == KV_OK && assembly->done + part->bytes.size > assembly->charged)
-        status = grow(fragments, budget, assembly->done + part->bytes.size);
+        status = grow_assembly(fragments, budget, assembly->done + part->bytes.size);
     if (status != KV_OK) {
         fragmented_message_free(assembly, budget);
         return status;
@@ -205,7 +205,7 @@ enum kv_status fragments_take_part(struct fragments *fragments, struct fragment_
     *whole = (struct fragmented_message){0};
     pthread_mutex_lock(&fragments->lock);
     struct fragmented_message *assembly = &fragments->assembly;
-    enum kv_status status = take_part(fragments, budget, request_id, part);
+    enum kv_status status = take_fragment(fragments, budget, request_id, part);
     if (status == KV_OK && assembly->done == assembly->size) {
         *whole = *assembly;
         *assembly = (struct fragmented_message){0};

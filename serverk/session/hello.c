@@ -183,8 +183,9 @@ static size_t build_answer(uint8_t *message, size_t message_bytes, enum wire_kin
 }
 
 /* Sends REFUSED, if the client's messages have room for it, and closes what the applicant has. */
-static void refuse(const struct hello_terms *terms, struct applicant *applicant,
-                   const struct wire_header *request, enum kv_status status, const char *sentence)
+static void refuse_applicant(const struct hello_terms *terms, struct applicant *applicant,
+                             const struct wire_header *request, enum kv_status status,
+                             const char *sentence)
 {
     uint8_t message[WIRE_HEADER_BYTES + KV_ERROR_TEXT_BYTES];
     size_t room = applicant->geometry.message_bytes < sizeof message
@@ -287,7 +288,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
     enum kv_status status =
         access_enter(terms->access, applicant->uid, applicant->reads_only, &access, &error);
     if (status != KV_OK) {
-        refuse(terms, applicant, request, status, error.text);
+        refuse_applicant(terms, applicant, request, status, error.text);
         return;
     }
     newcomer.max_sessions = access_max_sessions(access);
@@ -306,7 +307,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
                                   "the server has no descriptor or slot left for a session");
     }
     if (!session) {
-        refuse(terms, applicant, request, status, error.text);
+        refuse_applicant(terms, applicant, request, status, error.text);
         return;
     }
     if (!audit_opened(session->id, session->uid, session->pid))
@@ -380,7 +381,7 @@ bool hello_answer(const struct hello_terms *terms, struct kv_slice message,
     if (error.status == KV_OK)
         check_reply_path(terms, &applicant, &error);
     if (error.status != KV_OK) {
-        refuse(terms, &applicant, header, error.status, error.text);
+        refuse_applicant(terms, &applicant, header, error.status, error.text);
         return true;
     }
     pthread_mutex_lock(&handshake_lock);

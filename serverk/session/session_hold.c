@@ -22,7 +22,7 @@ static struct {
 } events = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* Takes no other lock. */
-static void note(struct session_hold_event *event)
+static void report_hold_event(struct session_hold_event *event)
 {
     pthread_mutex_lock(&events.mutex);
     event->count++;
@@ -54,17 +54,18 @@ static struct session_hold *hold_of(struct session *session)
 }
 
 /* how: what became of it. Holds: mutex. */
-static void end(struct session_hold *hold, struct session_hold_event *how)
+static void end_session_hold(struct session_hold *hold, struct session_hold_event *how)
 {
     if (!hold->held)
         return;
-    note(how);
+    report_hold_event(how);
     kvstore_hold_end(hold->held);
     hold->held = NULL;
     atomic_fetch_sub(&holds_there, 1);
 }
 
-static enum kv_status describe(const struct kvstore_hold *held, char **text, size_t *size)
+static enum kv_status describe_session_hold(const struct kvstore_hold *held, char **text,
+                                            size_t *size)
 {
     struct kvstore_hold_facts facts;
     FILE *stream = open_memstream(text, size);
@@ -86,25 +87,25 @@ static enum kv_status describe(const struct kvstore_hold *held, char **text, siz
 }
 
 /* Holds: mutex. */
-static enum kv_status begin(struct session_hold *hold, struct kvstore *store, char **text,
-                            size_t *size)
+static enum kv_status begin_session_hold(struct session_hold *hold, struct kvstore *store,
+                                         char **text, size_t *size)
 {
-    end(hold, &events.counts.failed);
+    end_session_hold(hold, &events.counts.failed);
     if (atomic_fetch_add(&holds_there, 1) >= SESSION_MAX_HOLDS) {
         atomic_fetch_sub(&holds_there, 1);
-        note(&events.counts.failed);
+        report_hold_event(&events.counts.failed);
         return KV_OVERLOADED;
     }
     enum kv_status status = kvstore_hold_begin(store, &hold->held, NULL);
     if (status != KV_OK) {
         atomic_fetch_sub(&holds_there, 1);
-        note(&events.counts.failed);
+        report_hold_event(&events.counts.failed);
         return status;
     }
-    note(&events.counts.begun);
-    status = describe(hold->held, text, size);
+    report_hold_event(&events.counts.begun);
+    status = describe_session_hold(hold->held, text, size);
     if (status != KV_OK)
-        end(hold, &events.counts.failed);
+        end_session_hold(hold, &events.counts.failed);
     return status;
 }
 
@@ -115,7 +116,7 @@ enum kv_status session_hold_begin(struct session *session, struct kvstore *store
     if (!hold)
         return KV_NO_MEMORY;
     pthread_mutex_lock(&hold->mutex);
-    enum kv_status status = begin(hold, store, text, size);
+    enum kv_status status = begin_session_hold(hold, store, text, size);
     pthread_mutex_unlock(&hold->mutex);
     return status;
 }
@@ -151,7 +152,7 @@ enum kv_status session_hold_end(struct session *session)
         return KV_BUSY;
     pthread_mutex_lock(&hold->mutex);
     bool lasted = hold->held && kvstore_hold_touch(hold->held);
-    end(hold, lasted ? &events.counts.finished : &events.counts.failed);
+    end_session_hold(hold, lasted ? &events.counts.finished : &events.counts.failed);
     pthread_mutex_unlock(&hold->mutex);
     return lasted ? KV_OK : KV_BUSY;
 }
@@ -160,7 +161,7 @@ void session_hold_free(struct session_hold *hold)
 {
     if (!hold)
         return;
-    end(hold, &events.counts.failed);
+    end_session_hold(hold, &events.counts.failed);
     pthread_mutex_destroy(&hold->mutex);
     free(hold);
 }
