@@ -1,6 +1,7 @@
 /*
- * lab_options: the switches of studies: --dispatch, --locking, --rwlock, --allocator, --sched-queue,
- * --service-time. Their values lie in struct server_options, in the room that it has for the lab.
+ * lab_options: the switches of studies: --dispatch, --locking, --rwlock, --allocator,
+ * --sched-queue, --service-time. Their values lie in struct server_options, in the room that it has
+ * for the lab.
  */
 #ifndef MQKV_LAB_LAB_OPTIONS_H
 #define MQKV_LAB_LAB_OPTIONS_H

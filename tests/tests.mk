@@ -275,7 +275,7 @@ lint-cppcheck:
 	@mkdir -p $(LINT_OUT)/cppcheck
 	@cppcheck --quiet --std=c11 --language=c -I. -Iinclude --error-exitcode=1 --inline-suppr \
 	  --enable=warning,performance,portability --suppressions-list=tests/lint/cppcheck.txt \
-	  --cppcheck-build-dir=$(LINT_OUT)/cppcheck -D_GNU_SOURCE -DMQKV_VERSION='""' $(C_FILES)
+	  --cppcheck-build-dir=$(LINT_OUT)/cppcheck -D_GNU_SOURCE -DMQKV_ASSERT -DMQKV_VERSION='""' $(C_FILES)
 	@echo 'lint: nothing from cppcheck'
 
 # One stamp a file: only what changed is looked at again.
@@ -284,7 +284,7 @@ lint-tidy: $(patsubst %.c,$(LINT_OUT)/tidy/%.ok,$(C_FILES))
 
 $(LINT_OUT)/tidy/%.ok: %.c $(H_FILES) .clang-tidy
 	@mkdir -p $(@D)
-	@clang-tidy --quiet $< -- -std=gnu11 -D_GNU_SOURCE -I. -Iinclude $(PYTHON_CFLAGS) -DMQKV_VERSION='""' 2>/dev/null
+	@clang-tidy --quiet $< -- -std=gnu11 -D_GNU_SOURCE -DMQKV_ASSERT -I. -Iinclude $(PYTHON_CFLAGS) -DMQKV_VERSION='""' 2>/dev/null
 	@touch $@
 
 lint-shell:

@@ -1,12 +1,12 @@
 /*
- * direct_telling: tells the server how many keys were read without it. The counts go to the memory of
- * a ring for replies (wire/reply_ring.h), which the server reads when it is asked for statistics and
- * when the session ends. A handle that has no session with a ring tells nothing.
+ * direct_telling: tells the server how many keys were read without it. The counts go to the memory
+ * of a ring for replies (wire/reply_ring.h), which the server reads when it is asked for statistics
+ * and when the session ends. A handle that has no session with a ring tells nothing.
  *
  * A thread counts for itself (direct_readers.h). Now and then, at most once a tick of the coarse
  * clock, one of them adds to the ring what all threads have read since the last time; the rest is
- * added when the handle is closed. So a read costs no atomic operation, and what a killed process had
- * read within the last milliseconds is missing.
+ * added when the handle is closed. So a read costs no atomic operation, and what a killed process
+ * had read within the last milliseconds is missing.
  *
  * Threads: any.
  */
@@ -41,8 +41,8 @@ void direct_telling_init(struct direct_telling *telling);
  * parent of a forked process may have had. */
 void direct_telling_free(struct direct_telling *telling);
 
-/* A session has begun; ring_object: the descriptor of its ring, which stays the caller's; below 0: it
- * has none. The listener may still be that of the session before. */
+/* A session has begun; ring_object: the descriptor of its ring, which stays the caller's; below 0:
+ * it has none. The listener may still be that of the session before. */
 void direct_telling_join(struct direct_telling *telling, struct direct_listener *listener,
                          int ring_object);
 

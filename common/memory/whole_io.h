@@ -13,7 +13,8 @@
 
 /* Reads `size` bytes at `offset` into `data`; returns how many there were before the file ended, or
  * -1 and errno. A read that ends within a unit of unit_bytes has met the end of the file (the
- * descriptor may be one of O_DIRECT, in which the next read could not begin there); 1: any bytes. */
+ * descriptor may be one of O_DIRECT, in which the next read could not begin there); 1: any
+ * bytes. */
 ssize_t whole_read(int fd, void *data, size_t size, off_t offset, size_t unit_bytes);
 
 /* Writes `size` bytes at `offset`. False and errno: not all could be written. */

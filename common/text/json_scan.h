@@ -1,6 +1,6 @@
 /*
- * json_scan: passes over JSON text (RFC 8259) without building anything: the members of an object or
- * the elements of an array, one after the other, each value as the text that it is. Whatever the
+ * json_scan: passes over JSON text (RFC 8259) without building anything: the members of an object
+ * or the elements of an array, one after the other, each value as the text that it is. Whatever the
  * text is, nothing outside of it is read, in time that grows with its size. What a value is made of
  * is for the caller to see, who looks into it: of a value only the end is found.
  */
@@ -35,7 +35,8 @@ bool json_scan_is_over(struct json_scan *scan);
  * stands. False: the value does not end, or lies too deep. */
 bool json_scan_value(struct json_scan *scan, struct kv_slice *value);
 
-/* Passes over a name and its colon: *name is what stands between the quotes, escapes as they are. */
+/* Passes over a name and its colon: *name is what stands between the quotes, escapes as they
+ * are. */
 bool json_scan_name(struct json_scan *scan, struct kv_slice *name);
 
 #endif

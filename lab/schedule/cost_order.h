@@ -1,6 +1,6 @@
 /*
- * cost_order: --sched cost: the schedule as the order of messages of a daemon (message_order.h). Each
- * message costs what cost_estimate.h says.
+ * cost_order: --sched cost: the schedule as the order of messages of a daemon (message_order.h).
+ * Each message costs what cost_estimate.h says.
  */
 #ifndef MQKV_LAB_SCHEDULE_COST_ORDER_H
 #define MQKV_LAB_SCHEDULE_COST_ORDER_H

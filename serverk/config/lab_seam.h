@@ -24,8 +24,8 @@ struct stats_source;
 #define LAB_MAX_ROWS 16u
 
 struct lab {
-    /* Rows for struct parsed_line; the last has no name. Values that the daemon has no field for lie
-     * in options.lab. */
+    /* Rows for struct parsed_line; the last has no name. Values that the daemon has no field for
+     * lie in options.lab. */
     const struct option_row *rows;
 
     /* Sets the defaults of those rows. */

@@ -260,7 +260,8 @@ static int handle_control_event(struct control *control, const struct service *s
     }
 }
 
-/* Does what there is to do, or comes within that time (-1: whenever). Returns as handle_control_event. */
+/* Does what there is to do, or comes within that time (-1: whenever). Returns as
+ * handle_control_event. */
 static int serve_control_events(struct control *control, const struct service *service, int wait_ms)
 {
     struct epoll_event events[EVENTS_AT_ONCE];

@@ -1,6 +1,6 @@
 /*
- * pool: M worker threads, fed as --lanes says; the kernel is the run queue. Each handles the messages
- * that it receives, or hands them to the feed of the dispatch model (dispatch_model.h).
+ * pool: M worker threads, fed as --lanes says; the kernel is the run queue. Each handles the
+ * messages that it receives, or hands them to the feed of the dispatch model (dispatch_model.h).
  *
  *   shared  one queue; all workers block in its receive (a single one polls it by the wait rule)
  *   worker  queue q is served by the workers w with w mod queues = q, or, if there are fewer

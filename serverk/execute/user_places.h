@@ -1,6 +1,6 @@
 /*
- * user_places: a number of places, and of bytes, that users share, each as much of both as user_share
- * gives one user, and all users together.
+ * user_places: a number of places, and of bytes, that users share, each as much of both as
+ * user_share gives one user, and all users together.
  *
  * Threads: the caller's lock.
  */

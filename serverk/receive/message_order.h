@@ -1,7 +1,7 @@
 /*
- * message_order: messages that the workers have received and that wait in the daemon, in an order of
- * their own, until a worker takes one. By default there is none: messages wait in the queues. The
- * lab has one (lab_seam.h).
+ * message_order: messages that the workers have received and that wait in the daemon, in an order
+ * of their own, until a worker takes one. By default there is none: messages wait in the queues.
+ * The lab has one (lab_seam.h).
  *
  * Threads: all calls but free may be made by any thread.
  */
@@ -29,8 +29,8 @@ struct message_order {
      * receive one and is sure of a place for it. */
     bool (*is_full)(const struct message_order *order);
 
-    /* The payers (as bits) that use all the places that one payer may have: no more of their messages
-     * should be received. The same promise holds for the worker that asked. */
+    /* The payers (as bits) that use all the places that one payer may have: no more of their
+     * messages should be received. The same promise holds for the worker that asked. */
     uint32_t (*full_payers)(const struct message_order *order);
 
     /* Adds a copy of the message, which was received now. */

@@ -2,10 +2,11 @@
  * admission: who may have one more session.
  *
  * One reply queue has one session: the queue is known by its inode, not by its name. A user other
- * than the server's own (and root, who may do anything) has at most a share of the sessions (user_share.h), and
- * all such users together leave a reserve: so nobody can keep others out, and the server's owner
- * always gets in. The last places are for processes of the owner and of root that have no session
- * yet: when the owner's own programs have taken all others, `clientk stats` still gets in.
+ * than the server's own (and root, who may do anything) has at most a share of the sessions
+ * (user_share.h), and all such users together leave a reserve: so nobody can keep others out, and
+ * the server's owner always gets in. The last places are for processes of the owner and of root
+ * that have no session yet: when the owner's own programs have taken all others, `clientk stats`
+ * still gets in.
  *
  * Threads: the caller sees to it that one newcomer is dealt with at a time.
  */

@@ -131,8 +131,8 @@ bool session_send(struct session_table *table, struct session *session, const vo
 void session_each(struct session_table *table,
                   bool (*visit)(void *context, struct session *session), void *context);
 
-/* Reads of single keys that clients with a ring say they have made in place (wire/reply_ring.h), since
- * the start. */
+/* Reads of single keys that clients with a ring say they have made in place (wire/reply_ring.h),
+ * since the start. */
 struct session_reads {
     uint64_t found, absent;
 };

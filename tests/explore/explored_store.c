@@ -39,7 +39,9 @@ static void remove_directory(const char *path)
 static void copy_directory(const char *from, const char *to)
 {
     DIR *open = opendir(from);
-    for (struct dirent *entry = open ? readdir(open) : NULL; entry; entry = readdir(open)) {
+    if (!open)
+        explore_fail("cannot read %s", from);
+    for (struct dirent *entry = readdir(open); entry; entry = readdir(open)) {
         char path[sizeof directory + sizeof entry->d_name];
         struct stat facts;
         if (entry->d_name[0] == '.')
@@ -57,24 +59,24 @@ static void copy_directory(const char *from, const char *to)
     closedir(open);
 }
 
-/* Making a store takes longer than a schedule, so it is made once for each set of options. */
+/* Making a store takes longer than a schedule, so it is made once for a number of data files. */
 const char *explore_directory(const struct kvstore_options *options)
 {
     static char template[sizeof directory + 16];
-    static struct kvstore_options made_with;
+    static uint32_t made_datafiles;
     snprintf(directory, sizeof directory, "/dev/shm/mqkv-explore-%ld", (long)getpid());
     remove_directory(directory);
     if (mkdir(directory, 0700) != 0)
         explore_fail("cannot make %s", directory);
-    if (template[0] == '\0' || memcmp(&made_with, options, sizeof made_with) != 0) {
-        if (template[0] != '\0')
+    if (made_datafiles != options->datafiles) {
+        if (made_datafiles != 0)
             remove_directory(template);
         snprintf(template, sizeof template, "%s.template", directory);
         remove_directory(template);
         explore_store_close(explore_store_open(options));
         if (rename(directory, template) != 0 || mkdir(directory, 0700) != 0)
             explore_fail("cannot rename %s", directory);
-        made_with = *options;
+        made_datafiles = options->datafiles;
     }
     copy_directory(template, directory);
     return directory;

@@ -13,8 +13,8 @@
 
 #define EXPLORE_KEYS 3u
 
-/* Makes the directory, with an empty store that was made with the options. Removed at the end of the
- * schedule; what is left of it when the process ends, by explore. */
+/* Makes the directory, with an empty store that was made with the options. Removed at the end of
+ * the schedule; what is left of it when the process ends, by explore. */
 const char *explore_directory(const struct kvstore_options *options);
 void explore_directory_remove(void);
 

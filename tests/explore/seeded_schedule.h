@@ -1,7 +1,7 @@
 /*
- * seeded_schedule: which thread goes on at each step of one schedule, decided by a seed, or read from a
- * list; and the clock, which moves with the steps. All threads are fibers of one thread, so nothing
- * here needs a lock.
+ * seeded_schedule: which thread goes on at each step of one schedule, decided by a seed, or read
+ * from a list; and the clock, which moves with the steps. All threads are fibers of one thread, so
+ * nothing here needs a lock.
  *
  * Strategies: PCT (Burckhardt, Kothari, Musuvathi, Nagarakatte, "A randomized scheduler with
  * probabilistic guarantees of finding bugs", ASPLOS 2010): threads have random priorities, the

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# explore: the code under some schedules that a seed decides, none of which may find anything. make explore
-# runs more of them.
+# explore: the code under some schedules that a seed decides, none of which may find anything.
+# make explore runs more of them.
 . "$(dirname "$0")/lib.sh"
 
 explore=$MQKV_BUILD/explore/explore

@@ -20,7 +20,8 @@ printed=$("$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check 
     sed -nE 's/^(; )?([a-z-]+) = .*/\2/p' | sort)
 shown=$(sed -nE 's/^#?([a-z-]+) = .*/\1/p' "$example" | sort)
 ! grep -qx dispatch <<<"$printed" || options_of_lab=none
-check_equal "$printed" "$(sed 's/$/ =/' <<<"$shown" | grep -vE "$options_of_lab" | sed 's/ =$//')" \
+check_equal "$printed" "$(awk '{ print $0, "=" }' <<<"$shown" | grep -vE "$options_of_lab" |
+    sed 's/ =$//')" \
     "and names the same options as --check"
 check_match "sync = interval:1s ; $config:[0-9]+" "$settings" \
     "--check tells where a value is from"

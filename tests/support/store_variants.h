@@ -1,6 +1,6 @@
 /*
- * store_variants: what the library under test has beside the defaults of a store: all of it with the
- * lab, nothing without (make LAB=no).
+ * store_variants: what the library under test has beside the defaults of a store: all of it with
+ * the lab, nothing without (make LAB=no).
  */
 #ifndef MQKV_TESTS_SUPPORT_STORE_VARIANTS_H
 #define MQKV_TESTS_SUPPORT_STORE_VARIANTS_H

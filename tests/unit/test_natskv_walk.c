@@ -180,7 +180,8 @@ START_TEST(a_stream_that_is_left_alone_is_read_in_few_walks)
 }
 END_TEST
 
-/* A scan of 60 MB moved gigabytes: of what all walkers had read the first one's message was taken. */
+/* A scan of 60 MB moved gigabytes: of what all walkers had read the first one's message was
+ * taken. */
 START_TEST(no_large_value_is_read_in_vain)
 {
     begin_stream(40);

@@ -293,7 +293,7 @@ START_TEST(limited_waiter_lets_others_run_so_often_only)
     pthread_t other;
     use_one_cpu();
     ck_assert_int_eq(pthread_create(&other, NULL, take_turns, &stop), 0);
-    struct attempts one, three, any;
+    struct attempts one = {0}, three = {0}, any = {0};
     bool counted = count_attempts(1, &one) && count_attempts(3, &three) && count_attempts(0, &any);
     bool alone = yields_are_turns();
     atomic_store(&stop, true);

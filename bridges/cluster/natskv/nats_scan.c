@@ -136,8 +136,8 @@ static bool show(struct shard_scan *scan, const struct nats_entry *entry, const 
     return true;
 }
 
-/* The visitor has no room for more: the next page will be as large. One that had no room at all says
- * nothing of others, whose visitors have more. */
+/* The visitor has no room for more: the next page will be as large. One that had no room at all
+ * says nothing of others, whose visitors have more. */
 static void note_fit(const struct shard_scan *scan)
 {
     struct page_fit *fit = &scan->engine->fits[scan->operation->keys_only];

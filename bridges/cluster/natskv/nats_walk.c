@@ -12,8 +12,8 @@
 #define FIRST_WALKERS 4u
 #define WALKERS       32u
 
-/* Messages of a part, on the average, where there are fewer messages than sequences: who comes to its
- * end there reads the first message of the next part for nothing. */
+/* Messages of a part, on the average, where there are fewer messages than sequences: who comes to
+ * its end there reads the first message of the next part for nothing. */
 #define SPARSE_PART 4u
 
 /* Who has no leader for now, is asked again after this time. */
@@ -22,8 +22,8 @@
 /* No more parts are begun when so many bytes of values are held. */
 #define MOST_BYTES (2u << 20)
 
-/* Walks through a part of the stretch, from one sequence to another. Parts are begun in their order, and
- * each that was begun is walked through to its end, so that nothing is read in vain. */
+/* Walks through a part of the stretch, from one sequence to another. Parts are begun in their
+ * order, and each that was begun is walked through to its end, so that nothing is read in vain. */
 struct walker {
     struct link_call call;
     struct walk_run *run;
@@ -200,8 +200,8 @@ static void step(struct walker *walker, uint64_t begin_ms)
         stop(walker, KV_OVERLOADED);
 }
 
-/* Divides what is expected to have walk->count messages, or MOST_BYTES, into parts: *stretch sequences
- * in each. Returns how many parts. */
+/* Divides what is expected to have walk->count messages, or MOST_BYTES, into parts: *stretch
+ * sequences in each. Returns how many parts. */
 static uint32_t parts_of(const struct nats_walk *walk, const struct nats_holdings *holdings,
                          uint64_t *stretch)
 {
