@@ -11,6 +11,7 @@
 #include "tests/explore/explore.h"
 #include "tests/explore/explored_store.h"
 #include "tests/history/history.h"
+#include "tests/support/store_variants.h"
 
 #define DAEMON          1u
 #define CLIENT          2u
@@ -227,7 +228,7 @@ static void look_up_in_place(void *unused)
 static void run_growth(void)
 {
     options.cache_bytes = 0;
-    options.locking = KVSTORE_OPTIMISTIC;
+    options.locking = optimistic_if_there();
     begin();
     explore_quietly(true);
     for (unsigned i = 0; i < KNOWN_KEYS; i++)

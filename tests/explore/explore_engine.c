@@ -4,6 +4,7 @@
 
 #include "tests/explore/explore.h"
 #include "tests/explore/explored_store.h"
+#include "tests/support/store_variants.h"
 
 #define WORKERS         3u
 #define OPERATIONS_EACH 5u
@@ -58,7 +59,7 @@ static void run_optimistic(void)
     run_with(&(struct kvstore_options){.create = true,
                                        .datafiles = 1,
                                        .durability = KVSTORE_SYNC_NONE,
-                                       .locking = KVSTORE_OPTIMISTIC});
+                                       .locking = optimistic_if_there()});
 }
 
 static void run_cached(void)
