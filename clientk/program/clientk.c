@@ -61,7 +61,7 @@ static int run_command(struct cli_context *context, struct word *words, size_t c
     return code;
 }
 
-static int run(struct cli_context *context, struct line *words, bool is_decoded)
+static int run_command_line(struct cli_context *context, struct line *words, bool is_decoded)
 {
     const struct option_set sets[] = {{.rows = global_option_rows, .target = &context->global},
                                       {.rows = NULL}};
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
     mapguard_install("clientk"); /* data files that are read in place may lose their bytes */
     signal(SIGPIPE, SIG_IGN);
     if (line_from_arguments(&words, argv + 1, count, escapes, &wrong)) {
-        code = run(&context, &words, escapes);
+        code = run_command_line(&context, &words, escapes);
     } else {
         fprintf(stderr, "clientk: argument %zu: %s\n", wrong.column, wrong.message);
         code = EXIT_USAGE;

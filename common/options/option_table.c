@@ -316,7 +316,7 @@ enum kv_status option_take_text(const struct option_set *set, const struct optio
     return KV_OK;
 }
 
-static void print_row(FILE *stream, const struct option_row *row, int columns)
+static void print_option_row(FILE *stream, const struct option_row *row, int columns)
 {
     char letter[5] = "   ", left[64];
     if (row->is_unlisted)
@@ -334,7 +334,7 @@ static void print_row(FILE *stream, const struct option_row *row, int columns)
 void option_print_help(FILE *stream, const struct option_row *rows, int columns)
 {
     for (const struct option_row *row = rows; row && row->name; row++)
-        print_row(stream, row, columns);
+        print_option_row(stream, row, columns);
 }
 
 void option_print_section(FILE *stream, const struct option_row *rows, const char *section,
@@ -342,7 +342,7 @@ void option_print_section(FILE *stream, const struct option_row *rows, const cha
 {
     for (const struct option_row *row = rows; row && row->name; row++)
         if (section ? row->section && strcmp(row->section, section) == 0 : !row->section)
-            print_row(stream, row, columns);
+            print_option_row(stream, row, columns);
 }
 
 void option_print_version(FILE *stream, const char *program)

@@ -240,7 +240,7 @@ static enum kv_status check_live_file(const struct running_store *live, const st
     return status;
 }
 
-static void print_row(FILE *stream, const struct row *row)
+static void print_survey_row(FILE *stream, const struct row *row)
 {
     const struct survey *survey = &row->survey;
     uint64_t dead_bytes = survey->record_bytes - survey->live_bytes;
@@ -292,11 +292,11 @@ static enum kv_status verify_files(int dir_fd, const struct layout *layout,
         struct row total = {.name = {"total"}, .checkpoint = "-"};
         print_table_head(findings->stream);
         for (uint32_t number = 0; number < layout->datafiles; number++) {
-            print_row(findings->stream, &rows[number]);
+            print_survey_row(findings->stream, &rows[number]);
             add_up(&total, &rows[number]);
         }
         if (layout->datafiles > 1)
-            print_row(findings->stream, &total);
+            print_survey_row(findings->stream, &total);
     }
     free(rows);
     return status;

@@ -13,13 +13,13 @@ struct scan_wait {
     sem_t done;
 };
 
-static bool show(void *context, const struct kvstore_scanned *entry)
+static bool show_scanned_entry(void *context, const struct kvstore_scanned *entry)
 {
     const struct scan_wait *waiting = context;
     return waiting->scan->visit(waiting->scan->context, entry);
 }
 
-static void tell_done(struct engine_operation *operation)
+static void post_scan_done(struct engine_operation *operation)
 {
     struct scan_wait *waiting = operation->context;
     sem_post(&waiting->done);
@@ -34,9 +34,9 @@ enum kv_status bucket_scan_page(struct store_engine *engine, struct bucket_scan 
                                   .limit = PAGE_ENTRIES,
                                   .keys_only = scan->keys_only,
                                   .deadline_ms = clock_monotonic_coarse_ms() + PATIENCE_MS,
-                                  .visit = show,
+                                  .visit = show_scanned_entry,
                                   .context = &waiting,
-                                  .done = tell_done};
+                                  .done = post_scan_done};
     sem_init(&waiting.done, 0, 0);
     engine->calls->submit(engine, &waiting.operation);
     while (sem_wait(&waiting.done) != 0)

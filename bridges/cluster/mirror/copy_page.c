@@ -69,7 +69,7 @@ void copy_page_free(struct copy_page *page)
 
 /* Filling -------------------------------------------------------------------------------------- */
 
-static struct copy_item *find(struct copy_page *page, struct kv_slice key)
+static struct copy_item *find_copy_item(struct copy_page *page, struct kv_slice key)
 {
     for (unsigned i = 0; i < page->count; i++) {
         struct kv_slice other = page->items[i].operation.key;
@@ -79,8 +79,8 @@ static struct copy_item *find(struct copy_page *page, struct kv_slice key)
     return NULL;
 }
 
-static bool fill(struct copy_item *item, struct kv_slice key, const struct kv_slice *value,
-                 uint64_t expiry_ms)
+static bool fill_copy_item(struct copy_item *item, struct kv_slice key,
+                           const struct kv_slice *value, uint64_t expiry_ms)
 {
     size_t value_bytes = value ? value->size : 0;
     uint8_t *bytes = malloc(key.size + value_bytes + 1);
@@ -106,11 +106,11 @@ bool copy_page_add(struct copy_page *page, struct kv_slice key, const struct kv_
     bool has_room = page->count < COPY_PAGE_ITEMS && page->bytes + bytes <= COPY_PAGE_BYTES;
     if (page->count > 0 && !has_room)
         return false;
-    struct copy_item *known = find(page, key);
+    struct copy_item *known = find_copy_item(page, key);
     struct copy_item *item = known ? known : &page->items[page->count];
     if (!known)
         *item = (struct copy_item){.page = page};
-    if (!fill(item, key, value, expiry_ms))
+    if (!fill_copy_item(item, key, value, expiry_ms))
         return false;
     page->bytes += bytes;
     page->count += !known;
@@ -140,7 +140,7 @@ static void item_done(struct engine_operation *operation)
     pthread_mutex_unlock(&page->lock);
 }
 
-static void submit_all(struct copy_page *page, struct store_engine *engine)
+static void submit_unwritten(struct copy_page *page, struct store_engine *engine)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < page->count; i++)
@@ -165,7 +165,8 @@ static void submit_all(struct copy_page *page, struct store_engine *engine)
 }
 
 /* The cluster will never take it: what the key has there goes. */
-static void give_up(struct copy_page *page, struct copy_item *item, enum kv_status status)
+static void remove_refused_key(struct copy_page *page, struct copy_item *item,
+                               enum kv_status status)
 {
     if (atomic_fetch_add(&page->refused, 1) == 0)
         log_warn("mirror: the cluster does not take a key of %zu bytes with a value of %zu (%s): "
@@ -177,7 +178,7 @@ static void give_up(struct copy_page *page, struct copy_item *item, enum kv_stat
 }
 
 /* Whether all was taken; if not, *failed is one that was not. */
-static bool settle(struct copy_page *page, const struct engine_operation **failed)
+static bool note_outcomes(struct copy_page *page, const struct engine_operation **failed)
 {
     bool all = true;
     for (unsigned i = 0; i < page->count; i++) {
@@ -189,7 +190,7 @@ static bool settle(struct copy_page *page, const struct engine_operation **faile
             item->written = true;
             atomic_fetch_add(&page->written, 1);
         } else if (status == KV_BAD_KEY || status == KV_VALUE_TOO_BIG) {
-            give_up(page, item, status);
+            remove_refused_key(page, item, status);
             all &= item->written;
         } else {
             *failed = &item->operation;
@@ -199,7 +200,7 @@ static bool settle(struct copy_page *page, const struct engine_operation **faile
     return all;
 }
 
-static void tell(struct copy_page *page, const struct engine_operation *failed)
+static void log_if_stuck(struct copy_page *page, const struct engine_operation *failed)
 {
     if (!failed == !atomic_load(&page->stuck))
         return;
@@ -221,9 +222,9 @@ enum kv_status copy_page_send(struct copy_page *page, struct store_engine *engin
 {
     for (uint64_t pause_ms = AGAIN_MIN_MS; page->count > 0;) {
         const struct engine_operation *failed = NULL;
-        submit_all(page, engine);
-        bool all = settle(page, &failed);
-        tell(page, failed);
+        submit_unwritten(page, engine);
+        bool all = note_outcomes(page, &failed);
+        log_if_stuck(page, failed);
         if (all)
             break;
         if (atomic_load(page->stop))

@@ -72,7 +72,7 @@ struct mirror {
 
 /* Waiting -------------------------------------------------------------------------------------- */
 
-static bool wait_for(sem_t *semaphore, uint64_t wait_ms)
+static bool wait_for_semaphore(sem_t *semaphore, uint64_t wait_ms)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -103,7 +103,7 @@ static void sleep_a_while(struct mirror *mirror, uint64_t wait_ms)
     uint64_t until_ms = clock_monotonic_coarse_ms() + wait_ms;
     for (uint64_t now_ms;
          !atomic_load(&mirror->stop) && (now_ms = clock_monotonic_coarse_ms()) < until_ms;)
-        wait_for(&mirror->wakes, until_ms - now_ms);
+        wait_for_semaphore(&mirror->wakes, until_ms - now_ms);
 }
 
 /* The state ------------------------------------------------------------------------------------ */
@@ -221,7 +221,7 @@ static enum kv_status try_file(struct mirror *mirror, uint32_t file, bool *more,
 
 /* A round: a page from all files, to the cluster. KV_MISSED: the changes of some file cannot be
  * followed from its place on, which a damaged record comes to, too. */
-static enum kv_status follow(struct mirror *mirror, bool *more)
+static enum kv_status copy_page_of_changes(struct mirror *mirror, bool *more)
 {
     enum kv_status status = KV_OK;
     bool spoiled = false;
@@ -258,12 +258,12 @@ static void follow_on(struct mirror *mirror)
     while (!atomic_load(&mirror->stop)) {
         if (!more) {
             save(mirror, false);
-            bool woken = wait_for(&mirror->wakes, SAVE_EVERY_MS);
+            bool woken = wait_for_semaphore(&mirror->wakes, SAVE_EVERY_MS);
             if (woken && atomic_load(&mirror->changed))
                 sleep_a_while(mirror, GATHER_MS);
         }
         atomic_store(&mirror->changed, false);
-        enum kv_status status = follow(mirror, &more);
+        enum kv_status status = copy_page_of_changes(mirror, &more);
         save(mirror, false);
         if (status == KV_MISSED) {
             log_warn(
@@ -294,7 +294,7 @@ static enum kv_status check_bucket(struct mirror *mirror, struct kv_error *error
     return status;
 }
 
-static enum kv_status connect(struct mirror *mirror, struct kv_error *error)
+static enum kv_status connect_to_bucket(struct mirror *mirror, struct kv_error *error)
 {
     struct natskv_options nats = mirror->options.nats;
     struct kv_error other;
@@ -329,7 +329,7 @@ static bool is_news(const struct kv_error *error, const struct kv_error *told)
 static bool reach_cluster(struct mirror *mirror)
 {
     struct kv_error error = {0}, told = {0};
-    enum kv_status status = connect(mirror, &error);
+    enum kv_status status = connect_to_bucket(mirror, &error);
     tell_first(mirror, status, &error);
     while (status != KV_OK && !atomic_load(&mirror->stop)) {
         if (is_news(&error, &told))
@@ -337,7 +337,7 @@ static bool reach_cluster(struct mirror *mirror)
         told = error;
         sleep_a_while(mirror, AGAIN_MS);
         if (!atomic_load(&mirror->stop))
-            status = connect(mirror, &error);
+            status = connect_to_bucket(mirror, &error);
     }
     return status == KV_OK;
 }
@@ -373,7 +373,7 @@ static void *mirror_thread(void *argument)
 
 /* Life ----------------------------------------------------------------------------------------- */
 
-static enum kv_status start_thread(struct mirror *mirror, struct kv_error *error)
+static enum kv_status start_mirror_thread(struct mirror *mirror, struct kv_error *error)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -388,7 +388,7 @@ static enum kv_status start_thread(struct mirror *mirror, struct kv_error *error
                : kv_error_set_no_thread(error, result, "cannot start a thread for --mirror");
 }
 
-static struct mirror *create(const struct mirror_options *options, struct kvstore *store)
+static struct mirror *create_mirror(const struct mirror_options *options, struct kvstore *store)
 {
     struct mirror *mirror = calloc(1, sizeof *mirror);
     if (!mirror)
@@ -421,7 +421,7 @@ static void look_for_losses(struct mirror *mirror)
 enum kv_status mirror_start(const struct mirror_options *options, struct kvstore *store,
                             struct mirror **result, struct kv_error *error)
 {
-    struct mirror *mirror = create(options, store);
+    struct mirror *mirror = create_mirror(options, store);
     if (!mirror)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     enum kv_status status =
@@ -434,8 +434,8 @@ enum kv_status mirror_start(const struct mirror_options *options, struct kvstore
     if (status == KV_OK) /* before a bucket can have the name */
         status = mirror_state_save(options->dir, &mirror->state, error);
     if (status == KV_OK)
-        status = start_thread(mirror, error);
-    if (status == KV_OK && wait_for(&mirror->answered, FIRST_ANSWER_MS))
+        status = start_mirror_thread(mirror, error);
+    if (status == KV_OK && wait_for_semaphore(&mirror->answered, FIRST_ANSWER_MS))
         status = first_answer(mirror, error);
     if (status != KV_OK) {
         mirror_stop(mirror);

@@ -14,7 +14,7 @@ struct filling {
     bool refused;
 };
 
-static bool put_one(void *context, const struct kvstore_scanned *entry)
+static bool add_to_page(void *context, const struct kvstore_scanned *entry)
 {
     struct filling *filling = context;
     filling->refused = !copy_page_add(filling->page, entry->key, &entry->value, entry->expiry_ms);
@@ -34,8 +34,8 @@ static enum kv_status fill_page(struct kvstore *store, struct copy_page *page, u
         copy_page_clear(page);
         *cursor = from;
         *filling = (struct filling){.page = page};
-        status = kvstore_scan(store, cursor, kv_slice(NULL, 0), COPY_PAGE_ITEMS, put_one, filling,
-                              &result);
+        status = kvstore_scan(store, cursor, kv_slice(NULL, 0), COPY_PAGE_ITEMS, add_to_page,
+                              filling, &result);
     } while (status == KV_IO && result.bad_offset == 0);
     return status;
 }

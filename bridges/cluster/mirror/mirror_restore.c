@@ -20,7 +20,7 @@ struct restoring {
 };
 
 /* A kvstore_visit, on a thread of the engine. Of an entry that is shown twice the later counts. */
-static bool put_one(void *context, const struct kvstore_scanned *entry)
+static bool put_restored_entry(void *context, const struct kvstore_scanned *entry)
 {
     struct restoring *restoring = context;
     const struct kvstore_put_options put = {.expiry_ms = entry->expiry_ms};
@@ -28,10 +28,10 @@ static bool put_one(void *context, const struct kvstore_scanned *entry)
     return restoring->status == KV_OK;
 }
 
-static enum kv_status copy_all(struct store_engine *engine, struct restoring *restoring,
-                               struct kv_error *error)
+static enum kv_status copy_bucket(struct store_engine *engine, struct restoring *restoring,
+                                  struct kv_error *error)
 {
-    struct bucket_scan scan = {.visit = put_one, .context = restoring};
+    struct bucket_scan scan = {.visit = put_restored_entry, .context = restoring};
     do {
         enum kv_status status = bucket_scan_page(engine, &scan);
         if (restoring->status != KV_OK)
@@ -56,16 +56,16 @@ static uint64_t count_keys(struct kvstore *store)
 }
 
 /* Fills a new store. */
-static enum kv_status fill(struct store_engine *engine, const struct kvstore_options *options,
-                           const char *dir, struct mirror_restored *restored,
-                           struct kv_error *error)
+static enum kv_status fill_new_store(struct store_engine *engine,
+                                     const struct kvstore_options *options, const char *dir,
+                                     struct mirror_restored *restored, struct kv_error *error)
 {
     struct restoring restoring = {.store = NULL};
     struct kv_error other;
     enum kv_status status = kvstore_open(dir, options, &restoring.store, error);
     if (status != KV_OK)
         return status;
-    status = copy_all(engine, &restoring, error);
+    status = copy_bucket(engine, &restoring, error);
     if (status == KV_OK)
         restored->keys = count_keys(restoring.store);
     enum kv_status closed = kvstore_close(restoring.store, status == KV_OK ? error : &other);
@@ -85,7 +85,7 @@ static bool is_empty(const char *dir)
 }
 
 /* What is left of a try that failed: only what a store is made of. */
-static void remove_all(const char *dir)
+static void remove_store_files(const char *dir)
 {
     DIR *listing = opendir(dir);
     if (!listing)
@@ -151,11 +151,11 @@ enum kv_status mirror_restore(const struct natskv_options *nats,
     if (status == KV_OK)
         status = make_directory(building, error);
     if (status == KV_OK) {
-        status = fill(engine, options, building, restored, error);
+        status = fill_new_store(engine, options, building, restored, error);
         if (status == KV_OK)
             status = name_it(building, dir, error);
         if (status != KV_OK)
-            remove_all(building);
+            remove_store_files(building);
     }
     engine_close(engine, &other);
     return status;

@@ -93,8 +93,8 @@ static bool read_places(FILE *stream, struct mirror_state *state)
     return true;
 }
 
-static enum kv_status read_all(int fd, const char *dir, struct mirror_state *state,
-                               struct kv_error *error)
+static enum kv_status read_state_file(int fd, const char *dir, struct mirror_state *state,
+                                      struct kv_error *error)
 {
     FILE *stream = fdopen(fd, "r");
     if (!stream) {
@@ -132,7 +132,7 @@ enum kv_status mirror_state_load(const char *dir, const char *bucket, uint32_t f
     bool is_there = fd >= 0;
     enum kv_status status = KV_OK;
     if (is_there)
-        status = read_all(fd, dir, state, error);
+        status = read_state_file(fd, dir, state, error);
     else if (errno != ENOENT)
         status = kv_error_set_errno(error, "%s/" MIRROR_STATE_FILE, dir);
     if (status != KV_OK)
@@ -144,7 +144,7 @@ enum kv_status mirror_state_load(const char *dir, const char *bucket, uint32_t f
 
 /* Writing -------------------------------------------------------------------------------------- */
 
-static bool write_all(FILE *stream, const struct mirror_state *state)
+static bool write_state_file(FILE *stream, const struct mirror_state *state)
 {
     fprintf(stream,
             FIRST_LINE "store %s\nbucket %s\nfiles %" PRIu32 "\ncopy %s %s same %" PRIu64 "\n",
@@ -186,7 +186,7 @@ enum kv_status mirror_state_save(const char *dir, const struct mirror_state *sta
         return status;
     }
     enum kv_status status = KV_OK;
-    if (!write_all(stream, state) || !replace(dir, stream))
+    if (!write_state_file(stream, state) || !replace(dir, stream))
         status = kv_error_set_errno(error, "%s/" MIRROR_STATE_FILE, dir);
     fclose(stream);
     return status;

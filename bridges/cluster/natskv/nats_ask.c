@@ -27,9 +27,9 @@ enum kv_status nats_ask(struct nats_link *link, const char *subject, const char 
 }
 
 /* Takes the answers of a subscription. */
-static natsStatus take(natsSubscription *answers, unsigned wait_ms, unsigned count,
-                       void (*visit)(void *context, natsMsg *message), void *context,
-                       unsigned *visited)
+static natsStatus take_answers(natsSubscription *answers, unsigned wait_ms, unsigned count,
+                               void (*visit)(void *context, natsMsg *message), void *context,
+                               unsigned *visited)
 {
     for (unsigned i = 0; i < count; i++) {
         natsMsg *message = NULL;
@@ -63,7 +63,7 @@ enum kv_status nats_ask_many(struct nats_link *link, const char *subject, const 
     if (status == NATS_OK)
         status = natsConnection_PublishRequestString(connection, subject, inbox, json);
     if (status == NATS_OK)
-        status = take(answers, wait_ms, count, visit, context, visited);
+        status = take_answers(answers, wait_ms, count, visit, context, visited);
     natsSubscription_Destroy(answers);
     natsInbox_Destroy(inbox);
     nats_link_let_go(link);

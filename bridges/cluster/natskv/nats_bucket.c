@@ -40,8 +40,8 @@ static bool is_for_later(struct kv_slice answer)
 
 /* Asks until there is an answer that is not "come back later", or for PATIENCE_MS. *text is
  * malloc'ed. */
-static enum kv_status ask(struct nats_link *link, const char *subject, const char *json,
-                          char **text, struct kv_slice *answer, struct kv_error *error)
+static enum kv_status ask_jetstream(struct nats_link *link, const char *subject, const char *json,
+                                    char **text, struct kv_slice *answer, struct kv_error *error)
 {
     uint64_t until_ms = clock_monotonic_coarse_ms() + PATIENCE_MS;
     enum kv_status status;
@@ -65,7 +65,8 @@ static enum kv_status ask(struct nats_link *link, const char *subject, const cha
 }
 
 /* The words of an error of JetStream. */
-static enum kv_status explain(struct kv_slice answer, const char *what, struct kv_error *error)
+static enum kv_status fail_jetstream(struct kv_slice answer, const char *what,
+                                     struct kv_error *error)
 {
     struct kv_slice failure = nats_json_member(answer, "error"), words = {0};
     uint64_t code = 0;
@@ -84,12 +85,12 @@ static enum kv_status check_level(struct nats_link *link, struct kv_error *error
     char *text = NULL;
     struct kv_slice answer;
     uint64_t level = 0;
-    enum kv_status status = ask(link, "$JS.API.INFO", "", &text, &answer, error);
+    enum kv_status status = ask_jetstream(link, "$JS.API.INFO", "", &text, &answer, error);
     if (status != KV_OK)
         return status;
     struct kv_slice failure = nats_json_member(answer, "error");
     if (failure.size > 0)
-        status = explain(answer, "asking for JetStream", error);
+        status = fail_jetstream(answer, "asking for JetStream", error);
     else if (!nats_json_number(nats_json_member(answer, "api"), "level", &level) ||
              level < NATSKV_MIN_API_LEVEL)
         status = kv_error_set(error, KV_UNSUPPORTED,
@@ -166,11 +167,11 @@ static enum kv_status make_stream(struct nats_link *link, struct nats_bucket *bu
              "\"metadata\":{\"mqkv-format\":\"1\",\"mqkv-shards\":\"%" PRIu32
              "\",\"mqkv-mirror\":\"%s\"}}",
              name, bucket->name, shard, bucket->replicas, bucket->shards, bucket->mirror_of);
-    enum kv_status status = ask(link, subject, json, &text, &answer, error);
+    enum kv_status status = ask_jetstream(link, subject, json, &text, &answer, error);
     if (status != KV_OK)
         return status;
     if (nats_json_member(answer, "error").size > 0)
-        status = explain(answer, name, error);
+        status = fail_jetstream(answer, name, error);
     else
         status = check_config(bucket, name, answer, error);
     free(text);
@@ -184,7 +185,7 @@ static enum kv_status stream_info(struct nats_link *link, const char *name, bool
     char subject[128];
     uint64_t code = 0;
     snprintf(subject, sizeof subject, "$JS.API.STREAM.INFO.%s", name);
-    enum kv_status status = ask(link, subject, "", text, answer, error);
+    enum kv_status status = ask_jetstream(link, subject, "", text, answer, error);
     if (status != KV_OK)
         return status;
     struct kv_slice failure = nats_json_member(*answer, "error");
@@ -192,7 +193,7 @@ static enum kv_status stream_info(struct nats_link *link, const char *name, bool
     if (*found)
         return KV_OK;
     if (!nats_json_number(failure, "err_code", &code) || code != STREAM_NOT_FOUND)
-        status = explain(*answer, name, error);
+        status = fail_jetstream(*answer, name, error);
     free(*text);
     return status;
 }
@@ -353,12 +354,12 @@ static enum kv_status mark_stream(struct nats_link *link, const char *name, cons
     if (!json)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     snprintf(subject, sizeof subject, "$JS.API.STREAM.UPDATE.%s", name);
-    status = ask(link, subject, json, &text, &answer, error);
+    status = ask_jetstream(link, subject, json, &text, &answer, error);
     free(json);
     if (status != KV_OK)
         return status;
     if (nats_json_member(answer, "error").size > 0)
-        status = explain(answer, name, error);
+        status = fail_jetstream(answer, name, error);
     free(text);
     return status;
 }

@@ -87,8 +87,8 @@ void nats_connect_prepare(const struct natskv_options *options)
 
 /* Options -------------------------------------------------------------------------------------- */
 
-static enum kv_status read_password(const char *file, char password[PASSWORD_BYTES],
-                                    struct kv_error *error)
+static enum kv_status read_nats_password(const char *file, char password[PASSWORD_BYTES],
+                                         struct kv_error *error)
 {
     int fd = open(file, O_RDONLY | O_CLOEXEC);
     ssize_t size = fd >= 0 ? read(fd, password, PASSWORD_BYTES - 1) : -1;
@@ -106,8 +106,8 @@ static enum kv_status read_password(const char *file, char password[PASSWORD_BYT
     return KV_OK;
 }
 
-static enum kv_status explain(const char *option, const char *value, natsStatus status,
-                              struct kv_error *error)
+static enum kv_status fail_option(const char *option, const char *value, natsStatus status,
+                                  struct kv_error *error)
 {
     if (status == NATS_OK)
         return KV_OK;
@@ -121,9 +121,9 @@ static enum kv_status set_identity(natsOptions *nats, const struct natskv_option
     char password[PASSWORD_BYTES] = "", public_key[PUBLIC_KEY_BYTES];
     enum kv_status status = KV_OK;
     if (options->credentials)
-        status = explain("--nats-creds", options->credentials,
-                         natsOptions_SetUserCredentialsFromFiles(nats, options->credentials, NULL),
-                         error);
+        status = fail_option(
+            "--nats-creds", options->credentials,
+            natsOptions_SetUserCredentialsFromFiles(nats, options->credentials, NULL), error);
     if (status == KV_OK && options->nkey) {
         size_t size = strcspn(options->nkey, ":");
         if (size == 0 || size >= sizeof public_key || options->nkey[size] != ':')
@@ -131,16 +131,16 @@ static enum kv_status set_identity(natsOptions *nats, const struct natskv_option
                                 options->nkey);
         memcpy(public_key, options->nkey, size);
         public_key[size] = '\0';
-        status =
-            explain("--nats-nkey", options->nkey,
-                    natsOptions_SetNKeyFromSeed(nats, public_key, options->nkey + size + 1), error);
+        status = fail_option(
+            "--nats-nkey", options->nkey,
+            natsOptions_SetNKeyFromSeed(nats, public_key, options->nkey + size + 1), error);
     }
     if (status == KV_OK && options->user) {
         if (options->password_file)
-            status = read_password(options->password_file, password, error);
+            status = read_nats_password(options->password_file, password, error);
         if (status == KV_OK)
-            status = explain("--nats-user", options->user,
-                             natsOptions_SetUserInfo(nats, options->user, password), error);
+            status = fail_option("--nats-user", options->user,
+                                 natsOptions_SetUserInfo(nats, options->user, password), error);
         explicit_bzero(password, sizeof password);
     }
     return status;
@@ -152,12 +152,12 @@ static enum kv_status set_tls(natsOptions *nats, const struct natskv_options *op
     enum kv_status status = KV_OK;
     if (!options->ca && !options->certificate && !strstr(options->urls, "tls://"))
         return KV_OK;
-    status = explain("TLS", "", natsOptions_SetSecure(nats, true), error);
+    status = fail_option("TLS", "", natsOptions_SetSecure(nats, true), error);
     if (status == KV_OK && options->ca)
-        status = explain("--nats-ca", options->ca,
-                         natsOptions_LoadCATrustedCertificates(nats, options->ca), error);
+        status = fail_option("--nats-ca", options->ca,
+                             natsOptions_LoadCATrustedCertificates(nats, options->ca), error);
     if (status == KV_OK && options->certificate)
-        status = explain(
+        status = fail_option(
             "--nats-cert", options->certificate,
             natsOptions_LoadCertificatesChain(nats, options->certificate, options->key), error);
     return status;
@@ -196,7 +196,8 @@ static enum kv_status set_all(natsOptions *nats, const struct natskv_options *op
     if (count == 0)
         return kv_error_set(error, KV_USAGE, "--nats: '%s' names no server", options->urls);
     char shown[NATS_SHOWN_BYTES];
-    enum kv_status status = explain("--nats", nats_urls_shown(options->urls, shown), result, error);
+    enum kv_status status =
+        fail_option("--nats", nats_urls_shown(options->urls, shown), result, error);
     if (status != KV_OK)
         return status;
     result = set_patience(nats);

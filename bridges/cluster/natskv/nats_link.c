@@ -83,7 +83,7 @@ static void release_slot(struct nats_link *link, struct link_slot *slot)
 }
 
 /* The slot of a reply subject whose call is under way still. */
-static struct link_slot *slot_of(struct nats_link *link, const char *subject)
+static struct link_slot *slot_of_subject(struct nats_link *link, const char *subject)
 {
     const char *token = strrchr(subject, '.');
     uint64_t number = token ? strtoull(token + 1, NULL, 16) : 0;
@@ -184,14 +184,14 @@ bool nats_link_send(struct nats_link *link, struct link_call *call)
 /* Answers -------------------------------------------------------------------------------------- */
 
 /* A natsMsgHandler. "No responders" is not an answer: the request is sent again soon. */
-static void take_answer(natsConnection *connection, natsSubscription *subscription,
-                        natsMsg *message, void *context)
+static void take_link_answer(natsConnection *connection, natsSubscription *subscription,
+                             natsMsg *message, void *context)
 {
     (void)connection;
     (void)subscription;
     struct nats_link *link = context;
     pthread_mutex_lock(&link->lock);
-    struct link_slot *slot = slot_of(link, natsMsg_GetSubject(message));
+    struct link_slot *slot = slot_of_subject(link, natsMsg_GetSubject(message));
     if (slot && natsMsg_GetDataLength(message) == 0 && nats_entry_status(message) == 503) {
         link->counts.nobody++;
         slot->open -= slot->open > 0;
@@ -208,7 +208,7 @@ static void take_answer(natsConnection *connection, natsSubscription *subscripti
 }
 
 /* Looks at one slot. True: the lock was let go of. */
-static bool look_at(struct nats_link *link, struct link_slot *slot, uint64_t now_ms)
+static bool look_at_slot(struct nats_link *link, struct link_slot *slot, uint64_t now_ms)
 {
     if (!slot->call || slot->busy)
         return false;
@@ -261,7 +261,7 @@ static void *run_timer(void *argument)
     while (!link->ending) {
         uint64_t now_ms = clock_monotonic_coarse_ms();
         for (uint32_t i = 0; i < link->touched && link->counts.in_flight > 0; i++)
-            if (look_at(link, &link->slots[i], now_ms))
+            if (look_at_slot(link, &link->slots[i], now_ms))
                 pthread_mutex_lock(&link->lock);
         wait_for_tick(link);
     }
@@ -339,7 +339,8 @@ static enum kv_status subscribe(struct nats_link *link, natsConnection *connecti
 {
     char subject[SUBJECT_BYTES + 2];
     snprintf(subject, sizeof subject, "%s.*", link->inbox);
-    natsStatus status = natsConnection_Subscribe(answers, connection, subject, take_answer, link);
+    natsStatus status =
+        natsConnection_Subscribe(answers, connection, subject, take_link_answer, link);
     if (status == NATS_OK)
         status = natsSubscription_SetPendingLimits(*answers, -1, -1);
     return status == NATS_OK
@@ -349,7 +350,7 @@ static enum kv_status subscribe(struct nats_link *link, natsConnection *connecti
 
 /* Makes a connection, and puts it in the place of the one that there was; calls under way go on by
  * it: their answers come to the same inbox. No lock held. */
-static enum kv_status connect(struct nats_link *link, struct kv_error *error)
+static enum kv_status connect_link(struct nats_link *link, struct kv_error *error)
 {
     const struct nats_events events = {
         .lost = lost, .found_again = found_again, .closed = closed, .context = link};
@@ -392,7 +393,7 @@ static void *run_mender(void *argument)
             continue;
         }
         pthread_mutex_unlock(&link->lock);
-        enum kv_status status = connect(link, &error);
+        enum kv_status status = connect_link(link, &error);
         if (status != KV_OK && !told)
             log_error("%s; trying again every %u seconds", error.text, MEND_MS / 1000);
         told = status != KV_OK;
@@ -406,7 +407,7 @@ static void *run_mender(void *argument)
     return NULL;
 }
 
-static enum kv_status create(struct nats_link **result)
+static enum kv_status create_link(struct nats_link **result)
 {
     struct nats_link *link = calloc(1, sizeof *link);
     if (!link)
@@ -431,7 +432,7 @@ static enum kv_status create(struct nats_link **result)
 }
 
 /* The library's threads take no signals, but those of faults, as our own. */
-static void block_signals(sigset_t *before)
+static void block_library_signals(sigset_t *before)
 {
     sigset_t all;
     sigfillset(&all);
@@ -458,13 +459,13 @@ enum kv_status nats_link_open(const struct natskv_options *options, struct nats_
 {
     struct nats_link *link = NULL;
     sigset_t before;
-    if (create(&link) != KV_OK)
+    if (create_link(&link) != KV_OK)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     link->options = *options;
-    block_signals(&before);
+    block_library_signals(&before);
     enum kv_status status = name_inbox(link, error);
     if (status == KV_OK)
-        status = connect(link, error);
+        status = connect_link(link, error);
     if (status == KV_OK)
         status = start(link, error);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

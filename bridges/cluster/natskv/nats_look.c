@@ -31,7 +31,7 @@ static bool make_question(struct link_call *call, const char *reply, natsMsg **m
 }
 
 /* False: the answer is no state of a stream, as where it has no leader. */
-static bool take_answer(struct shard_look *look, struct kv_slice answer)
+static bool read_shard_state(struct shard_look *look, struct kv_slice answer)
 {
     uint64_t messages, bytes, first, last, replicas;
     struct kv_slice state = nats_json_member(answer, "state");
@@ -49,14 +49,14 @@ static bool take_answer(struct shard_look *look, struct kv_slice answer)
     return true;
 }
 
-static bool take_state(struct link_call *call, enum link_outcome outcome, natsMsg *message,
-                       bool repeats)
+static bool take_shard_answer(struct link_call *call, enum link_outcome outcome, natsMsg *message,
+                              bool repeats)
 {
     struct shard_look *look = (struct shard_look *)call;
     (void)repeats;
     bool answered = outcome == LINK_ANSWERED &&
-                    take_answer(look, kv_slice(natsMsg_GetData(message),
-                                               (size_t)natsMsg_GetDataLength(message)));
+                    read_shard_state(look, kv_slice(natsMsg_GetData(message),
+                                                    (size_t)natsMsg_GetDataLength(message)));
     atomic_store(&look->unanswered, !answered);
     atomic_store(&look->under_way, false);
     return false;
@@ -73,7 +73,7 @@ bool nats_look_create(struct nats_engine *engine)
     return engine->looks != NULL;
 }
 
-static void wait_for(struct nats_engine *engine, uint64_t until_ms)
+static void wait_for_looks(struct nats_engine *engine, uint64_t until_ms)
 {
     for (uint32_t i = 0; engine->looks && i < engine->bucket.shards; i++)
         while (atomic_load(&engine->looks[i].under_way) && clock_monotonic_coarse_ms() < until_ms)
@@ -82,7 +82,7 @@ static void wait_for(struct nats_engine *engine, uint64_t until_ms)
 
 void nats_look_free(struct nats_engine *engine)
 {
-    wait_for(engine, UINT64_MAX);
+    wait_for_looks(engine, UINT64_MAX);
     free(engine->looks);
     engine->looks = NULL;
 }
@@ -96,7 +96,7 @@ static void look_again(struct shard_look *look, uint64_t every_ms)
         return;
     atomic_store(&look->looked_ms, now_ms);
     look->call = (struct link_call){
-        .deadline_ms = now_ms + ANSWER_MS, .make = make_question, .answer = take_state};
+        .deadline_ms = now_ms + ANSWER_MS, .make = make_question, .answer = take_shard_answer};
     if (!nats_link_send(look->engine->link, &look->call))
         atomic_store(&look->under_way, false);
 }
@@ -125,7 +125,7 @@ void nats_look_sum(struct nats_engine *engine, struct nats_holdings *sum)
         look_again(&engine->looks[i], 0);
     }
     if (answered)
-        wait_for(engine, clock_monotonic_coarse_ms() + SUM_WAIT_MS);
+        wait_for_looks(engine, clock_monotonic_coarse_ms() + SUM_WAIT_MS);
     for (uint32_t i = 0; i < engine->bucket.shards; i++) {
         struct nats_holdings holdings;
         nats_look_tell(engine, i, &holdings);

@@ -101,14 +101,15 @@ static bool make_request(struct link_call *call, const char *reply, natsMsg **me
     return natsMsg_Create(message, subject, reply, json, size) == NATS_OK;
 }
 
-static bool begins_with(struct kv_slice key, struct kv_slice prefix)
+static bool key_begins_with(struct kv_slice key, struct kv_slice prefix)
 {
     return key.size >= prefix.size &&
            (prefix.size == 0 || memcmp(key.data, prefix.data, prefix.size) == 0);
 }
 
 /* Shows one entry, if it is one. False: the visitor had no room for it. */
-static bool show(struct shard_scan *scan, const struct nats_entry *entry, const char *subject)
+static bool show_nats_entry(struct shard_scan *scan, const struct nats_entry *entry,
+                            const char *subject)
 {
     uint8_t bytes[NATSKV_MAX_KEY_BYTES];
     char stream[NATS_STREAM_NAME_BYTES];
@@ -122,7 +123,7 @@ static bool show(struct shard_scan *scan, const struct nats_entry *entry, const 
                                                 .value = entry->value,
                                                 .version = entry->sequence * NATSKV_FOLD,
                                                 .expiry_ms = entry->expiry_ms};
-        if (begins_with(scanned.key, scan->operation->key)) {
+        if (key_begins_with(scanned.key, scan->operation->key)) {
             if (!scan->operation->visit(scan->operation->context, &scanned))
                 return false;
             scan->visited++;
@@ -153,7 +154,7 @@ static bool page_is_over(const struct shard_scan *scan)
     return scan->got_on && clock_monotonic_coarse_ms() >= scan->page_ms;
 }
 
-static void ask(struct shard_scan *scan);
+static void ask_next_batch(struct shard_scan *scan);
 
 /* The batch is over, and with it perhaps the shard. */
 static void go_on(struct shard_scan *scan, bool shard_is_over)
@@ -168,7 +169,7 @@ static void go_on(struct shard_scan *scan, bool shard_is_over)
     if (over || scan->looked >= (uint64_t)scan->operation->limit * LOOKS_PER_ENTRY)
         end(scan, KV_OK, NULL);
     else
-        ask(scan);
+        ask_next_batch(scan);
 }
 
 static bool nothing_pending(natsMsg *message)
@@ -193,12 +194,12 @@ static bool take_message(struct link_call *call, enum link_outcome outcome, nats
     (void)repeats;
     if (outcome != LINK_ANSWERED) {
         scan->hollow = false; /* it has been waited for long enough */
-        ask(scan);
+        ask_next_batch(scan);
         return false;
     }
     unsigned status = nats_entry_status(message);
     if ((status == 0 || status == END_OF_BATCH) && has_gap(scan, message)) {
-        ask(scan); /* from what is missing on */
+        ask_next_batch(scan); /* from what is missing on */
         return false;
     }
     if (status == NO_MESSAGES || status == END_OF_BATCH) {
@@ -216,7 +217,7 @@ static bool take_message(struct link_call *call, enum link_outcome outcome, nats
         return false;
     }
     scan->before = entry.sequence;
-    bool has_no_room = !show(scan, &entry, nats_entry_added(message, "Nats-Subject"));
+    bool has_no_room = !show_nats_entry(scan, &entry, nats_entry_added(message, "Nats-Subject"));
     if (has_no_room)
         note_fit(scan);
     bool full = has_no_room || scan->visited == scan->operation->limit || page_is_over(scan);
@@ -233,7 +234,7 @@ static void take_walk(struct nats_walk *walk)
     bool full = false;
     for (struct walked_message *message = walk->messages; message && !full;
          message = message->next) {
-        bool has_no_room = !show(scan, &message->entry, message->subject);
+        bool has_no_room = !show_nats_entry(scan, &message->entry, message->subject);
         if (has_no_room)
             note_fit(scan);
         full = has_no_room || scan->visited == scan->operation->limit;
@@ -255,7 +256,7 @@ static void take_walk(struct nats_walk *walk)
 }
 
 /* Asks for the next batch, if there is time. */
-static void ask(struct shard_scan *scan)
+static void ask_next_batch(struct shard_scan *scan)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms(), until_ms = now_ms + BATCH_MS;
     if (page_is_over(scan) || now_ms >= scan->deadline_ms) {
@@ -317,5 +318,5 @@ void nats_scan_begin(struct nats_engine *engine, struct engine_operation *operat
     scan->deadline_ms = operation->deadline_ms;
     uint64_t half_ms = scan->deadline_ms > now_ms ? (scan->deadline_ms - now_ms) / 2 : 0;
     scan->page_ms = now_ms + (half_ms < PAGE_MS ? half_ms : PAGE_MS);
-    ask(scan);
+    ask_next_batch(scan);
 }

@@ -68,7 +68,7 @@ struct nats_sweep {
     struct removal removals[PAGE];
     unsigned removal_count;
     sem_t removed;
-    sem_t answered; /* run */
+    sem_t answered; /* run_sweeper_operation waits for it */
 
     _Atomic uint64_t removed_total;
 };
@@ -127,18 +127,19 @@ bool nats_sweep_take_place(const char *subject, uint64_t *sequence, uint64_t *wr
 
 /* Whose turn it is ----------------------------------------------------------------------------- */
 
-static void tell_done(struct engine_operation *operation)
+static void post_operation_done(struct engine_operation *operation)
 {
     sem_post(operation->context);
 }
 
 /* An operation on the sweeper's entry, waited for. */
-static enum kv_status run(struct nats_sweep *sweep, struct engine_operation *operation)
+static enum kv_status run_sweeper_operation(struct nats_sweep *sweep,
+                                            struct engine_operation *operation)
 {
     sem_init(&sweep->answered, 0, 0);
     operation->key = kv_slice_from_string(SWEEPER_KEY);
     operation->context = &sweep->answered;
-    operation->done = tell_done;
+    operation->done = post_operation_done;
     operation->deadline_ms = clock_monotonic_coarse_ms() + ASK_MS;
     nats_turns_take(sweep->engine->turns, operation, 0, SWEEPER_KEY);
     while (sem_wait(&sweep->answered) != 0)
@@ -154,7 +155,7 @@ static bool say_so(struct nats_sweep *sweep)
     struct engine_operation write = {.opcode = ENGINE_PUT, .value = kv_slice_from_string(name)};
     write.put.condition = sweep->sweeper_version == 0 ? KVSTORE_IF_ABSENT : KVSTORE_IF_VERSION;
     write.put.version = sweep->sweeper_version;
-    sweep->is_ours = run(sweep, &write) == KV_OK;
+    sweep->is_ours = run_sweeper_operation(sweep, &write) == KV_OK;
     if (!sweep->is_ours)
         return false;
     uint64_t sequence = write.entry.version / NATSKV_FOLD;
@@ -170,7 +171,7 @@ static bool is_sweeper(struct nats_sweep *sweep)
 {
     struct engine_operation read = {.opcode = ENGINE_GET};
     uint64_t now_ms = clock_monotonic_coarse_ms();
-    enum kv_status status = run(sweep, &read);
+    enum kv_status status = run_sweeper_operation(sweep, &read);
     if (status != KV_OK && status != KV_NOT_FOUND)
         return false;
     uint64_t version = status == KV_OK ? read.entry.version : 0;
@@ -215,7 +216,7 @@ static bool take_removed(struct link_call *call, enum link_outcome outcome, nats
     return false;
 }
 
-static void remove_all(struct nats_sweep *sweep)
+static void remove_expired(struct nats_sweep *sweep)
 {
     unsigned sent = 0;
     for (unsigned i = 0; i < sweep->removal_count; i++) {
@@ -239,7 +240,7 @@ static void remove_all(struct nats_sweep *sweep)
 
 /* A visitor of nats_ask_many. A subject that is no key of ours is left alone: with a wildcard in
  * it, removing it would remove others. */
-static void look_at(void *context, natsMsg *message)
+static void look_at_message(void *context, natsMsg *message)
 {
     struct nats_sweep *sweep = context;
     struct swept_message swept = {0};
@@ -360,9 +361,9 @@ static bool sweep_shard(struct nats_sweep *sweep, uint32_t shard)
     snprintf(subject, sizeof subject, "$JS.API.CONSUMER.MSG.NEXT.%s.%s", stream, name);
     snprintf(json, sizeof json, "{\"batch\":%u,\"no_wait\":true}", PAGE);
     while (goes_on && visited == PAGE) {
-        goes_on = nats_ask_many(sweep->engine->link, subject, json, ASK_MS, PAGE, look_at, sweep,
-                                &visited) == KV_OK;
-        remove_all(sweep);
+        goes_on = nats_ask_many(sweep->engine->link, subject, json, ASK_MS, PAGE, look_at_message,
+                                sweep, &visited) == KV_OK;
+        remove_expired(sweep);
         look_for_replicas(sweep);
         goes_on =
             goes_on && !is_ending(sweep) &&

@@ -38,7 +38,7 @@ void nats_turns_free(struct key_turns *turns)
 
 /* Turns ---------------------------------------------------------------------------------------- */
 
-static struct key_turn **find(struct key_turns *turns, const char *subject, uint64_t hash)
+static struct key_turn **find_key_turn(struct key_turns *turns, const char *subject, uint64_t hash)
 {
     struct key_turn **link = &turns->chains[hash % CHAINS];
     while (*link && strcmp((*link)->subject, subject) != 0)
@@ -111,7 +111,7 @@ static void begin_locked(struct key_turn *turn)
     struct engine_operation *late = take_run(turn);
     bool runs = turn->run_count > 0;
     if (!runs)
-        *find(turns, turn->subject, turn->hash) = turn->next;
+        *find_key_turn(turns, turn->subject, turn->hash) = turn->next;
     pthread_mutex_unlock(&turns->lock);
     finish_late(late);
     if (runs)
@@ -127,8 +127,8 @@ static void begin_next(struct key_turn *turn)
     begin_locked(turn);
 }
 
-static struct key_turn *create(struct key_turns *turns, const char *subject, uint32_t shard,
-                               uint64_t hash)
+static struct key_turn *create_key_turn(struct key_turns *turns, const char *subject,
+                                        uint32_t shard, uint64_t hash)
 {
     size_t size = strlen(subject) + 1;
     struct key_turn *turn = calloc(1, sizeof *turn + size);
@@ -153,11 +153,11 @@ void nats_turns_take(struct key_turns *turns, struct engine_operation *operation
     operation->next = NULL;
     nats_bound_deadline(operation); /* counted from now, however long it waits */
     pthread_mutex_lock(&turns->lock);
-    struct key_turn **link = find(turns, subject, hash);
+    struct key_turn **link = find_key_turn(turns, subject, hash);
     struct key_turn *turn = *link;
     bool idle = !turn;
     if (!turn)
-        turn = *link = create(turns, subject, shard, hash);
+        turn = *link = create_key_turn(turns, subject, shard, hash);
     if (turn) {
         struct engine_operation **end = turn->first ? &turn->last->next : &turn->first;
         *end = turn->last = operation;

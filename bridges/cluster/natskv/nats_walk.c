@@ -58,7 +58,7 @@ void nats_walk_free(struct nats_walk *walk)
  * Nor is what a walker found walked through that came to the end of the stream: while those before
  * it read on, what is still before them may be written again, and so come behind that end. Only the
  * first walker has nobody before it. */
-static void finish(struct walk_run *run)
+static void join_walked_parts(struct walk_run *run)
 {
     struct nats_walk *walk = run->walk;
     struct walked_message **end = &walk->messages, *rest = NULL, **rest_end = &rest;
@@ -107,7 +107,7 @@ static void begin_part(struct walk_run *run)
 }
 
 /* The walker has come to its end, or to that of the stream. */
-static void stop(struct walker *walker, enum kv_status status)
+static void stop_walker(struct walker *walker, enum kv_status status)
 {
     struct walk_run *run = walker->run;
     int none = KV_OK;
@@ -118,7 +118,7 @@ static void stop(struct walker *walker, enum kv_status status)
     begin_part(run);
     begin_part(run);
     if (atomic_fetch_sub(&run->walking, 1) == 1)
-        finish(run);
+        join_walked_parts(run);
 }
 
 static bool make_step(struct link_call *call, const char *reply, natsMsg **message)
@@ -160,7 +160,7 @@ static bool take_step(struct link_call *call, enum link_outcome outcome, natsMsg
     struct nats_entry entry;
     (void)repeats;
     if (outcome != LINK_ANSWERED) {
-        stop(walker, KV_NO_SERVER);
+        stop_walker(walker, KV_NO_SERVER);
         return false;
     }
     struct kv_slice answer =
@@ -183,7 +183,7 @@ static bool take_step(struct link_call *call, enum link_outcome outcome, natsMsg
         nats_entry_free(&entry);
     }
     if (status != KV_OK || walker->has_end || walker->from >= walker->until)
-        stop(walker, status);
+        stop_walker(walker, status);
     else
         step(walker, 0);
     return false;
@@ -197,7 +197,7 @@ static void step(struct walker *walker, uint64_t begin_ms)
                                       .make = make_step,
                                       .answer = take_step};
     if (!nats_link_send(walker->run->engine->link, &walker->call))
-        stop(walker, KV_OVERLOADED);
+        stop_walker(walker, KV_OVERLOADED);
 }
 
 /* Divides what is expected to have walk->count messages, or MOST_BYTES, into parts: *stretch

@@ -17,7 +17,7 @@
 
 /* Operations ----------------------------------------------------------------------------------- */
 
-static bool writes(enum engine_opcode opcode)
+static bool changes_a_key(enum engine_opcode opcode)
 {
     return opcode == ENGINE_PUT || opcode == ENGINE_DELETE || opcode == ENGINE_ADD ||
            opcode == ENGINE_APPEND || opcode == ENGINE_EXCHANGE || opcode == ENGINE_TOUCH;
@@ -38,7 +38,7 @@ static void submit_to_key(struct nats_engine *engine, struct engine_operation *o
                     "letters, digits, '_', '/' and '-' counts three times");
     } else if (operation->value.size > engine->max_value_bytes) {
         nats_finish(operation, KV_VALUE_TOO_BIG, NULL);
-    } else if (operation->synced && !engine->synced && writes(operation->opcode)) {
+    } else if (operation->synced && !engine->synced && changes_a_key(operation->opcode)) {
         nats_finish(operation, KV_UNSUPPORTED, NOT_SYNCED);
     } else {
         uint64_t hash = XXH3_64bits(operation->key.data, operation->key.size);
@@ -76,7 +76,7 @@ static void submit(struct store_engine *base, struct engine_operation *operation
 
 /* Facts ---------------------------------------------------------------------------------------- */
 
-static uint32_t max_value_bytes(const struct store_engine *base)
+static uint32_t bucket_max_value_bytes(const struct store_engine *base)
 {
     return ((const struct nats_engine *)base)->max_value_bytes;
 }
@@ -93,7 +93,7 @@ static void no_direct_facts(const struct store_engine *base, struct kvstore_dire
     *facts = (struct kvstore_direct_facts){.direct = KVSTORE_DIRECT_OFF};
 }
 
-static const char *describe(const struct store_engine *base, char *text, size_t size)
+static const char *describe_bucket(const struct store_engine *base, char *text, size_t size)
 {
     const struct nats_bucket *bucket = &((const struct nats_engine *)base)->bucket;
     snprintf(text, size, "nats bucket %s (%" PRIu32 " shards x %" PRIu32 ")", bucket->name,
@@ -148,10 +148,10 @@ static enum kv_status close_engine(struct store_engine *base, struct kv_error *e
 
 static const struct engine_calls calls = {.name = "nats",
                                           .submit = submit,
-                                          .max_value_bytes = max_value_bytes,
+                                          .max_value_bytes = bucket_max_value_bytes,
                                           .datafiles = no_datafiles,
                                           .direct_facts = no_direct_facts,
-                                          .describe = describe,
+                                          .describe = describe_bucket,
                                           .numbers = numbers,
                                           .close = close_engine};
 

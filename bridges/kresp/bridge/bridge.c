@@ -76,7 +76,7 @@ static struct bridge_thread *least_busy(const struct bridge *bridge)
     return least;
 }
 
-static void refuse(int fd)
+static void refuse_client(int fd)
 {
     static const char text[] = "-ERR max number of clients reached\r\n";
     if (send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
@@ -103,7 +103,7 @@ static void take_in(struct bridge *bridge, int fd)
         return;
     }
     atomic_fetch_add(&service->refused, 1);
-    refuse(fd);
+    refuse_client(fd);
 }
 
 /* At most one line a second; then a moment's rest, so that what cannot be accepted does not keep a
@@ -152,7 +152,7 @@ static bool threads_go_on(struct bridge *bridge)
 }
 
 /* Until the signal; returns it. */
-static int serve(struct bridge *bridge)
+static int wait_for_end(struct bridge *bridge)
 {
     struct pollfd watched[] = {{bridge->signal_fd, POLLIN, 0},
                                {bridge->sockets[SOCKET_UNIX].fd, POLLIN, 0},
@@ -173,7 +173,7 @@ static int serve(struct bridge *bridge)
 }
 
 /* The end: who has connected already is still served; then nothing of it is left. */
-static void stop(struct bridge *bridge)
+static void stop_bridge(struct bridge *bridge)
 {
     for (int i = 0; i < SOCKETS; i++) {
         if (bridge->sockets[i].fd >= 0 && bridge->thread_count > 0)
@@ -215,10 +215,11 @@ enum kv_status bridge_run(struct redis_service *service, const struct bridge_set
         log_info("kresp %s listens on %s (mode %04o)%s", MQKV_VERSION, settings->socket_path,
                  (unsigned)settings->socket_mode, settings->port > 0 ? " and on 127.0.0.1" : "");
         notify_send("READY=1");
-        log_info("stopping: %s",
-                 strsignal(serve(&bridge))); // NOLINT(concurrency-mt-unsafe): one thread asks
+        log_info(
+            "stopping: %s",
+            strsignal(wait_for_end(&bridge))); // NOLINT(concurrency-mt-unsafe): one thread asks
         notify_send("STOPPING=1");
     }
-    stop(&bridge);
+    stop_bridge(&bridge);
     return status;
 }

@@ -95,7 +95,7 @@ static void drop(struct bridge_thread *thread, struct redis_connection *connecti
 }
 
 /* There is no memory for a connection. */
-static void refuse(struct bridge_thread *thread, const struct given_socket *given)
+static void close_given_socket(struct bridge_thread *thread, const struct given_socket *given)
 {
     close(given->fd);
     redis_user_leave(&thread->service->users, given->user);
@@ -107,7 +107,7 @@ static void adopt(struct bridge_thread *thread, const struct given_socket *given
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET};
     struct turn_share *share = turn_share_of(&thread->shares, given->user);
     if (!share) {
-        refuse(thread, given);
+        close_given_socket(thread, given);
         return;
     }
     share->connections++;
@@ -115,7 +115,7 @@ static void adopt(struct bridge_thread *thread, const struct given_socket *given
         redis_connection_open(thread->service, given->fd, given->user);
     if (!connection) {
         leave_share(thread, share);
-        refuse(thread, given);
+        close_given_socket(thread, given);
         return;
     }
     connection->share = share;
@@ -204,7 +204,7 @@ static void take_events(struct bridge_thread *thread)
 }
 
 /* Reads, and plans what has come. */
-static void take(struct bridge_thread *thread, struct redis_connection *connection)
+static void read_commands(struct bridge_thread *thread, struct redis_connection *connection)
 {
     if (redis_connection_unwritten(connection) > 0)
         redis_connection_write(connection);
@@ -216,7 +216,7 @@ static void take(struct bridge_thread *thread, struct redis_connection *connecti
 }
 
 /* Writes the replies; true: it has more to do in the next round. */
-static bool settle(struct redis_connection *connection)
+static bool write_replies(struct redis_connection *connection)
 {
     redis_connection_release(connection);
     redis_connection_write(connection);
@@ -232,7 +232,7 @@ static void take_some(struct bridge_thread *thread, struct turn_queue *queue, si
 {
     for (size_t i = 0; queue->first && (i < at_least || !redis_turn_is_full(&thread->turn)); i++) {
         struct redis_connection *connection = turn_queue_pop(queue);
-        take(thread, connection);
+        read_commands(thread, connection);
         turn_queue_push(taken, connection);
     }
 }
@@ -252,7 +252,7 @@ static bool run_round(struct bridge_thread *thread)
     share->connections++; /* it stays while its connections go */
     struct redis_connection *connection;
     while ((connection = turn_queue_pop(&taken))) {
-        bool has_more = settle(connection);
+        bool has_more = write_replies(connection);
         watch_for_room(thread, connection);
         connection->active = false;
         if (redis_connection_is_done(connection))
@@ -306,7 +306,7 @@ static bool is_done(const struct bridge_thread *thread)
     return true;
 }
 
-static void *run(void *argument)
+static void *run_bridge_thread(void *argument)
 {
     struct bridge_thread *thread = argument;
     while (!is_done(thread)) {
@@ -359,7 +359,7 @@ enum kv_status bridge_thread_start(struct redis_service *service, unsigned numbe
     redis_turn_init(&started->turn, service);
     enum kv_status status = open_descriptors(started, error);
     if (status == KV_OK) {
-        int error_number = pthread_create(&started->handle, NULL, run, started);
+        int error_number = pthread_create(&started->handle, NULL, run_bridge_thread, started);
         if (error_number != 0)
             status = kv_error_set_no_thread(error, error_number, "cannot start a thread");
     }

@@ -138,7 +138,7 @@ bool redis_connection_may_read(const struct redis_connection *connection)
 }
 
 /* Room for the next read; 0: there is no memory. */
-static size_t make_room(struct redis_session *session)
+static size_t make_read_room(struct redis_session *session)
 {
     struct byte_buffer *input = &session->input;
     size_t missing = resp_request_missing(&session->request, input);
@@ -158,7 +158,7 @@ static size_t make_room_behind_unfinished(struct redis_session *session)
 {
     const struct byte_buffer *input = &session->input;
     uintptr_t old = (uintptr_t)input->data + input->start;
-    size_t size = byte_buffer_size(input), room = make_room(session);
+    size_t size = byte_buffer_size(input), room = make_read_room(session);
     redis_job_follow(session->unfinished, old, size, input->data + input->start);
     return room;
 }
@@ -181,7 +181,8 @@ void redis_connection_read(struct redis_connection *connection)
     struct redis_session *session = &connection->session;
     if (!redis_connection_may_read(connection))
         return;
-    size_t room = session->unfinished ? make_room_behind_unfinished(session) : make_room(session);
+    size_t room =
+        session->unfinished ? make_room_behind_unfinished(session) : make_read_room(session);
     if (room == 0) {
         end_for_memory(connection);
         return;

@@ -72,8 +72,8 @@ static enum known_script recognise(struct kv_slice text)
     return SCRIPT_UNKNOWN;
 }
 
-static enum known_script find(const struct remembered_script *scripts, size_t count,
-                              const char *hex)
+static enum known_script find_remembered_script(const struct remembered_script *scripts,
+                                                size_t count, const char *hex)
 {
     for (size_t i = 0; i < count; i++)
         if (strcasecmp(scripts[i].hex, hex) == 0)
@@ -87,11 +87,12 @@ enum known_script known_script_find(struct kv_slice hex)
     if (hex.size != SHA1_HEX_BYTES - 1)
         return SCRIPT_UNKNOWN;
     memcpy(copy, hex.data, hex.size);
-    enum known_script script = find(built_in, sizeof built_in / sizeof built_in[0], copy);
+    enum known_script script =
+        find_remembered_script(built_in, sizeof built_in / sizeof built_in[0], copy);
     if (script != SCRIPT_UNKNOWN)
         return script;
     pthread_mutex_lock(&lock);
-    script = find(loaded, loaded_count, copy);
+    script = find_remembered_script(loaded, loaded_count, copy);
     pthread_mutex_unlock(&lock);
     return script;
 }

@@ -19,7 +19,7 @@ struct page_visit {
     size_t matches;
 };
 
-static bool visit(void *context, const struct clientk_entry *entry)
+static bool visit_scanned_key(void *context, const struct clientk_entry *entry)
 {
     struct page_visit *page = context;
     if (page->pattern.data && !glob_matches(page->pattern, entry->key, false, &page->steps))
@@ -73,7 +73,7 @@ static bool match_page(struct redis_job *job, struct page_visit *page)
 {
     page->steps = glob_steps(redis_job_result(job, 0)->value.size);
     page->matches = 0;
-    read_page(job, visit, page);
+    read_page(job, visit_scanned_key, page);
     if (page->steps == 0)
         redis_job_fail(job, "ERR kresp: the pattern takes too many steps on the keys that are "
                             "here: it has long sets, or a long stretch without a star");
@@ -206,7 +206,7 @@ struct lot_visit {
 
 /* Each of n keys is drawn with the same chance: the n-th replaces what was drawn with one of
  * 1/n. */
-static bool draw(void *context, const struct clientk_entry *entry)
+static bool draw_key(void *context, const struct clientk_entry *entry)
 {
     struct lot_visit *page = context;
     if (random_below(&lot, ++page->keys) > 0)
@@ -251,7 +251,7 @@ bool answer_randomkey(struct redis_job *job)
         return begin_walk(job);
     if (!page_end(job, &next))
         return true;
-    read_page(job, draw, &page);
+    read_page(job, draw_key, &page);
     walk_cursor = next;
     bool more = page.keys == 0 && (next != 0 || job->phase == 1);
     if (more) {

@@ -30,7 +30,7 @@ static bool is_counter(enum known_script script)
 }
 
 /* What programs are told of a script that is not known here, and once for each script the log. */
-static void fail_unknown(struct redis_job *job, struct kv_slice text, const char *hex)
+static void fail_unknown_script(struct redis_job *job, struct kv_slice text, const char *hex)
 {
     static struct log_once seen = LOG_ONCE_EMPTY;
     char start[64] = "";
@@ -71,7 +71,7 @@ static enum known_script find_script(struct redis_job *job)
     if (script == SCRIPT_UNKNOWN && by_hash)
         redis_job_fail(job, NO_SCRIPT);
     else if (script == SCRIPT_UNKNOWN)
-        fail_unknown(job, job->arguments[ARGUMENT_SCRIPT], hex);
+        fail_unknown_script(job, job->arguments[ARGUMENT_SCRIPT], hex);
     else if (keys != 1 || job->count <= ARGUMENT_TOKEN ||
              (script != SCRIPT_RELEASE && !is_counter(script) && job->count <= ARGUMENT_TIME))
         redis_job_fail(job, "ERR kresp: this script takes one key, and a delta, or a token and, "
@@ -178,7 +178,7 @@ bool answer_script_load(struct redis_job *job)
 {
     char hex[SHA1_HEX_BYTES];
     if (known_script_load(job->arguments[2], hex) == SCRIPT_UNKNOWN)
-        fail_unknown(job, job->arguments[2], hex);
+        fail_unknown_script(job, job->arguments[2], hex);
     else
         reply_bulk_text(redis_job_reply(job), hex);
     return true;

@@ -46,8 +46,8 @@ static const struct set_word getex_words[] = {
     {NULL, 0, 0},
 };
 
-static bool take_word(const struct redis_job *job, size_t at, const struct set_word *words,
-                      struct set_options *options)
+static bool take_set_word(const struct redis_job *job, size_t at, const struct set_word *words,
+                          struct set_options *options)
 {
     for (const struct set_word *word = words; word->word; word++) {
         if (redis_argument_is(job, at, word->word) && !(options->given & word->excluded_by)) {
@@ -78,7 +78,7 @@ static bool parse_options(struct redis_job *job, size_t at, const struct set_wor
     const unsigned times = OPTION_KEEPTTL | OPTION_EXPIRY | OPTION_PERSIST;
     *options = (struct set_options){0};
     for (; at < job->count; at++) {
-        if (take_word(job, at, words, options))
+        if (take_set_word(job, at, words, options))
             continue;
         bool has_value = at + 1 < job->count;
         if (has_value && !(options->given & times) &&

@@ -237,7 +237,7 @@ static void end_condition(struct redis_job *job)
 }
 
 /* The watched key was changed: what EXEC has replied so far is taken back. */
-static void take_back(struct redis_job *job)
+static void take_back_replies(struct redis_job *job)
 {
     struct redis_transaction *transaction = transaction_of(job);
     struct byte_buffer *bytes = &redis_job_reply(job)->bytes;
@@ -260,7 +260,7 @@ bool redis_transaction_read_held(struct redis_job *job)
         version == transaction_of(job)->condition_version)
         return true;
     end_condition(job);
-    take_back(job);
+    take_back_replies(job);
     return false;
 }
 
@@ -273,7 +273,7 @@ bool redis_transaction_held(struct redis_job *job)
     if (expected_absent ||
         (status != KV_NOT_FOUND && status != KV_EXISTS && status != KV_VERSION_MISMATCH))
         return true;
-    take_back(job);
+    take_back_replies(job);
     return false;
 }
 

@@ -26,15 +26,15 @@ enum kresp_exit { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_NO_SERVER = 3, EXIT_FAILED
 /* Descriptors besides those of clients. */
 #define OWN_DESCRIPTORS 64u
 
-static int fail(const struct kv_error *error, enum kresp_exit code)
+static int exit_with_error(const struct kv_error *error, enum kresp_exit code)
 {
     fprintf(stderr, "kresp: %s\n", error->text);
     return code;
 }
 
 /* The first line of the file. */
-static enum kv_status read_password(const char *path, char password[MAX_PASSWORD_BYTES],
-                                    struct kv_error *error)
+static enum kv_status read_required_password(const char *path, char password[MAX_PASSWORD_BYTES],
+                                             struct kv_error *error)
 {
     FILE *file = fopen(path, "re");
     if (!file)
@@ -94,7 +94,7 @@ static void make_service(const struct kresp_options *options, struct redis_servi
 #define MMAP_THRESHOLD_BYTES (512 * 1024)
 
 /* Blocked in all threads: the bridge waits for them. */
-static sigset_t block_signals(void)
+static sigset_t block_bridge_signals(void)
 {
     sigset_t signals;
     sigemptyset(&signals);
@@ -105,7 +105,7 @@ static sigset_t block_signals(void)
     return signals;
 }
 
-static int serve(const struct kresp_options *options)
+static int run_bridge(const struct kresp_options *options)
 {
     static struct redis_service service = {.users = REDIS_USERS_EMPTY};
     struct bridge_settings settings = {.socket_path = options->socket_path,
@@ -121,15 +121,16 @@ static int serve(const struct kresp_options *options)
     enum kv_status status =
         redis_store_open(options->queue, options->timeout_ms, &service.store, &error);
     if (status != KV_OK)
-        return fail(&error, status == KV_NO_SERVER || status == KV_TIMEOUT ? EXIT_NO_SERVER
-                            : status == KV_USAGE                           ? EXIT_USAGE
-                                                                           : EXIT_FAILED);
+        return exit_with_error(&error, status == KV_NO_SERVER || status == KV_TIMEOUT
+                                           ? EXIT_NO_SERVER
+                                       : status == KV_USAGE ? EXIT_USAGE
+                                                            : EXIT_FAILED);
     make_service(options, &service);
     redis_command_init();
-    sigset_t signals = block_signals();
+    sigset_t signals = block_bridge_signals();
     status = bridge_run(&service, &settings, &signals, &error);
     redis_store_close(service.store);
-    return status == KV_OK ? EXIT_DONE : fail(&error, EXIT_FAILED);
+    return status == KV_OK ? EXIT_DONE : exit_with_error(&error, EXIT_FAILED);
 }
 
 int main(int argc, char **argv)
@@ -144,12 +145,13 @@ int main(int argc, char **argv)
     if (outcome == KRESP_OPTIONS_DONE)
         return EXIT_DONE;
     if (outcome == KRESP_OPTIONS_BAD)
-        return fail(&error, EXIT_USAGE);
+        return exit_with_error(&error, EXIT_USAGE);
     if (options.verbose)
         log_set_level(LOG_LEVEL_DEBUG);
-    if (options.password_file && read_password(options.password_file, password, &error) != KV_OK)
-        return fail(&error, EXIT_USAGE);
+    if (options.password_file &&
+        read_required_password(options.password_file, password, &error) != KV_OK)
+        return exit_with_error(&error, EXIT_USAGE);
     if (options.password_file)
         options.password = password;
-    return serve(&options);
+    return run_bridge(&options);
 }

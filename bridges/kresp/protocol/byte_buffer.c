@@ -43,7 +43,7 @@ static void give_back(const struct byte_buffer *buffer, size_t bytes)
 }
 
 /* Counts more bytes of the buffer; false: they are more than the budget, or its owner's share. */
-static bool take(const struct byte_buffer *buffer, size_t bytes)
+static bool take_from_budget(const struct byte_buffer *buffer, size_t bytes)
 {
     size_t total = atomic_fetch_add(&total_bytes, bytes) + bytes;
     size_t owned = buffer->owner ? atomic_fetch_add(&buffer->owner->bytes, bytes) + bytes : 0;
@@ -60,7 +60,7 @@ static bool resize(struct byte_buffer *buffer, size_t capacity)
     if (capacity == 0)
         return false;
     size_t more = capacity > buffer->capacity ? capacity - buffer->capacity : 0;
-    if (more > 0 && !take(buffer, more))
+    if (more > 0 && !take_from_budget(buffer, more))
         return false;
     char *data = realloc(buffer->data, capacity);
     if (!data) {

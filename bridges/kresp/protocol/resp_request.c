@@ -54,7 +54,7 @@ static void begin(struct resp_request *request)
     request->spans.failed = false;
 }
 
-static enum resp_outcome finish(struct resp_request *request)
+static enum resp_outcome finish_request(struct resp_request *request)
 {
     request->given_out = true;
     return request->oversized ? RESP_OVERSIZED : RESP_REQUEST;
@@ -201,7 +201,7 @@ static enum resp_outcome read_array(struct request_reader *reader)
         if (outcome != RESP_REQUEST)
             return outcome;
     }
-    return finish(request);
+    return finish_request(request);
 }
 
 /* Inline commands: words, "in quotes\n", 'or like this' ---------------------------------------- */
@@ -263,7 +263,7 @@ static bool unquote(struct words *words, char quote)
 }
 
 /* One word that begins at `in`. */
-static bool read_word(struct words *words)
+static bool read_inline_word(struct words *words)
 {
     while (words->in < words->end && !isspace((unsigned char)*words->in)) {
         char c = *words->in++;
@@ -284,11 +284,11 @@ static enum resp_outcome read_words(struct request_reader *reader, char *start, 
         if (words.in == words.end)
             break;
         char *word = words.out;
-        if (!read_word(&words))
+        if (!read_inline_word(&words))
             return bad(reader, "unbalanced quotes in request");
         add_span(reader, (size_t)(word - reader->bytes), (size_t)(words.out - word));
     }
-    return finish(reader->request);
+    return finish_request(reader->request);
 }
 
 static enum resp_outcome read_inline(struct request_reader *reader)

@@ -94,7 +94,7 @@ static const struct redis_command *look_up(const char *name, size_t size)
 }
 
 /* Appends the word in lower case; false: it is too long for a name. */
-static bool add_word(char name[MAX_NAME_BYTES], size_t *size, struct kv_slice word)
+static bool add_name_word(char name[MAX_NAME_BYTES], size_t *size, struct kv_slice word)
 {
     const char *bytes = word.data;
     if (word.size >= MAX_NAME_BYTES - *size || memchr(bytes, '|', word.size))
@@ -119,7 +119,7 @@ static void log_unknown(struct kv_slice name)
 }
 
 /* As Redis: the name, and the first arguments, up to 128 bytes of each. */
-static void fail_unknown(struct redis_job *job)
+static void fail_unknown_command(struct redis_job *job)
 {
     char arguments[256] = "";
     size_t size = 0;
@@ -195,15 +195,15 @@ static const struct redis_command *look_up_words(struct redis_job *job)
     char name[MAX_NAME_BYTES];
     size_t size = 0;
     const struct redis_command *command =
-        add_word(name, &size, job->arguments[0]) ? look_up(name, size) : NULL;
+        add_name_word(name, &size, job->arguments[0]) ? look_up(name, size) : NULL;
     if (!command && is_http(job)) {
         end_http(job);
     } else if (!command) {
-        fail_unknown(job);
+        fail_unknown_command(job);
     } else if ((command->flags & COMMAND_CONTAINER) && job->count > 1) {
         const struct redis_command *container = command;
         name[size++] = '|';
-        command = add_word(name, &size, job->arguments[1]) ? look_up(name, size) : NULL;
+        command = add_name_word(name, &size, job->arguments[1]) ? look_up(name, size) : NULL;
         if (!command)
             fail_unknown_word(job, container);
     }

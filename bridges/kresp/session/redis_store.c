@@ -18,7 +18,7 @@ struct redis_store {
 
 static atomic_bool interrupted;
 
-static bool is_interrupted(void)
+static bool store_is_interrupted(void)
 {
     return atomic_load_explicit(&interrupted, memory_order_relaxed);
 }
@@ -32,7 +32,7 @@ enum kv_status redis_store_open(const char *queue, uint32_t timeout_ms, struct r
                                 struct kv_error *error)
 {
     struct clientk_options options = {
-        .queue = queue, .timeout_ms = timeout_ms, .interrupted = is_interrupted};
+        .queue = queue, .timeout_ms = timeout_ms, .interrupted = store_is_interrupted};
     struct redis_store *opened = calloc(1, sizeof *opened);
     if (!opened)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
@@ -81,7 +81,7 @@ static uint64_t read_figure(const char *sums, const char *name)
     return figure;
 }
 
-static bool count_entry(void *context, const struct clientk_entry *entry)
+static bool count_scanned_key(void *context, const struct clientk_entry *entry)
 {
     (void)entry;
     (*(uint64_t *)context)++;
@@ -94,7 +94,7 @@ static enum kv_status count_live_keys(struct redis_store *store,
 {
     uint64_t cursor = 0, keys = 0;
     enum kv_status status = clientk_scan(store->client, kv_slice(NULL, 0), true, &cursor,
-                                         MAX_COUNTED_KEYS, count_entry, &keys);
+                                         MAX_COUNTED_KEYS, count_scanned_key, &keys);
     if (status == KV_OK && cursor == 0 && keys < figures->keys) {
         uint64_t expired = figures->keys - keys;
         figures->keys = keys;

@@ -38,7 +38,7 @@ static struct redis_job *add_job(struct redis_turn *turn)
 }
 
 /* Takes back the operations of a job that found a mistake. */
-static void drop_operations(struct redis_job *job)
+static void drop_job_operations(struct redis_job *job)
 {
     job->memory->operation_count = job->first_operation;
     job->operations = 0;
@@ -53,7 +53,7 @@ static void drop_condition(struct redis_job *job)
     job->session->hold_output = false;
 }
 
-static void plan(struct redis_job *job)
+static void plan_job(struct redis_job *job)
 {
     job->first_operation = job->memory->operation_count;
     job->operations = 0;
@@ -62,7 +62,7 @@ static void plan(struct redis_job *job)
         job->command->plan(job);
     if (!job->error)
         return;
-    drop_operations(job);
+    drop_job_operations(job);
     drop_condition(job);
 }
 
@@ -82,7 +82,7 @@ static enum taken take_planned(struct redis_turn *turn, const struct redis_job *
         return TAKEN_LAST;
     }
     *job = *looked_at;
-    plan(job);
+    plan_job(job);
     return job->holds_others ? TAKEN_LAST : TAKEN_GO_ON;
 }
 
@@ -290,7 +290,7 @@ static void learn(struct redis_turn *turn, const struct redis_job *job)
 }
 
 /* Writes the job's reply, or keeps it for its next turn. */
-static void answer(struct redis_job *job)
+static void answer_job(struct redis_job *job)
 {
     struct redis_session *session = job->session;
     if (!job->error && !job->command->answer(job)) {
@@ -311,7 +311,7 @@ static void add_more(_Atomic uint64_t *counter, uint64_t more)
 }
 
 /* What was counted since the last turn, once for all: threads share the counters. */
-static void count(struct redis_turn *turn)
+static void add_turn_counts(struct redis_turn *turn)
 {
     struct redis_service *service = turn->service;
     struct turn_memory *memory = &turn->memory;
@@ -337,9 +337,9 @@ void redis_turn_run(struct redis_turn *turn)
     turn->value_bytes -= turn->value_bytes / FORGET_OTHERS;
     for (size_t i = 0; i < turn->job_count; i++) {
         learn(turn, &turn->jobs[i]);
-        answer(&turn->jobs[i]);
+        answer_job(&turn->jobs[i]);
     }
-    count(turn);
+    add_turn_counts(turn);
     turn->job_count = 0;
     turn_memory_end(memory);
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 /* Whether a user with so many connections may have one more. */
-static bool has_room(const struct redis_users *users, uint64_t connections)
+static bool user_has_room(const struct redis_users *users, uint64_t connections)
 {
     uint64_t left = users->max_connections > users->connections
                         ? users->max_connections - users->connections
@@ -17,7 +17,7 @@ struct redis_user *redis_user_enter(struct redis_users *users, uint32_t uid)
     struct redis_user *user = users->first;
     while (user && user->uid != uid)
         user = user->next;
-    if (!has_room(users, user ? user->connections : 0)) {
+    if (!user_has_room(users, user ? user->connections : 0)) {
         user = NULL;
     } else if (!user && (user = calloc(1, sizeof *user))) {
         user->uid = uid;

@@ -16,7 +16,7 @@ struct py_batch {
 
 static PyTypeObject *batch_type;
 
-static bool make_room(struct py_batch *batch)
+static bool make_batch_room(struct py_batch *batch)
 {
     if (batch->count < batch->capacity)
         return true;
@@ -40,7 +40,7 @@ static PyObject *batch_submit(PyObject *self, enum clientk_opcode opcode,
         return NULL;
     /* From here on no other thread can run: it might add to this batch, or execute it. */
     PyObject *result = py_result_new(&parsed);
-    if (!result || !make_room(batch) || PyList_Append(batch->results, result) != 0) {
+    if (!result || !make_batch_room(batch) || PyList_Append(batch->results, result) != 0) {
         Py_XDECREF(result);
         py_operation_release(&parsed);
         return NULL;
@@ -137,7 +137,7 @@ static PyObject *batch_execute(PyObject *self, PyObject *ignored)
     return results;
 }
 
-static void drop_operations(struct py_batch *batch)
+static void drop_batch_operations(struct py_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
         py_operation_release(&batch->operations[i]);
@@ -153,7 +153,7 @@ static PyObject *batch_clear(PyObject *self, PyObject *ignored)
     PyObject *empty = PyList_New(0);
     if (!empty)
         return NULL;
-    drop_operations(batch);
+    drop_batch_operations(batch);
     Py_DECREF(batch->results);
     batch->results = empty;
     Py_RETURN_NONE;
@@ -190,7 +190,7 @@ static PyObject *batch_new(PyTypeObject *type, PyObject *positional, PyObject *n
 static void batch_dealloc(PyObject *self)
 {
     struct py_batch *batch = (struct py_batch *)self;
-    drop_operations(batch);
+    drop_batch_operations(batch);
     Py_CLEAR(batch->results);
     Py_CLEAR(batch->client);
     py_free_object(self);

@@ -67,22 +67,22 @@ static bool execute_one(PyObject *self, const struct clientk_operation *operatio
 }
 
 /* A key that is not there is no failure of which the library has a sentence. */
-static const char *sentence_of(enum kv_status status)
+static const char *call_sentence(enum kv_status status)
 {
     return status == KV_NOT_FOUND ? NULL : clientk_last_error();
 }
 
 static PyObject *raise_failure(enum kv_status status, PyObject *key)
 {
-    return py_raise_status(status, sentence_of(status), key, NULL);
+    return py_raise_status(status, call_sentence(status), key, NULL);
 }
 
-static PyObject *finish(const struct py_operation *parsed, PyObject *result,
-                        const struct clientk_result *from)
+static PyObject *finish_call(const struct py_operation *parsed, PyObject *result,
+                             const struct clientk_result *from)
 {
     if (!py_result_fill(result, from))
         return NULL;
-    PyObject *answer = py_result_answer(result, sentence_of(from->status));
+    PyObject *answer = py_result_answer(result, call_sentence(from->status));
     if (answer && parsed->with_version)
         return Py_BuildValue("(NN)", answer, py_result_version(result));
     return answer;
@@ -98,7 +98,7 @@ static PyObject *client_call(PyObject *self, enum clientk_opcode opcode,
     PyObject *result = py_result_new(&parsed);
     PyObject *answer = NULL;
     if (result && execute_one(self, &parsed.operation, &from))
-        answer = finish(&parsed, result, &from);
+        answer = finish_call(&parsed, result, &from);
     py_handle_give_value((struct py_handle *)self, &from.value);
     Py_XDECREF(result);
     py_operation_release(&parsed);
@@ -109,8 +109,8 @@ PY_DEFINE_OPERATION_METHODS(client, client_call)
 
 /* GET has a way of its own: it is what is called most. absent: what is returned where there is no
  * such key; NULL: that is an exception. */
-static PyObject *read_value(PyObject *self, PyObject *key, PyObject *absent,
-                            struct clientk_result *from)
+static PyObject *get_value(PyObject *self, PyObject *key, PyObject *absent,
+                           struct clientk_result *from)
 {
     struct clientk_operation operation = {.opcode = CLIENTK_GET};
     PyObject *owned, *value = NULL;
@@ -163,7 +163,7 @@ static PyObject *client_get(PyObject *self, PyObject *const *values, Py_ssize_t 
     if (!take_get_arguments(&(struct py_arguments){values, count, names}, &key, &fallback))
         return NULL;
     struct clientk_result from = {.status = KV_OK};
-    PyObject *value = read_value(self, key, fallback, &from);
+    PyObject *value = get_value(self, key, fallback, &from);
     py_handle_give_value((struct py_handle *)self, &from.value);
     return value;
 }
@@ -173,7 +173,7 @@ static PyObject *client_get(PyObject *self, PyObject *const *values, Py_ssize_t 
 static PyObject *client_entry(PyObject *self, PyObject *key)
 {
     struct clientk_result from = {.status = KV_OK};
-    PyObject *value = read_value(self, key, NULL, &from);
+    PyObject *value = get_value(self, key, NULL, &from);
     PyObject *entry = NULL;
     struct kv_slice bytes;
     PyObject *owned;

@@ -41,7 +41,7 @@ bool py_handle_setup(void)
 
 /* Asked by a call that waits, without the GIL: runs Python's signal handlers, and ends the call if
  * one raised an exception. */
-static bool is_interrupted(void)
+static bool handlers_raised(void)
 {
     if (!is_main_thread())
         return false;
@@ -92,7 +92,7 @@ static void close_client(struct clientk *client, bool is_ours)
     Py_END_ALLOW_THREADS
 }
 
-static void close_now(struct py_handle *handle)
+static void close_handle(struct py_handle *handle)
 {
     struct clientk *client = handle->client;
     handle->client = NULL;
@@ -108,7 +108,7 @@ static bool open_again(struct py_handle *handle)
     if (handle->fork_generation != py_fork_generation()) {
         handle->calls = 0; /* of threads of the parent */
         handle->main_is_inside = false;
-        close_now(handle);
+        close_handle(handle);
         handle->fork_generation = py_fork_generation();
     }
     struct clientk *client = open_client(&handle->options);
@@ -166,7 +166,7 @@ void py_handle_leave(PyObject *self)
     if (is_main_thread())
         handle->main_is_inside = false;
     if (handle->calls == 0 && handle->closing)
-        close_now(handle);
+        close_handle(handle);
 }
 
 PyObject *py_handle_close(PyObject *self, PyObject *ignored)
@@ -179,14 +179,14 @@ PyObject *py_handle_close(PyObject *self, PyObject *ignored)
     if (handle->calls > 0)
         handle->closing = true;
     else
-        close_now(handle);
+        close_handle(handle);
     Py_RETURN_NONE;
 }
 
 void py_handle_dealloc(PyObject *self)
 {
     struct py_handle *handle = (struct py_handle *)self;
-    close_now(handle);
+    close_handle(handle);
     for (unsigned i = 0; i < handle->spare_count; i++)
         clientk_value_free(&handle->spare_values[i]);
     free(handle->queue);
@@ -278,7 +278,7 @@ int py_handle_init(PyObject *self, PyObject *positional, PyObject *named)
                                       .combine_above = combine_above,
                                       .combine_groups = combine_groups,
                                       .priority = priority,
-                                      .interrupted = is_interrupted};
+                                      .interrupted = handlers_raised};
     if (!take_timeout(timeout_s, &options.timeout_ms) || !take_text(queue, &handle->queue) ||
         !take_text(spin, &handle->spin) || !take_text(server_uid, &handle->server_uid) ||
         !take_text(replies, &handle->replies) || !take_direct(direct, &options.direct) ||

@@ -291,7 +291,7 @@ static bool take_scan(PyObject *const *given, struct clientk_scan_options *scan)
     return take_flag(given[KEYS_ONLY], &scan->keys_only) && take_flag(given[ATOMIC], &scan->atomic);
 }
 
-static bool take_options(PyObject *const *given, struct clientk_operation *operation)
+static bool take_operation_options(PyObject *const *given, struct clientk_operation *operation)
 {
     switch (operation->opcode) {
     case CLIENTK_ADD:
@@ -332,7 +332,7 @@ static bool take_all(struct py_operation *parsed, PyObject *const *given)
     Py_XINCREF(given[TAG]);
     parsed->tag = given[TAG];
     return take_flag(given[WITH_VERSION], &parsed->with_version) &&
-           take_options(given, &parsed->operation);
+           take_operation_options(given, &parsed->operation);
 }
 
 bool py_operation_parse(struct py_operation *parsed, enum clientk_opcode opcode,

@@ -33,7 +33,7 @@ static bool has_value(const struct clientk_value *value)
 }
 
 /* Called by the library, without the GIL. */
-static void complete(void *context, void *tag, const struct clientk_result *result)
+static void take_completion(void *context, void *tag, const struct clientk_result *result)
 {
     struct py_pipeline *self = context;
     struct py_completion *completion = &self->completions[self->count++];
@@ -51,7 +51,7 @@ static void complete(void *context, void *tag, const struct clientk_result *resu
     }
 }
 
-static bool make_room(struct py_pipeline *self)
+static bool make_completion_room(struct py_pipeline *self)
 {
     size_t needed = self->count + clientk_pipeline_pending(self->pipeline) + 1;
     if (needed <= self->capacity)
@@ -85,7 +85,7 @@ static bool deliver(struct py_pipeline *self, PyObject *list)
 
 /* Calls ------------------------------------------------------------------------------------- */
 
-/* False: an exception is set. Ended by leave. */
+/* False: an exception is set. leave_pipeline ends what enter began. */
 static bool enter(struct py_pipeline *self)
 {
     if (self->busy)
@@ -97,7 +97,7 @@ static bool enter(struct py_pipeline *self)
     return self->busy && !PyErr_Occurred();
 }
 
-static bool leave(struct py_pipeline *self, enum kv_status status, PyObject *list)
+static bool leave_pipeline(struct py_pipeline *self, enum kv_status status, PyObject *list)
 {
     bool interrupted = py_was_interrupted();
     PyObject *type = NULL, *value = NULL, *traceback = NULL;
@@ -123,7 +123,7 @@ static PyObject *pipeline_submit(PyObject *object, enum clientk_opcode opcode,
         return NULL;
     PyObject *result = NULL;
     if (enter(self)) {
-        if (make_room(self) && (result = py_result_new(&parsed))) {
+        if (make_completion_room(self) && (result = py_result_new(&parsed))) {
             enum kv_status status;
             Py_INCREF(result);
             Py_BEGIN_ALLOW_THREADS
@@ -131,7 +131,7 @@ static PyObject *pipeline_submit(PyObject *object, enum clientk_opcode opcode,
             Py_END_ALLOW_THREADS
             if (status != KV_OK)
                 Py_DECREF(result);
-            if (!leave(self, status, NULL))
+            if (!leave_pipeline(self, status, NULL))
                 Py_CLEAR(result);
         } else {
             self->busy = false;
@@ -154,7 +154,7 @@ static PyObject *pipeline_flush(PyObject *object, PyObject *ignored)
     Py_BEGIN_ALLOW_THREADS
     status = clientk_pipeline_flush(self->pipeline);
     Py_END_ALLOW_THREADS
-    if (!leave(self, status, NULL))
+    if (!leave_pipeline(self, status, NULL))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -173,7 +173,7 @@ static PyObject *pipeline_process(PyObject *object, PyObject *ignored)
     Py_BEGIN_ALLOW_THREADS
     status = clientk_pipeline_process(self->pipeline);
     Py_END_ALLOW_THREADS
-    if (leave(self, status, list))
+    if (leave_pipeline(self, status, list))
         return list;
     Py_DECREF(list);
     return NULL;
@@ -189,7 +189,7 @@ static PyObject *pipeline_fileno(PyObject *object, PyObject *ignored)
     Py_BEGIN_ALLOW_THREADS
     descriptor = clientk_pipeline_fd(self->pipeline);
     Py_END_ALLOW_THREADS
-    if (!leave(self, descriptor < 0 ? KV_LIMIT : KV_OK, NULL))
+    if (!leave_pipeline(self, descriptor < 0 ? KV_LIMIT : KV_OK, NULL))
         return NULL;
     return PyLong_FromLong(descriptor);
 }
@@ -205,7 +205,7 @@ static PyObject *pipeline_set_priority(PyObject *object, PyObject *number)
     Py_BEGIN_ALLOW_THREADS
     status = clientk_pipeline_set_priority(self->pipeline, clamped);
     Py_END_ALLOW_THREADS
-    if (!leave(self, status, NULL))
+    if (!leave_pipeline(self, status, NULL))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -225,7 +225,7 @@ static PyObject *pipeline_is_closed(PyObject *object, void *ignored)
 
 /* Opening and closing ----------------------------------------------------------------------- */
 
-static void close_now(struct py_pipeline *self)
+static void close_pipeline(struct py_pipeline *self)
 {
     struct clientk_pipeline *pipeline = self->pipeline;
     if (!pipeline)
@@ -246,8 +246,8 @@ static PyObject *pipeline_close(PyObject *object, PyObject *ignored)
         Py_RETURN_NONE;
     if (!enter(self))
         return NULL;
-    close_now(self);
-    if (!leave(self, KV_OK, NULL))
+    close_pipeline(self);
+    if (!leave_pipeline(self, KV_OK, NULL))
         return NULL;
     Py_RETURN_NONE;
 }
@@ -261,7 +261,7 @@ static bool open_pipeline(struct py_pipeline *self, unsigned window, unsigned ba
     struct clientk_pipeline *pipeline = NULL;
     enum kv_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = clientk_pipeline_open(client, window, batch, complete, self, &pipeline, &error);
+    status = clientk_pipeline_open(client, window, batch, take_completion, self, &pipeline, &error);
     Py_END_ALLOW_THREADS
     py_handle_leave(self->client);
     self->pipeline = pipeline;
@@ -299,7 +299,7 @@ static void pipeline_dealloc(PyObject *object)
     struct py_pipeline *self = (struct py_pipeline *)object;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    close_now(self);
+    close_pipeline(self);
     if (!deliver(self, NULL))
         PyErr_WriteUnraisable(NULL);
     PyErr_Restore(type, value, traceback);

@@ -121,7 +121,7 @@ static bool is_cut(const struct clientk_result *from)
     return (from->status == KV_CORRUPT || from->status == KV_IO) && from->value.version != 0;
 }
 
-static bool take_value(struct py_result *result, const struct clientk_result *from)
+static bool take_result_value(struct py_result *result, const struct clientk_result *from)
 {
     bool found = from->status == KV_OK;
     switch (result->opcode) {
@@ -150,7 +150,7 @@ bool py_result_fill(PyObject *self, const struct clientk_result *from)
 {
     struct py_result *result = (struct py_result *)self;
     result->status = from->status;
-    if (!take_value(result, from))
+    if (!take_result_value(result, from))
         return false;
     result->number = from->number;
     result->version = result->opcode == CLIENTK_SCAN ? 0 : from->value.version;

@@ -38,7 +38,7 @@ struct backup {
     uint32_t by_message;   /* files that were read through the server */
 };
 
-static bool show(void *context, uint64_t bytes)
+static bool show_copied_bytes(void *context, uint64_t bytes)
 {
     struct backup *backup = context;
     progress_show(&backup->progress, (backup->done_bytes + bytes) >> 20, backup->total_bytes >> 20);
@@ -69,7 +69,7 @@ static enum kv_status copy_to(struct backup *backup, struct backup_target *targe
                              .to = fd,
                              .is_new = target->files[file->number].plan == BACKUP_REPLACE,
                              .dir = target->dir,
-                             .progress = show,
+                             .progress = show_copied_bytes,
                              .context = backup};
     status = file_copy_run(&copy, offset, error);
     enum kv_status ended = backup_target_end_file(target, file, fd, status == KV_OK ? error : NULL);
@@ -132,7 +132,7 @@ static enum kv_status stream_bytes(struct backup *backup, struct held_file *file
         if (status == KV_OK && tar_write(STDOUT_FILENO, buffer, size) != 0)
             status = stream_failed(error);
         offset += size;
-        if (status == KV_OK && !show(backup, offset))
+        if (status == KV_OK && !show_copied_bytes(backup, offset))
             status = kv_error_set(error, KV_TIMEOUT, "interrupted");
     }
     free(buffer);
@@ -202,7 +202,7 @@ static const char *print_size(char text[24], uint64_t bytes)
     return text;
 }
 
-static void report(const struct backup *backup)
+static void report_backup(const struct backup *backup)
 {
     char total[24], copied[24], shared[24];
     fprintf(stderr, "clientk: %" PRIu32 " data file%s backed up, %s, of which %s are new",
@@ -267,7 +267,7 @@ static enum kv_status back_up(struct cli_context *context, bool by_message,
         target ? back_up_to_directory(&backup, target, error) : back_up_to_stream(&backup, error);
     progress_end(&backup.progress);
     if (status == KV_OK)
-        report(&backup);
+        report_backup(&backup);
     held_store_end(&backup.store);
     return status;
 }

@@ -38,7 +38,7 @@ enum kv_status backup_dir_lock(int dir_fd, const char *dir, bool exclusive, int 
 }
 
 /* The text, to be freed; NULL: errno. */
-static char *read_all(int fd, size_t *size)
+static char *read_manifest_text(int fd, size_t *size)
 {
     struct stat facts;
     if (fstat(fd, &facts) != 0)
@@ -65,7 +65,7 @@ enum kv_status backup_dir_read_manifest(int dir_fd, const char *dir,
     if (fd < 0 && errno == ENOENT)
         return kv_error_set(error, KV_NOT_FOUND,
                             "%s: no backup there: it has no file " BACKUP_MANIFEST_NAME, dir);
-    char *text = fd >= 0 ? read_all(fd, &size) : NULL;
+    char *text = fd >= 0 ? read_manifest_text(fd, &size) : NULL;
     enum kv_status status;
     struct kv_error bare = {0};
     if (!text) {

@@ -69,7 +69,7 @@ static bool take_number(const char **at, const char *name, int base, uint64_t *n
     return true;
 }
 
-static bool take_state(const char **at, bool *is_under_way)
+static bool take_manifest_state(const char **at, bool *is_under_way)
 {
     char word[16];
     int used = 0;
@@ -110,7 +110,7 @@ static const char *parse(struct backup_manifest *manifest, const char *text)
         return "it is not of a backup";
     if (version != FORMAT_VERSION)
         return "its format version is not 1";
-    if (!take_state(&at, &is_under_way) || !take_number(&at, "time_ms", 10, &time_ms) ||
+    if (!take_manifest_state(&at, &is_under_way) || !take_number(&at, "time_ms", 10, &time_ms) ||
         !take_number(&at, "store", 16, &seed) || !take_number(&at, "files", 10, &count) ||
         count == 0 || count > MOST_FILES)
         return "it is damaged";

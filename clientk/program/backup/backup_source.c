@@ -74,8 +74,8 @@ void source_file_close(struct source_file *file)
 
 /* Whether the open file is what the backup says; else what the file itself says counts, if a backup
  * was killed while files got their names. */
-static enum kv_status check_file(struct backup_source *source, struct source_file *file,
-                                 const char *name, struct kv_error *error)
+static enum kv_status check_source_file(struct backup_source *source, struct source_file *file,
+                                        const char *name, struct kv_error *error)
 {
     const struct backup_file *said = &source->manifest.files[file->number];
     uint8_t page[BACKUP_HEADER_BYTES];
@@ -108,7 +108,7 @@ static enum kv_status next_in_directory(struct backup_source *source, struct sou
     file->fd = openat(source->dir_fd, name.text, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file->fd < 0)
         return kv_error_set_errno(error, "%s/%s: cannot open the file", source->path, name.text);
-    enum kv_status status = check_file(source, file, name.text, error);
+    enum kv_status status = check_source_file(source, file, name.text, error);
     if (status != KV_OK)
         source_file_close(file);
     return status;

@@ -49,7 +49,7 @@ static enum kv_status check_vacant(const struct backup_target *target, struct kv
     return status;
 }
 
-static enum kv_status open_directory(struct backup_target *target, struct kv_error *error)
+static enum kv_status open_backup_directory(struct backup_target *target, struct kv_error *error)
 {
     if (mkdir(target->dir, 0700) == 0)
         target->was_made = true;
@@ -65,7 +65,7 @@ enum kv_status backup_target_open(struct backup_target *target, const char *dir,
                                   struct kv_error *error)
 {
     *target = (struct backup_target){.dir = dir, .dir_fd = -1, .lock_fd = -1};
-    enum kv_status status = open_directory(target, error);
+    enum kv_status status = open_backup_directory(target, error);
     bool has_base = status == KV_OK &&
                     faccessat(target->dir_fd, BACKUP_MANIFEST_NAME, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     if (status == KV_OK && !has_base)
@@ -334,7 +334,7 @@ static void undo_file(const struct backup_target *target, uint32_t number)
 }
 
 /* Of a first backup that failed, however late. */
-static void remove_all(const struct backup_target *target)
+static void remove_new_files(const struct backup_target *target)
 {
     struct file_name name;
     for (uint32_t number = 0; target->files && number < target->next.count; number++)
@@ -355,7 +355,7 @@ void backup_target_close(struct backup_target *target)
     if (target->is_marked) /* the earlier one is whole, as far as it was before */
         backup_dir_write_manifest(target->dir_fd, target->dir, &target->base, NULL);
     if (target->base.count == 0 && target->lock_fd >= 0 && !target->is_complete)
-        remove_all(target);
+        remove_new_files(target);
     if (target->lock_fd >= 0)
         close(target->lock_fd);
     if (target->dir_fd >= 0)

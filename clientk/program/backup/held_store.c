@@ -19,7 +19,7 @@
 #define MOST_PIECE_BYTES  (1u << 20)
 
 /* Asks the server; what it answers is in store->answer. */
-static enum kv_status ask(struct held_store *store, const char *request)
+static enum kv_status ask_backup(struct held_store *store, const char *request)
 {
     struct clientk_operation operation = {.opcode = CLIENTK_BACKUP,
                                           .key = kv_slice_from_string(request)};
@@ -33,7 +33,7 @@ static enum kv_status ask(struct held_store *store, const char *request)
     return status;
 }
 
-static enum kv_status explain(enum kv_status status, struct kv_error *error)
+static enum kv_status explain_hold_status(enum kv_status status, struct kv_error *error)
 {
     switch (status) {
     case KV_OK:
@@ -106,7 +106,7 @@ enum kv_status held_store_begin(struct held_store *store, struct clientk *client
     *store = (struct held_store){.client = client, .by_message = by_message};
     store->piece_bytes = piece_bytes(client);
     uint64_t time_ms = clock_realtime_ms();
-    enum kv_status status = explain(ask(store, "begin"), error);
+    enum kv_status status = explain_hold_status(ask_backup(store, "begin"), error);
     if (status == KV_OK && !parse_answer(store))
         status = kv_error_set(error, KV_IO, "the server's answer makes no sense");
     store->manifest.time_ms = time_ms;
@@ -127,12 +127,12 @@ enum kv_status held_store_keep(struct held_store *store, struct kv_error *error)
 {
     if (clock_monotonic_ns() - store->touched_ns < TOUCH_NS)
         return KV_OK;
-    return explain(ask(store, "touch"), error);
+    return explain_hold_status(ask_backup(store, "touch"), error);
 }
 
 enum kv_status held_store_finish(struct held_store *store, struct kv_error *error)
 {
-    return explain(ask(store, "end"), error);
+    return explain_hold_status(ask_backup(store, "end"), error);
 }
 
 /* Reads a piece through the server; *got bytes of it. */
@@ -145,7 +145,7 @@ static enum kv_status read_piece(const struct held_file *file, uint64_t offset, 
         size = store->piece_bytes;
     snprintf(request, sizeof request, "read %" PRIu32 " %" PRIu64 " %zu", file->number, offset,
              size);
-    enum kv_status status = explain(ask(store, request), error);
+    enum kv_status status = explain_hold_status(ask_backup(store, request), error);
     if (status != KV_OK)
         return status;
     if (store->answer.size == 0 || store->answer.size > size)

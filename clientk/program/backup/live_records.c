@@ -33,8 +33,8 @@ static enum kv_status check_held(const struct live_records *records, const char 
 }
 
 /* The slot of the key: its own, or a free one. */
-static struct live_slot *find(const struct live_records *records, struct kv_slice key,
-                              uint64_t hash)
+static struct live_slot *find_live_slot(const struct live_records *records, struct kv_slice key,
+                                        uint64_t hash)
 {
     size_t mask = records->slot_count - 1;
     for (size_t i = hash & mask;; i = (i + 1) & mask) {
@@ -45,7 +45,7 @@ static struct live_slot *find(const struct live_records *records, struct kv_slic
 }
 
 /* Whoever knows the moves finds all of them again by the hash alone: keys differ. */
-static bool grow(struct live_records *records)
+static bool grow_live_slots(struct live_records *records)
 {
     size_t count = records->slot_count ? 2 * records->slot_count : FIRST_SLOT_COUNT;
     struct live_slot *slots = calloc(count, sizeof *slots);
@@ -65,19 +65,20 @@ static bool grow(struct live_records *records)
     return true;
 }
 
-static bool note(struct live_records *records, const struct record *record, uint64_t offset)
+static bool add_live_record(struct live_records *records, const struct record *record,
+                            uint64_t offset)
 {
-    if (records->used * 4 >= records->slot_count * 3 && !grow(records))
+    if (records->used * 4 >= records->slot_count * 3 && !grow_live_slots(records))
         return false;
     uint64_t hash = XXH3_64bits(record->key.data, record->key.size);
-    struct live_slot *slot = find(records, record->key, hash);
+    struct live_slot *slot = find_live_slot(records, record->key, hash);
     records->used += slot->offset == 0;
     *slot = (struct live_slot){hash, offset};
     return true;
 }
 
-static enum kv_status read_all(struct live_records *records, const char *name,
-                               struct kv_error *error)
+static enum kv_status read_log_records(struct live_records *records, const char *name,
+                                       struct kv_error *error)
 {
     struct record record;
     uint64_t size;
@@ -91,7 +92,7 @@ static enum kv_status read_all(struct live_records *records, const char *name,
                                 "%s is damaged at offset %" PRIu64
                                 "; kvcheck --salvage saves what is intact",
                                 name, at);
-        if (!note(records, &record, at))
+        if (!add_live_record(records, &record, at))
             return kv_error_set(error, KV_NO_MEMORY, "no memory for the keys of %s", name);
     }
     return check_held(records, name, error);
@@ -109,7 +110,7 @@ enum kv_status live_records_open(struct live_records *records, const struct sour
     records->bytes = bytes;
     records->guard = mapguard_add(bytes, file->bytes);
     records->salt = load_u64(records->bytes + SALT_OFFSET);
-    enum kv_status status = read_all(records, name, error);
+    enum kv_status status = read_log_records(records, name, error);
     if (status != KV_OK)
         live_records_close(records);
     return status;
@@ -141,7 +142,8 @@ enum kv_status live_records_next(struct live_records *records, struct record *re
             continue;
         records->at += size;
         uint64_t hash = XXH3_64bits(record->key.data, record->key.size);
-        if (record->kind == RECORD_PUT && find(records, record->key, hash)->offset == at &&
+        if (record->kind == RECORD_PUT &&
+            find_live_slot(records, record->key, hash)->offset == at &&
             !mapguard_is_broken(records->guard))
             return KV_OK;
     }

@@ -10,7 +10,8 @@
 /* Each option takes two words. */
 #define MAX_WORDS (1 + 2 * 4 + 1)
 
-static void add(const char *words[MAX_WORDS], size_t *count, const char *option, const char *value)
+static void add_option_words(const char *words[MAX_WORDS], size_t *count, const char *option,
+                             const char *value)
 {
     if (!value)
         return;
@@ -26,10 +27,10 @@ enum kv_status restore_from_cluster(const struct cluster_words *given, struct kv
     if (!serverk_program_find(program))
         return kv_error_set(error, KV_UNSUPPORTED,
                             "--from needs the program serverk, and there is none beside clientk");
-    add(words, &count, "--config", given->config);
-    add(words, &count, "--dir", given->dir);
-    add(words, &count, "--restore-from", given->urls);
-    add(words, &count, "--bucket", given->bucket);
+    add_option_words(words, &count, "--config", given->config);
+    add_option_words(words, &count, "--dir", given->dir);
+    add_option_words(words, &count, "--restore-from", given->urls);
+    add_option_words(words, &count, "--bucket", given->bucket);
     execv(program, (char *const *)(uintptr_t)words); /* which changes none of them */
     return kv_error_set_errno(error, "cannot run %s", program);
 }

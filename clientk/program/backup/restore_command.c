@@ -51,7 +51,7 @@ static bool ends_it(struct restore *restore, enum kv_status status)
     return status_ends_transfer(status) || status == KV_UNSUPPORTED || status == KV_DENIED;
 }
 
-static void note_failure(struct restore *restore, enum kv_status status)
+static void count_restore_failure(struct restore *restore, enum kv_status status)
 {
     if (restore->failed++ == 0)
         restore->failure = status;
@@ -60,7 +60,7 @@ static void note_failure(struct restore *restore, enum kv_status status)
 }
 
 /* The completion of one entry, whose tag is the version that it had. */
-static void complete(void *context, void *tag, const struct clientk_result *result)
+static void complete_restored_entry(void *context, void *tag, const struct clientk_result *result)
 {
     struct restore *restore = context;
     if (result->status == KV_OK) {
@@ -71,7 +71,7 @@ static void complete(void *context, void *tag, const struct clientk_result *resu
         restore->kept++;
         restore->in_a_row = 0;
     } else {
-        note_failure(restore, result->status);
+        count_restore_failure(restore, result->status);
     }
 }
 
@@ -90,7 +90,7 @@ static void send_record(struct restore *restore, const struct record *record)
     enum kv_status status =
         clientk_pipeline_submit(restore->pipeline, &operation, (void *)(uintptr_t)record->version);
     if (status != KV_OK)
-        note_failure(restore, status);
+        count_restore_failure(restore, status);
     progress_show(&restore->progress, restore->restored, 0);
 }
 
@@ -134,7 +134,7 @@ static enum kv_status send_all(struct restore *restore, struct backup_source *so
 
 /* Reports ------------------------------------------------------------------------------------- */
 
-static void report(const struct restore *restore)
+static void report_restore(const struct restore *restore)
 {
     fprintf(stderr, "clientk: %" PRIu64 " entries restored", restore->restored);
     if (restore->renumbered > 0)
@@ -147,7 +147,7 @@ static void report(const struct restore *restore)
     fprintf(stderr, ", %" PRIu64 " failed\n", restore->failed);
 }
 
-static const char *sentence_of(enum kv_status status)
+static const char *explain_restore_status(enum kv_status status)
 {
     if (status == KV_UNSUPPORTED)
         return "the server cannot bring back versions: it is of an older version, or its data are "
@@ -166,15 +166,15 @@ static const char *way_on(const struct restore *restore)
            "the store had none of these keys before";
 }
 
-static int judge(struct cli_context *context, const struct restore *restore, enum kv_status status,
-                 const struct kv_error *error)
+static int judge_restore(struct cli_context *context, const struct restore *restore,
+                         enum kv_status status, const struct kv_error *error)
 {
     char sentence[400];
     int code = EXIT_DONE;
     if (restore->failed > 0) {
         snprintf(sentence, sizeof sentence, "%" PRIu64 " %s: %.200s%s", restore->failed,
                  restore->failed == 1 ? "entry failed" : "entries failed",
-                 sentence_of(restore->failure), way_on(restore));
+                 explain_restore_status(restore->failure), way_on(restore));
         output_failure(&context->output, "restore", restore->failure, sentence);
         code = transfer_exit_code(restore->failure);
     }
@@ -193,16 +193,16 @@ static int restore_to_server(struct cli_context *context, bool if_absent,
     context->patient = true;
     enum kv_status status = cli_connect(context, &error);
     if (status == KV_OK)
-        status = clientk_pipeline_open(context->client, 0, 0, complete, &restore, &restore.pipeline,
-                                       &error);
+        status = clientk_pipeline_open(context->client, 0, 0, complete_restored_entry, &restore,
+                                       &restore.pipeline, &error);
     if (status != KV_OK)
         return output_failure(&context->output, "restore", status, error.text);
     progress_start(&restore.progress, "entries restored", false);
     status = send_all(&restore, source, &error);
     clientk_pipeline_close(restore.pipeline);
     progress_end(&restore.progress);
-    report(&restore);
-    return judge(context, &restore, status, &error);
+    report_restore(&restore);
+    return judge_restore(context, &restore, status, &error);
 }
 
 static int restore_to(struct cli_context *context, const char *dir, struct backup_source *source)

@@ -24,7 +24,8 @@ struct restore_target {
     uint32_t files; /* as data.NNNN.new */
 };
 
-static enum kv_status check_empty(const struct restore_target *target, struct kv_error *error)
+static enum kv_status check_restore_directory(const struct restore_target *target,
+                                              struct kv_error *error)
 {
     DIR *stream = fdopendir(openat(target->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!stream)
@@ -41,7 +42,7 @@ static enum kv_status check_empty(const struct restore_target *target, struct kv
     return status;
 }
 
-static enum kv_status open_directory(struct restore_target *target, struct kv_error *error)
+static enum kv_status open_restore_directory(struct restore_target *target, struct kv_error *error)
 {
     if (mkdir(target->dir, 0700) == 0)
         target->was_made = true;
@@ -50,7 +51,7 @@ static enum kv_status open_directory(struct restore_target *target, struct kv_er
     target->dir_fd = open(target->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (target->dir_fd < 0)
         return kv_error_set_errno(error, "%s: cannot open the directory", target->dir);
-    enum kv_status status = check_empty(target, error);
+    enum kv_status status = check_restore_directory(target, error);
     if (status == KV_OK)
         status = backup_dir_lock(target->dir_fd, target->dir, true, &target->lock_fd, error);
     return status;
@@ -94,8 +95,8 @@ static enum kv_status copy_file(struct restore_target *target, const struct sour
     return status;
 }
 
-static enum kv_status copy_all(struct restore_target *target, struct backup_source *source,
-                               struct kv_error *error)
+static enum kv_status copy_data_files(struct restore_target *target, struct backup_source *source,
+                                      struct kv_error *error)
 {
     for (;;) {
         struct source_file file;
@@ -140,9 +141,9 @@ enum kv_status restore_to_directory(struct backup_source *source, const char *di
                                     struct kv_error *error)
 {
     struct restore_target target = {.dir = dir, .dir_fd = -1, .lock_fd = -1};
-    enum kv_status status = open_directory(&target, error);
+    enum kv_status status = open_restore_directory(&target, error);
     if (status == KV_OK)
-        status = copy_all(&target, source, error);
+        status = copy_data_files(&target, source, error);
     if (status == KV_OK)
         status = give_names(&target, error);
     close_target(&target, status == KV_OK);

@@ -19,7 +19,7 @@ struct preload {
     struct progress progress;
 };
 
-static void complete(void *context, void *tag, const struct clientk_result *result)
+static void complete_preload(void *context, void *tag, const struct clientk_result *result)
 {
     (void)tag;
     struct preload *preload = context;
@@ -54,8 +54,8 @@ static enum kv_status submit_keys(const struct bench_plan *plan, enum workload_k
 }
 
 /* Puts the counters if the mix has adds, and the other keys if it has other kinds or only scans. */
-static enum kv_status submit_all(const struct bench_plan *plan, struct preload *preload,
-                                 struct clientk_pipeline *pipeline)
+static enum kv_status submit_preload(const struct bench_plan *plan, struct preload *preload,
+                                     struct clientk_pipeline *pipeline)
 {
     const uint32_t *weights = plan->mix.weights;
     enum kv_status status = KV_OK;
@@ -77,10 +77,10 @@ static enum kv_status preload_keys(const struct cli_context *context, const stru
     enum kv_status status = cli_open_client(context, true, &client, error);
     if (status != KV_OK)
         return status;
-    status = clientk_pipeline_open(client, 0, 0, complete, &preload, &pipeline, error);
+    status = clientk_pipeline_open(client, 0, 0, complete_preload, &preload, &pipeline, error);
     if (status == KV_OK) {
         progress_start(&preload.progress, "keys preloaded", false);
-        status = submit_all(plan, &preload, pipeline);
+        status = submit_preload(plan, &preload, pipeline);
         enum kv_status flushed = clientk_pipeline_flush(pipeline);
         if (status == KV_OK)
             status = preload.failure != KV_OK ? preload.failure : flushed;
@@ -104,9 +104,9 @@ static enum kv_status write_histogram(FILE *file, const char *path,
     return KV_OK;
 }
 
-static enum kv_status report(struct cli_context *context, const struct bench_plan *plan,
-                             const struct bench_crew *crew, FILE **histogram, int *code,
-                             struct kv_error *error)
+static enum kv_status report_bench(struct cli_context *context, const struct bench_plan *plan,
+                                   const struct bench_crew *crew, FILE **histogram, int *code,
+                                   struct kv_error *error)
 {
     enum kv_status status = KV_OK;
     struct bench_report *made = bench_report_make(plan, crew);
@@ -145,7 +145,7 @@ static enum kv_status run_plan(struct cli_context *context, const struct bench_p
     if (status == KV_OK && crew)
         status = bench_crew_run(crew, context, error);
     if (status == KV_OK && crew)
-        status = report(context, plan, crew, &histogram, code, error);
+        status = report_bench(context, plan, crew, &histogram, code, error);
     bench_crew_free(crew);
     if (histogram)
         fclose(histogram);

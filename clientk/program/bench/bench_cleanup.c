@@ -13,7 +13,7 @@ struct cleanup {
     struct progress progress;
 };
 
-static void complete(void *context, void *tag, const struct clientk_result *result)
+static void complete_deletion(void *context, void *tag, const struct clientk_result *result)
 {
     (void)tag;
     struct cleanup *cleanup = context;
@@ -41,8 +41,8 @@ static enum kv_status delete_keys(const struct bench_plan *plan, enum workload_k
 }
 
 /* Of each letter that keys begin with. */
-static enum kv_status delete_all(const struct bench_plan *plan, struct cleanup *cleanup,
-                                 struct clientk_pipeline *pipeline)
+static enum kv_status delete_bench_keys(const struct bench_plan *plan, struct cleanup *cleanup,
+                                        struct clientk_pipeline *pipeline)
 {
     const uint32_t *weights = plan->mix.weights;
     enum kv_status status = KV_OK;
@@ -55,8 +55,8 @@ static enum kv_status delete_all(const struct bench_plan *plan, struct cleanup *
     return status;
 }
 
-static enum kv_status run(const struct cli_context *context, const struct bench_plan *plan,
-                          struct kv_error *error)
+static enum kv_status run_cleanup(const struct cli_context *context, const struct bench_plan *plan,
+                                  struct kv_error *error)
 {
     struct clientk *client;
     struct clientk_pipeline *pipeline = NULL;
@@ -64,10 +64,10 @@ static enum kv_status run(const struct cli_context *context, const struct bench_
     enum kv_status status = cli_open_client(context, true, &client, error);
     if (status != KV_OK)
         return status;
-    status = clientk_pipeline_open(client, 0, 0, complete, &cleanup, &pipeline, error);
+    status = clientk_pipeline_open(client, 0, 0, complete_deletion, &cleanup, &pipeline, error);
     if (status == KV_OK) {
         progress_start(&cleanup.progress, "keys deleted", false);
-        status = delete_all(plan, &cleanup, pipeline);
+        status = delete_bench_keys(plan, &cleanup, pipeline);
         enum kv_status flushed = clientk_pipeline_flush(pipeline);
         if (status == KV_OK)
             status = cleanup.failure != KV_OK ? cleanup.failure : flushed;
@@ -86,7 +86,7 @@ enum kv_status bench_cleanup(const struct cli_context *context, const struct ben
 {
     bool interrupted = interrupt_pending();
     interrupt_clear(); /* calls would end at once */
-    enum kv_status status = run(context, plan, error);
+    enum kv_status status = run_cleanup(context, plan, error);
     if (interrupted)
         raise(SIGINT);
     return status;

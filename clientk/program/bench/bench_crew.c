@@ -80,7 +80,7 @@ uint64_t bench_crew_measure_ns(const struct bench_crew *crew)
            (uint64_t)(crew->plan->options.warmup_seconds * 1e9);
 }
 
-static void give_up(struct shared *shared, enum kv_status status, const char *sentence)
+static void give_up_bench(struct shared *shared, enum kv_status status, const char *sentence)
 {
     if (!atomic_exchange(&shared->failed, true))
         kv_error_set(&shared->failure, status, "%s", sentence);
@@ -93,7 +93,7 @@ static void *run_member(void *argument)
     struct kv_error error = {0};
     enum kv_status status = bench_thread_run(&member->work, &error);
     if (status != KV_OK)
-        give_up(member->shared, status, error.text);
+        give_up_bench(member->shared, status, error.text);
     return NULL;
 }
 
@@ -107,12 +107,12 @@ static void run_members(struct bench_crew *crew, const struct cli_context *conte
     size_t count = (size_t)(end - first), started = 0;
     struct member *members = calloc(count, sizeof *members);
     if (!members) {
-        give_up(shared, KV_NO_MEMORY, "no memory for threads");
+        give_up_bench(shared, KV_NO_MEMORY, "no memory for threads");
         return;
     }
     enum kv_status status = cli_open_client(context, true, &client, &error);
     if (status != KV_OK)
-        give_up(shared, status, error.text);
+        give_up_bench(shared, status, error.text);
     for (; status == KV_OK && started < count; started++) {
         struct member *member = &members[started];
         *member =
@@ -123,7 +123,7 @@ static void run_members(struct bench_crew *crew, const struct cli_context *conte
         if (failure != 0) {
             status = kv_error_set_no_thread(&error, failure, "cannot start thread %zu of %zu",
                                             started + 1, count);
-            give_up(shared, status, error.text);
+            give_up_bench(shared, status, error.text);
             break;
         }
     }
@@ -170,7 +170,7 @@ static void start_when_ready(struct bench_crew *crew)
         bench_course_begin(course, clock_monotonic_ns() + LEAD_NS);
 }
 
-static void show_progress(const struct bench_crew *crew, struct progress *progress)
+static void show_bench_progress(const struct bench_crew *crew, struct progress *progress)
 {
     const struct bench_options *options = &crew->plan->options;
     uint64_t begin_ns = atomic_load(&crew->shared->course.begin_ns), done = 0;
@@ -221,7 +221,7 @@ static enum kv_status run_in_this_process(struct bench_crew *crew,
     while (!atomic_load(&here.done)) {
         start_when_ready(crew);
         stop_if_interrupted(crew);
-        show_progress(crew, progress);
+        show_bench_progress(crew, progress);
         clock_sleep_ms(LOOK_MS);
     }
     pthread_join(thread, NULL);
@@ -229,7 +229,7 @@ static enum kv_status run_in_this_process(struct bench_crew *crew,
 }
 
 /* Reaps those of pids[0..count-1] that have ended (0: reaped). Returns how many are left. */
-static uint64_t reap(struct shared *shared, pid_t *pids, uint64_t count)
+static uint64_t reap_bench_processes(struct shared *shared, pid_t *pids, uint64_t count)
 {
     uint64_t left = 0;
     for (uint64_t i = 0; i < count; i++) {
@@ -242,7 +242,7 @@ static uint64_t reap(struct shared *shared, pid_t *pids, uint64_t count)
         }
         pids[i] = 0;
         if (!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_DONE)
-            give_up(shared, KV_IO, "a process of the bench ended unexpectedly");
+            give_up_bench(shared, KV_IO, "a process of the bench ended unexpectedly");
     }
     return left;
 }
@@ -262,14 +262,14 @@ static enum kv_status run_in_processes(struct bench_crew *crew, const struct cli
             struct kv_error reason;
             kv_error_set_no_thread(&reason, errno, "cannot start process %" PRIu64 " of %" PRIu64,
                                    i + 1, count);
-            give_up(crew->shared, KV_LIMIT, reason.text);
+            give_up_bench(crew->shared, KV_LIMIT, reason.text);
             break;
         }
     }
-    while (reap(crew->shared, pids, count) > 0) {
+    while (reap_bench_processes(crew->shared, pids, count) > 0) {
         start_when_ready(crew);
         stop_if_interrupted(crew);
-        show_progress(crew, progress);
+        show_bench_progress(crew, progress);
         clock_sleep_ms(LOOK_MS);
     }
     free(pids);

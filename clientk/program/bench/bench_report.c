@@ -125,7 +125,7 @@ static void print_latency_table(FILE *stream, const struct bench_report *report)
     print_latency_row(stream, "all", &report->all);
 }
 
-static void print_text(FILE *stream, const struct bench_report *report)
+static void print_report_text(FILE *stream, const struct bench_report *report)
 {
     print_plan(stream, report->plan);
     print_latency_table(stream, report);
@@ -145,7 +145,7 @@ static void print_text(FILE *stream, const struct bench_report *report)
 
 /* CSV ------------------------------------------------------------------------------------------ */
 
-static void print_csv(FILE *stream, const struct bench_report *report)
+static void print_report_csv(FILE *stream, const struct bench_report *report)
 {
     const struct bench_options *options = &report->plan->options;
     char sizes[48], mix[256];
@@ -223,7 +223,7 @@ static void print_json_errors(FILE *stream, const struct bench_report *report)
     fprintf(stream, ",\"direct_reads\":%" PRIu64, report->direct_reads);
 }
 
-static void print_json(FILE *stream, const struct bench_report *report)
+static void print_report_json(FILE *stream, const struct bench_report *report)
 {
     const char *comma = "";
     fputc('{', stream);
@@ -250,13 +250,13 @@ void bench_report_print(struct output *output, const struct bench_report *report
     switch (output->format) {
     case OUTPUT_TEXT:
     case OUTPUT_RAW:
-        print_text(output->stream, report);
+        print_report_text(output->stream, report);
         break;
     case OUTPUT_JSON:
-        print_json(output->stream, report);
+        print_report_json(output->stream, report);
         break;
     case OUTPUT_CSV:
-        print_csv(output->stream, report);
+        print_report_csv(output->stream, report);
         break;
     }
 }

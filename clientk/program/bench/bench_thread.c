@@ -85,8 +85,8 @@ static void verify(struct bench_worker *worker, const struct slot *slot,
 }
 
 /* Draws the next operation into slot and *operation. A scan is not an operation of a message. */
-static void draw(struct bench_worker *worker, struct slot *slot,
-                 struct clientk_operation *operation)
+static void draw_operation(struct bench_worker *worker, struct slot *slot,
+                           struct clientk_operation *operation)
 {
     static const enum clientk_opcode opcodes[WORKLOAD_KINDS] = {
         [WORKLOAD_PUT] = CLIENTK_PUT,         [WORKLOAD_GET] = CLIENTK_GET,
@@ -116,7 +116,7 @@ static void draw(struct bench_worker *worker, struct slot *slot,
     }
 }
 
-static bool count_entry(void *context, const struct clientk_entry *entry)
+static bool count_scanned_entry(void *context, const struct clientk_entry *entry)
 {
     (void)entry;
     (*(uint64_t *)context)++;
@@ -131,9 +131,10 @@ static void run_scan(struct bench_worker *worker, struct slot *slot)
     struct kv_slice everything = kv_slice(NULL, 0);
     enum kv_status status =
         options->scan_atomic
-            ? clientk_scan_atomic(worker->thread->client, everything, false, count_entry, &entries)
+            ? clientk_scan_atomic(worker->thread->client, everything, false, count_scanned_entry,
+                                  &entries)
             : clientk_scan(worker->thread->client, everything, false, &worker->scan_cursor,
-                           options->scan_length, count_entry, &entries);
+                           options->scan_length, count_scanned_entry, &entries);
     record(worker, slot, status, clock_monotonic_ns());
 }
 
@@ -156,7 +157,7 @@ void bench_course_stop(struct bench_course *course)
 }
 
 /* Sleeps; Ctrl-C ends it. */
-static void sleep_until(uint64_t monotonic_ns)
+static void sleep_until_due(uint64_t monotonic_ns)
 {
     struct timespec until = {(time_t)(monotonic_ns / NS_PER_SECOND),
                              (long)(monotonic_ns % NS_PER_SECOND)};
@@ -175,7 +176,7 @@ static void think(struct bench_worker *worker)
     while (now_ns < until_ns && !interrupt_pending() &&
            !atomic_load_explicit(&worker->thread->course->stop, memory_order_relaxed)) {
         uint64_t step_ns = until_ns - now_ns < THINK_STEP_NS ? until_ns - now_ns : THINK_STEP_NS;
-        sleep_until(now_ns + step_ns);
+        sleep_until_due(now_ns + step_ns);
         now_ns = clock_monotonic_ns();
     }
 }
@@ -198,7 +199,7 @@ static bool begin_message(struct bench_worker *worker, uint64_t *start_ns, bool 
         if (*start_ns > now_ns + SLEEP_SPARED_NS) {
             if (worker->pipeline)
                 clientk_pipeline_flush(worker->pipeline);
-            sleep_until(*start_ns);
+            sleep_until_due(*start_ns);
         }
     }
     *measured = *start_ns >= worker->measure_ns;
@@ -239,7 +240,7 @@ static void run_messages(struct bench_worker *worker)
         for (size_t i = 0; i < wanted; i++) {
             struct slot *slot = &worker->slots[count];
             prepare_slot(slot, start_ns, measured);
-            draw(worker, slot, &worker->operations[count]);
+            draw_operation(worker, slot, &worker->operations[count]);
             if (slot->kind == WORKLOAD_SCAN)
                 run_scan(worker, slot);
             else
@@ -257,7 +258,7 @@ static void run_messages(struct bench_worker *worker)
     }
 }
 
-static void complete(void *context, void *tag, const struct clientk_result *result)
+static void complete_bench_operation(void *context, void *tag, const struct clientk_result *result)
 {
     struct bench_worker *worker = context;
     struct slot *slot = tag;
@@ -292,7 +293,7 @@ static void run_pipeline(struct bench_worker *worker)
             if (!slot)
                 return;
             prepare_slot(slot, start_ns, measured);
-            draw(worker, slot, &operation);
+            draw_operation(worker, slot, &operation);
             if (slot->kind == WORKLOAD_SCAN) {
                 run_scan(worker, slot);
                 slot->next_free = worker->free_slots;
@@ -302,7 +303,7 @@ static void run_pipeline(struct bench_worker *worker)
             enum kv_status status = clientk_pipeline_submit(worker->pipeline, &operation, slot);
             if (status != KV_OK) {
                 struct clientk_result failed = {.status = status};
-                complete(worker, slot, &failed);
+                complete_bench_operation(worker, slot, &failed);
             }
         }
     }
@@ -349,7 +350,7 @@ static bool wait_for_start(struct bench_worker *worker)
     uint64_t begin_ns = atomic_load(&course->begin_ns);
     if (begin_ns == 0 || atomic_load(&course->stop) || interrupt_pending())
         return false;
-    sleep_until(begin_ns);
+    sleep_until_due(begin_ns);
     worker->measure_ns = begin_ns + (uint64_t)(options->warmup_seconds * NS_PER_SECOND);
     worker->end_ns = worker->measure_ns + (uint64_t)(options->seconds * NS_PER_SECOND);
     if (options->rate > 0) {
@@ -381,7 +382,7 @@ enum kv_status bench_thread_run(const struct bench_thread *thread, struct kv_err
         status = kv_error_set(error, KV_NO_MEMORY, "no memory for a thread");
     else if (options->window > 0)
         status = clientk_pipeline_open(thread->client, (uint32_t)options->window,
-                                       (uint32_t)options->batch, complete, &worker,
+                                       (uint32_t)options->batch, complete_bench_operation, &worker,
                                        &worker.pipeline, error);
     bool idle = options->count > 0 && worker.quota == 0;
     if (status == KV_OK && wait_for_start(&worker) && !idle) {

@@ -17,7 +17,7 @@ static const struct command *find_anywhere(const char *name)
     return NULL;
 }
 
-static void fail_unknown(const char *name, unsigned place, struct kv_error *error)
+static void fail_unknown_name(const char *name, unsigned place, struct kv_error *error)
 {
     struct suggestion suggestion = SUGGESTION_NONE;
     const char *help = place == COMMAND_SHELL ? "clientk help" : "help";
@@ -47,7 +47,7 @@ const struct command *command_find(const struct word *name, unsigned place, stru
     if (command && (command->places & place))
         return command;
     if (!command)
-        fail_unknown(name->data, place, error);
+        fail_unknown_name(name->data, place, error);
     else if (place == COMMAND_SHELL)
         kv_error_set(error, KV_USAGE,
                      "%s works at the prompt%s only: run clientk without a command", command->name,

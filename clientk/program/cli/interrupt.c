@@ -22,7 +22,7 @@ static void set_timer(long every_ms)
         timer_settime(again, 0, &times, NULL); /* may be called in a handler (POSIX) */
 }
 
-static void note(int signal_number)
+static void note_signal(int signal_number)
 {
     int error_number = errno;
     if (signal_number == SIGTERM)
@@ -50,8 +50,8 @@ void interrupt_catch(void)
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
     handle(SIGALRM, note_nothing);
     has_timer = has_timer || timer_create(CLOCK_MONOTONIC, &event, &again) == 0;
-    handle(SIGINT, note);
-    handle(SIGTERM, note);
+    handle(SIGINT, note_signal);
+    handle(SIGTERM, note_signal);
 }
 
 bool interrupt_wait_readable(int fd)

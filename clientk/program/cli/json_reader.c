@@ -17,8 +17,8 @@ struct document {
     char *texts_end;
 };
 
-static bool read_value(struct document *document, struct kv_slice text, unsigned depth,
-                       struct json_value *value);
+static bool read_json_value(struct document *document, struct kv_slice text, unsigned depth,
+                            struct json_value *value);
 
 static const char *keep_text(struct document *document, struct kv_slice text)
 {
@@ -46,7 +46,8 @@ static const char *keep_string(struct document *document, struct kv_slice quoted
     return start;
 }
 
-static bool read_word(struct document *document, struct kv_slice text, struct json_value *value)
+static bool read_json_word(struct document *document, struct kv_slice text,
+                           struct json_value *value)
 {
     char *rest;
     value->text = keep_text(document, text);
@@ -85,7 +86,7 @@ static bool read_children(struct document *document, struct kv_slice text, unsig
             if (!escape_is_printable(kv_slice_from_string(child->name), false))
                 return false;
         }
-        if (!json_scan_value(&scan, &value) || !read_value(document, value, depth + 1, child))
+        if (!json_scan_value(&scan, &value) || !read_json_value(document, value, depth + 1, child))
             return false;
         *link = child;
         link = &child->next;
@@ -93,8 +94,8 @@ static bool read_children(struct document *document, struct kv_slice text, unsig
     return json_scan_take(&scan, close) && json_scan_is_over(&scan);
 }
 
-static bool read_value(struct document *document, struct kv_slice text, unsigned depth,
-                       struct json_value *value)
+static bool read_json_value(struct document *document, struct kv_slice text, unsigned depth,
+                            struct json_value *value)
 {
     const char *bytes = text.data;
     if (text.size == 0 || depth > JSON_SCAN_DEEPEST)
@@ -109,7 +110,7 @@ static bool read_value(struct document *document, struct kv_slice text, unsigned
         value->text = keep_string(document, kv_slice(bytes + 1, text.size - 2));
         return true;
     default:
-        return read_word(document, text, value);
+        return read_json_word(document, text, value);
     }
 }
 
@@ -124,7 +125,7 @@ struct json_value *json_parse(const char *text, size_t size)
     document->texts = malloc(size * 2 + 2);
     document->texts_end = document->texts;
     if (document->nodes && document->texts && json_scan_value(&scan, &root) &&
-        json_scan_is_over(&scan) && read_value(document, root, 1, &document->root))
+        json_scan_is_over(&scan) && read_json_value(document, root, 1, &document->root))
         return &document->root;
     json_free(&document->root);
     return NULL;

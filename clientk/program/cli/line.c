@@ -12,7 +12,8 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static bool fail(struct line *line, struct line_error *error, size_t offset, const char *message)
+static bool fail_line(struct line *line, struct line_error *error, size_t offset,
+                      const char *message)
 {
     line->count = 0;
     error->column = offset + 1;
@@ -32,7 +33,7 @@ static bool reserve_storage(struct line *line, size_t size)
     return true;
 }
 
-static bool add_word(struct line *line, struct word word)
+static bool add_line_word(struct line *line, struct word word)
 {
     if (line->count == line->capacity) {
         size_t capacity = line->capacity ? line->capacity * 2 : 8;
@@ -64,8 +65,8 @@ static size_t closing_quote(const char *text, size_t size, size_t at)
 
 /* Takes the word at *at into `storage` (which has room for its bytes and a NUL). NULL, or what is
  * wrong with it at offset *at. */
-static const char *take_word(const char *text, size_t size, size_t *at, char *storage,
-                             struct word *word)
+static const char *take_line_word(const char *text, size_t size, size_t *at, char *storage,
+                                  struct word *word)
 {
     *word = (struct word){storage, 0, text[*at] == '"'};
     if (!word->literal) {
@@ -98,7 +99,7 @@ bool line_parse(struct line *line, const char *text, size_t size, struct line_er
         size--;
     /* A blank or the end follows each word; its NUL takes the place of that byte. */
     if (!reserve_storage(line, size + 1))
-        return fail(line, error, 0, "not enough memory for the line");
+        return fail_line(line, error, 0, "not enough memory for the line");
 
     char *storage = line->storage;
     for (size_t at = 0;;) {
@@ -107,11 +108,11 @@ bool line_parse(struct line *line, const char *text, size_t size, struct line_er
         if (at == size || text[at] == '#')
             return true;
         struct word word;
-        const char *wrong = take_word(text, size, &at, storage, &word);
+        const char *wrong = take_line_word(text, size, &at, storage, &word);
         if (wrong)
-            return fail(line, error, at, wrong);
-        if (!add_word(line, word))
-            return fail(line, error, at, "not enough memory for the words");
+            return fail_line(line, error, at, wrong);
+        if (!add_line_word(line, word))
+            return fail_line(line, error, at, "not enough memory for the words");
         storage += word.size + 1;
     }
 }
@@ -124,7 +125,7 @@ bool line_from_arguments(struct line *line, char *const *arguments, size_t count
         bytes += strlen(arguments[i]) + 1;
     line->count = 0;
     if (!reserve_storage(line, bytes + 1))
-        return fail(line, error, 0, "not enough memory for the arguments");
+        return fail_line(line, error, 0, "not enough memory for the arguments");
 
     char *storage = line->storage;
     for (size_t i = 0; i < count; i++) {
@@ -133,15 +134,15 @@ bool line_from_arguments(struct line *line, char *const *arguments, size_t count
         if (escapes) {
             long decoded = unescape(arguments[i], size, storage, NULL);
             if (decoded < 0)
-                return fail(line, error, i,
-                            "unknown escape (known: \\\\ \\\" \\n \\r \\t \\0 \\xHH)");
+                return fail_line(line, error, i,
+                                 "unknown escape (known: \\\\ \\\" \\n \\r \\t \\0 \\xHH)");
             word.size = (size_t)decoded;
         } else {
             memcpy(storage, arguments[i], size);
         }
         storage[word.size] = '\0';
-        if (!add_word(line, word))
-            return fail(line, error, i, "not enough memory for the arguments");
+        if (!add_line_word(line, word))
+            return fail_line(line, error, i, "not enough memory for the arguments");
         storage += word.size + 1;
     }
     return true;

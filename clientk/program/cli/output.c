@@ -152,7 +152,7 @@ static void print_text_value(struct output *output, struct kv_slice value)
     fputc('\n', output->stream);
 }
 
-static const char *sentence_of(const struct answer *answer)
+static const char *answer_sentence(const struct answer *answer)
 {
     return answer->sentence && *answer->sentence ? answer->sentence
                                                  : kv_status_text(answer->status);
@@ -176,7 +176,7 @@ static void print_report(FILE *stream, const char *place, const struct answer *a
     if (answer->status == KV_NOT_FOUND && !answer->sentence)
         fputs("NOT FOUND", stream);
     else
-        escape_print_text(stream, sentence_of(answer));
+        escape_print_text(stream, answer_sentence(answer));
     fputc('\n', stream);
 }
 
@@ -187,11 +187,11 @@ static void print_text_failure(struct output *output, const struct answer *answe
         return;
     }
     fprintf(output->stream, "ERROR %s: ", kv_status_name(answer->status));
-    escape_print_text(output->stream, sentence_of(answer));
+    escape_print_text(output->stream, answer_sentence(answer));
     fputc('\n', output->stream);
 }
 
-static void print_text(struct output *output, const struct answer *answer)
+static void print_answer_text(struct output *output, const struct answer *answer)
 {
     if (answer->text)
         fprintf(output->stream, "%s\n", answer->text);
@@ -213,7 +213,7 @@ static void print_raw(struct output *output, const struct answer *answer)
         fputc('\n', output->stream);
 }
 
-static void print_json(struct output *output, const struct answer *answer)
+static void print_answer_json(struct output *output, const struct answer *answer)
 {
     FILE *stream = output->stream;
     fprintf(stream, "{\"command\":\"%s\"", answer->command ? answer->command : "");
@@ -224,7 +224,7 @@ static void print_json(struct output *output, const struct answer *answer)
     fprintf(stream, ",\"status\":\"%s\"", kv_status_name(answer->status));
     if (answer->status != KV_OK) {
         fputs(",\"error\":", stream);
-        escape_print_json(stream, kv_slice_from_string(sentence_of(answer)));
+        escape_print_json(stream, kv_slice_from_string(answer_sentence(answer)));
     }
     if (answer->has_value) {
         fputc(',', stream);
@@ -247,7 +247,7 @@ void output_begin(struct output *output)
     output->csv_entries = false;
 }
 
-static void print_csv(struct output *output, const struct answer *answer)
+static void print_answer_csv(struct output *output, const struct answer *answer)
 {
     FILE *stream = output->stream;
     if (!output->csv_started || output->csv_entries)
@@ -265,7 +265,7 @@ static void print_csv(struct output *output, const struct answer *answer)
     else
         fputs(",,,", stream);
     if (answer->status != KV_OK)
-        output_csv_bytes(stream, kv_slice_from_string(sentence_of(answer)));
+        output_csv_bytes(stream, kv_slice_from_string(answer_sentence(answer)));
     fputc('\n', stream);
 }
 
@@ -281,13 +281,13 @@ int output_answer(struct output *output, const struct answer *answer)
     /* If both go to one terminal, the report, which names the place, is enough. */
     bool said = failed && (output->one_shot || (to_report && output->terminal));
     if (output->format == OUTPUT_JSON)
-        print_json(output, answer);
+        print_answer_json(output, answer);
     else if (output->format == OUTPUT_CSV)
-        print_csv(output, answer);
+        print_answer_csv(output, answer);
     else if (failed && !said)
         print_text_failure(output, answer);
     else if (!failed && output->format == OUTPUT_TEXT)
-        print_text(output, answer);
+        print_answer_text(output, answer);
     else if (!failed)
         print_raw(output, answer);
     return exit_code_of(answer->status);
@@ -301,7 +301,7 @@ int output_failure(struct output *output, const char *command, enum kv_status st
 }
 
 /* A word and a decimal number: printf takes longer than the rest of an entry. */
-static void put_number(FILE *stream, const char *word, uint64_t number)
+static void put_decimal(FILE *stream, const char *word, uint64_t number)
 {
     char text[24], *at = text + sizeof text;
     do {
@@ -327,8 +327,8 @@ static void print_csv_entry(struct output *output, struct kv_slice key, struct k
     output_csv_bytes(output->stream, key);
     fputc(',', output->stream);
     output_csv_bytes(output->stream, value);
-    put_number(output->stream, ",", version);
-    put_number(output->stream, ",", expiry_ms);
+    put_decimal(output->stream, ",", version);
+    put_decimal(output->stream, ",", expiry_ms);
     fputc('\n', output->stream);
 }
 
@@ -359,8 +359,8 @@ void output_entry(struct output *output, struct kv_slice key, struct kv_slice va
             fputc(',', stream);
             output_json_bytes(stream, "value", value);
         }
-        put_number(stream, ",\"version\":", version);
-        put_number(stream, ",\"expiry_ms\":", expiry_ms);
+        put_decimal(stream, ",\"version\":", version);
+        put_decimal(stream, ",\"expiry_ms\":", expiry_ms);
         fputs("}\n", stream);
         break;
     case OUTPUT_CSV:

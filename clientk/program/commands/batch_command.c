@@ -192,7 +192,7 @@ static void take_turn(struct batch_thread *self, struct kv_slice answers, struct
     pthread_mutex_unlock(&batch->turn_lock);
 }
 
-static void show_progress(struct batch_thread *self)
+static void show_batch_progress(struct batch_thread *self)
 {
     struct batch_job *batch = self->batch;
     uint64_t lines = batch->done + batch->not_found + batch->failed;
@@ -258,7 +258,7 @@ static void run_source(struct batch_thread *self)
             count_code(batch, EXIT_REFUSED);
             atomic_store(&batch->stop, true);
         }
-        show_progress(self);
+        show_batch_progress(self);
     }
 }
 

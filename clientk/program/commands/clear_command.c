@@ -30,7 +30,7 @@ static bool is_confirmed(const struct cli_context *context, struct kv_slice pref
     return fgets(line, sizeof line, stdin) && strcmp(line, "yes\n") == 0;
 }
 
-static int answer(struct cli_context *context, const char *command, uint64_t deleted)
+static int print_deleted(struct cli_context *context, const char *command, uint64_t deleted)
 {
     char text[64];
     snprintf(text, sizeof text, "%" PRIu64 " deleted", deleted);
@@ -39,15 +39,16 @@ static int answer(struct cli_context *context, const char *command, uint64_t del
     return output_answer(&context->output, &done);
 }
 
-static int fail(struct cli_context *context, const char *command, enum kv_status status,
-                uint64_t deleted, const char *why)
+static int fail_clear(struct cli_context *context, const char *command, enum kv_status status,
+                      uint64_t deleted, const char *why)
 {
     char sentence[512];
     snprintf(sentence, sizeof sentence, "%.400s; %" PRIu64 " entries were deleted", why, deleted);
     return output_failure(&context->output, command, status, sentence);
 }
 
-static int delete_all(struct cli_context *context, const char *command, struct kv_slice prefix)
+static int delete_by_prefix(struct cli_context *context, const char *command,
+                            struct kv_slice prefix)
 {
     uint64_t deleted = 0, cursor = 0, total = 0;
     enum kv_status status;
@@ -56,10 +57,10 @@ static int delete_all(struct cli_context *context, const char *command, struct k
         total += deleted;
     } while (status == KV_OK && cursor != 0 && !interrupt_pending());
     if (interrupt_pending())
-        return fail(context, command, KV_TIMEOUT, total, "interrupted");
+        return fail_clear(context, command, KV_TIMEOUT, total, "interrupted");
     if (status != KV_OK)
-        return fail(context, command, status, total, cli_sentence(status));
-    return answer(context, command, total);
+        return fail_clear(context, command, status, total, cli_sentence(status));
+    return print_deleted(context, command, total);
 }
 
 int clear_run(struct cli_context *context, const void *options_given, const struct word *operands,
@@ -76,7 +77,7 @@ int clear_run(struct cli_context *context, const void *options_given, const stru
         return code;
     if (!options->yes && !is_confirmed(context, prefix))
         return output_failure(&context->output, "clear", KV_USAGE, "nothing was deleted");
-    return delete_all(context, "clear", prefix);
+    return delete_by_prefix(context, "clear", prefix);
 }
 
 int delete_prefix_run(struct cli_context *context, const void *options_given,
@@ -94,7 +95,7 @@ int delete_prefix_run(struct cli_context *context, const void *options_given,
         return output_failure(&context->output, "del", KV_USAGE,
                               "the prefix is empty; clear deletes everything");
     int code = cli_connect_for(context, "del");
-    return code != EXIT_DONE
-               ? code
-               : delete_all(context, "del", kv_slice(options->prefix, strlen(options->prefix)));
+    return code != EXIT_DONE ? code
+                             : delete_by_prefix(context, "del",
+                                                kv_slice(options->prefix, strlen(options->prefix)));
 }

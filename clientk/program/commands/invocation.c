@@ -28,9 +28,9 @@ static void explain_global_option(const struct option_set *sets, const struct wo
                          words[i].data);
 }
 
-static enum kv_status take_options(struct invocation *prepared, void *target, struct word *words,
-                                   size_t *count, struct global_options *settings,
-                                   struct kv_error *error)
+static enum kv_status take_command_options(struct invocation *prepared, void *target,
+                                           struct word *words, size_t *count,
+                                           struct global_options *settings, struct kv_error *error)
 {
     static const struct option_row none[] = {{.name = NULL}};
     const struct command *command = prepared->command;
@@ -71,8 +71,8 @@ enum kv_status invocation_prepare(struct invocation *prepared, struct word *word
             return kv_error_set(error, KV_NO_MEMORY, "no memory for the options");
         memcpy(prepared->options, command->option_defaults, command->option_bytes);
     }
-    enum kv_status status = take_options(prepared, prepared->options, words + 1,
-                                         &prepared->operand_count, settings, error);
+    enum kv_status status = take_command_options(prepared, prepared->options, words + 1,
+                                                 &prepared->operand_count, settings, error);
     if (status != KV_OK || (settings && settings->help))
         return status;
     prepared->for_key = is_for_key(command, prepared->options);

@@ -71,8 +71,8 @@ static enum kv_status join_words(struct key_command *self, const struct word *wo
     return KV_OK;
 }
 
-static enum kv_status take_value(struct key_command *self, const struct word *words, size_t count,
-                                 bool may_read_stdin, struct kv_error *error)
+static enum kv_status take_value_words(struct key_command *self, const struct word *words,
+                                       size_t count, bool may_read_stdin, struct kv_error *error)
 {
     if (count > 1)
         return join_words(self, words, count, error);
@@ -103,7 +103,7 @@ static enum kv_status take_operands(struct key_command *self, const struct word 
     case SHAPE_KEY:
         return KV_OK;
     case SHAPE_KEY_VALUE:
-        return take_value(self, operands, count, may_read_stdin, error);
+        return take_value_words(self, operands, count, may_read_stdin, error);
     case SHAPE_KEY_DELTA:
     case SHAPE_KEY_INCREMENT:
     case SHAPE_KEY_DECREMENT:
@@ -263,7 +263,7 @@ int key_command_answer(struct output *output, const struct key_command *self)
     return output_answer(output, &answer);
 }
 
-static bool writes(const struct key_command *self)
+static bool is_write_command(const struct key_command *self)
 {
     enum clientk_opcode opcode = self->operation.opcode;
     return opcode != CLIENTK_GET && opcode != CLIENTK_EXISTS;
@@ -301,7 +301,7 @@ static void describe_failure(struct clientk *client, struct key_command *self,
     } else if (status == call_status || exit_code_of(status) == EXIT_NO_SERVER) {
         snprintf(sentence, KEY_COMMAND_SENTENCE_BYTES, "%s%s",
                  status == call_status ? cli_sentence(status) : cli_explain(status),
-                 status == KV_TIMEOUT && writes(self)
+                 status == KV_TIMEOUT && is_write_command(self)
                      ? "; it may have been executed, or be executed yet"
                      : "");
     }

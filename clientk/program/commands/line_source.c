@@ -88,7 +88,7 @@ const char *line_source_error(struct line_source *source)
 }
 
 /* Makes room for READ_BYTES more. Holds: lock. */
-static bool make_room(struct line_source *source)
+static bool make_line_room(struct line_source *source)
 {
     if (source->start > 0) {
         memmove(source->buffer, source->buffer + source->start, source->end - source->start);
@@ -131,7 +131,7 @@ static bool read_more(struct line_source *source)
 {
     if (source->ended)
         return false;
-    if (!make_room(source)) {
+    if (!make_line_room(source)) {
         end_within_line(source);
         return false;
     }

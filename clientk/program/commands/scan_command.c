@@ -25,7 +25,7 @@ struct listing {
     int64_t found;
 };
 
-static bool visit(void *context, const struct clientk_entry *entry)
+static bool list_entry(void *context, const struct clientk_entry *entry)
 {
     struct listing *scan = context;
     scan->found++;
@@ -45,12 +45,12 @@ static enum kv_status visit_all(struct cli_context *context, struct kv_slice pre
     bool keys_only = options->keys_only || options->count_only;
     *left_out = 0;
     if (options->atomic)
-        return clientk_scan_atomic(context->client, prefix, keys_only, visit, scan);
+        return clientk_scan_atomic(context->client, prefix, keys_only, list_entry, scan);
     struct whole_scan whole = {.command = "scan",
                                .prefix = prefix,
                                .keys_only = keys_only,
                                .limit = options->limit,
-                               .visit = visit,
+                               .visit = list_entry,
                                .context = scan};
     return whole_scan_run(context, &whole, left_out);
 }

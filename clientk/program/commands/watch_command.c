@@ -59,7 +59,7 @@ static const char *position_of(struct change_listing *listing)
 }
 
 /* change NULL: some were missed. */
-static void print_json(struct change_listing *listing, const struct clientk_change *change)
+static void print_change_json(struct change_listing *listing, const struct clientk_change *change)
 {
     FILE *stream = listing->output->stream;
     fprintf(stream, "{\"change\":\"%s\"", change ? name_of(change->kind) : "missed");
@@ -78,7 +78,7 @@ static void print_json(struct change_listing *listing, const struct clientk_chan
     fputs("}\n", stream);
 }
 
-static void print_csv(struct change_listing *listing, const struct clientk_change *change)
+static void print_change_csv(struct change_listing *listing, const struct clientk_change *change)
 {
     static const struct clientk_change none;
     FILE *stream = listing->output->stream;
@@ -93,7 +93,7 @@ static void print_csv(struct change_listing *listing, const struct clientk_chang
             listing->options->positions ? position_of(listing) : "");
 }
 
-static void print_text(struct change_listing *listing, const struct clientk_change *change)
+static void print_change_text(struct change_listing *listing, const struct clientk_change *change)
 {
     FILE *stream = listing->output->stream;
     fputs(change ? name_of(change->kind) : "missed", stream);
@@ -115,13 +115,13 @@ static void print_change(struct change_listing *listing, const struct clientk_ch
     switch (listing->output->format) {
     case OUTPUT_TEXT:
     case OUTPUT_RAW:
-        print_text(listing, change);
+        print_change_text(listing, change);
         break;
     case OUTPUT_JSON:
-        print_json(listing, change);
+        print_change_json(listing, change);
         break;
     case OUTPUT_CSV:
-        print_csv(listing, change);
+        print_change_csv(listing, change);
         break;
     }
 }
@@ -176,7 +176,7 @@ static bool is_over(const struct change_listing *listing)
 }
 
 /* What there is without waiting is printed before the stream is flushed, unless that is much. */
-static enum kv_status follow(struct change_listing *listing)
+static enum kv_status follow_changes(struct change_listing *listing)
 {
     struct clientk_change change;
     int timeout_ms = 0;
@@ -236,7 +236,7 @@ static int open_and_follow(struct cli_context *context, struct change_listing *l
     if (context->output.format == OUTPUT_CSV)
         fputs("change,key,value,version,expiry_ms,position\n", context->output.stream);
     context->output.csv_started = false; /* for the next command of a prompt */
-    status = follow(listing);
+    status = follow_changes(listing);
     flush_changes(listing);
     if (listing->written.size > 0)
         fprintf(stderr, "clientk: watch: to go on from here: --since %s\n",

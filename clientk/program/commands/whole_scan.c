@@ -9,7 +9,7 @@ struct run {
     bool stopped; /* by the visitor */
 };
 
-static bool visit(void *context, const struct clientk_entry *entry)
+static bool count_visited(void *context, const struct clientk_entry *entry)
 {
     struct run *run = context;
     run->visited++;
@@ -37,7 +37,7 @@ enum kv_status whole_scan_run(struct cli_context *context, const struct whole_sc
     do {
         before = cursor;
         status = clientk_scan(context->client, scan->prefix, scan->keys_only, &cursor,
-                              scan->limit > 0 ? scan->limit - run.visited : 0, visit, &run);
+                              scan->limit > 0 ? scan->limit - run.visited : 0, count_visited, &run);
         bool passed_over = (status == KV_CORRUPT || status == KV_IO) && cursor != before;
         if (status != KV_OK && !passed_over)
             return status;

@@ -11,7 +11,7 @@
 static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
 
 /* Reads more input; as read(2). */
-static ssize_t fill(struct zstd_reader *reader, int fd)
+static ssize_t fill_input(struct zstd_reader *reader, int fd)
 {
     if (!reader->input)
         reader->input = malloc(INPUT_BYTES);
@@ -26,11 +26,11 @@ static ssize_t fill(struct zstd_reader *reader, int fd)
 }
 
 /* Reads as much as tells what it is. 1: known; else as read(2). */
-static ssize_t look(struct zstd_reader *reader, int fd)
+static ssize_t read_magic(struct zstd_reader *reader, int fd)
 {
     while (reader->end < sizeof magic &&
            memcmp(reader->input ? reader->input : "", magic, reader->end) == 0) {
-        ssize_t got = fill(reader, fd);
+        ssize_t got = fill_input(reader, fd);
         if (got < 0)
             return got;
         if (got == 0)
@@ -84,7 +84,7 @@ static ssize_t give_decompressed(struct zstd_reader *reader, int fd, void *data,
         if (reader->start < reader->end)
             continue;
         reader->start = reader->end = 0;
-        ssize_t got = fill(reader, fd);
+        ssize_t got = fill_input(reader, fd);
         if (got == 0 && reader->in_frame) {
             errno = ENODATA;
             return -1;
@@ -97,7 +97,7 @@ static ssize_t give_decompressed(struct zstd_reader *reader, int fd, void *data,
 ssize_t zstd_reader_read(struct zstd_reader *reader, int fd, void *data, size_t size)
 {
     if (!reader->is_known) {
-        ssize_t result = look(reader, fd);
+        ssize_t result = read_magic(reader, fd);
         if (result <= 0)
             return result;
     }

@@ -11,7 +11,7 @@
 #include "clientk/program/cli/json_reader.h"
 #include "common/text/escape.h"
 
-static void add(struct completion *completion, const char *prefix, struct kv_slice word)
+static void add_candidate(struct completion *completion, const char *prefix, struct kv_slice word)
 {
     char *text = NULL;
     size_t size = 0;
@@ -31,7 +31,7 @@ static void add_commands(struct completion *completion, const char *typed)
     for (size_t i = 0; i < command_count; i++)
         if ((commands[i].places & COMMAND_PROMPT) &&
             strncasecmp(commands[i].name, typed, strlen(typed)) == 0)
-            add(completion, "", kv_slice_from_string(commands[i].name));
+            add_candidate(completion, "", kv_slice_from_string(commands[i].name));
 }
 
 static void add_options(struct completion *completion, const struct command *command,
@@ -39,13 +39,13 @@ static void add_options(struct completion *completion, const struct command *com
 {
     for (const struct option_row *row = command->options; row && row->name; row++)
         if (strncmp(row->name, typed + 2, strlen(typed + 2)) == 0)
-            add(completion, "--", kv_slice_from_string(row->name));
+            add_candidate(completion, "--", kv_slice_from_string(row->name));
 }
 
 static bool add_key(void *context, const struct clientk_entry *entry)
 {
     struct completion *completion = context;
-    add(completion, "", entry->key);
+    add_candidate(completion, "", entry->key);
     return completion->count < COMPLETION_CANDIDATES;
 }
 
@@ -58,7 +58,7 @@ static void add_keys(struct completion *completion, struct clientk *client, cons
 static void add_beginning(struct completion *completion, const char *word, const char *typed)
 {
     if (word && strncmp(word, typed, strlen(typed)) == 0)
-        add(completion, "", kv_slice_from_string(word));
+        add_candidate(completion, "", kv_slice_from_string(word));
 }
 
 /* The sections are the members of the complete statistics. */

@@ -70,7 +70,7 @@ static void list_candidates(const struct completion *completion)
 }
 
 /* Bound to TAB: inserts the common prefix of all candidates, or lists them. */
-static unsigned char complete(EditLine *editor, int key)
+static unsigned char complete_at_cursor(EditLine *editor, int key)
 {
     (void)key;
     struct prompt *prompt = NULL;
@@ -137,7 +137,7 @@ static bool open_prompt(struct prompt *prompt, struct cli_context *context)
     el_wset(prompt->editor, EL_GETCFN, read_character);
     el_set(prompt->editor, EL_EDITOR, "emacs");
     el_set(prompt->editor, EL_HIST, history, prompt->history);
-    el_set(prompt->editor, EL_ADDFN, "complete", "complete the word", complete);
+    el_set(prompt->editor, EL_ADDFN, "complete", "complete the word", complete_at_cursor);
     el_set(prompt->editor, EL_BIND, "^I", "complete", NULL);
     el_set(prompt->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(prompt->editor, NULL);
@@ -181,7 +181,7 @@ static void remember(struct prompt *prompt, const char *text)
 }
 
 /* Reads and executes one line. False: the end of input, or SIGTERM. */
-static bool take_line(struct prompt *prompt)
+static bool run_prompt_line(struct prompt *prompt)
 {
     int size = 0;
     interrupt_clear();
@@ -228,7 +228,7 @@ int interactive_run(struct cli_context *context)
     greet(context);
     interrupt_catch();
     while (!context->leave) {
-        if (!take_line(&prompt)) {
+        if (!run_prompt_line(&prompt)) {
             fputc('\n', stdout);
             break;
         }

@@ -49,7 +49,7 @@ struct dump {
     struct progress progress;
 };
 
-static bool make_room(struct dump *dump, size_t bytes)
+static bool make_entry_room(struct dump *dump, size_t bytes)
 {
     if (bytes <= dump->entry_bytes)
         return true;
@@ -61,11 +61,11 @@ static bool make_room(struct dump *dump, size_t bytes)
     return true;
 }
 
-static bool visit(void *context, const struct clientk_entry *entry)
+static bool dump_entry(void *context, const struct clientk_entry *entry)
 {
     struct dump *dump = context;
     dump->short_of_memory =
-        !make_room(dump, DUMP_ENTRY_MAX_BYTES(entry->key.size, entry->value.size));
+        !make_entry_room(dump, DUMP_ENTRY_MAX_BYTES(entry->key.size, entry->value.size));
     if (dump->short_of_memory)
         return false;
     size_t size = dump_put_entry(dump->entry, entry->key, entry->value, entry->expiry_ms);
@@ -87,7 +87,8 @@ static enum kv_status write_dump(struct cli_context *context, struct kv_slice pr
     dump_print_header(dump->stream, context->global.queue);
     progress_start(&dump->progress, "entries dumped",
                    dump->stream == stdout && context->output.terminal);
-    struct whole_scan scan = {.command = "dump", .prefix = prefix, .visit = visit, .context = dump};
+    struct whole_scan scan = {
+        .command = "dump", .prefix = prefix, .visit = dump_entry, .context = dump};
     enum kv_status status = whole_scan_run(context, &scan, &dump->left_out);
     progress_end(&dump->progress);
     free(dump->entry);

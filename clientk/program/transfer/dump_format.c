@@ -27,7 +27,7 @@ void dump_print_header(FILE *stream, const char *queue)
     fprintf(stream, HEADER_START "%d, queue %s, %s\n", FORMAT_VERSION, queue, when);
 }
 
-static char *put_text(char *at, const char *text)
+static char *append_dump_text(char *at, const char *text)
 {
     size_t size = strlen(text);
     memcpy(at, text, size);
@@ -36,9 +36,9 @@ static char *put_text(char *at, const char *text)
 
 size_t dump_put_entry(char *text, struct kv_slice key, struct kv_slice value, uint64_t expiry_ms)
 {
-    char *at = put_text(text, "PUT \"");
+    char *at = append_dump_text(text, "PUT \"");
     at = escape_to(at, key);
-    at = put_text(at, "\" \"");
+    at = append_dump_text(at, "\" \"");
     at = escape_to(at, value);
     *at++ = '"';
     if (expiry_ms != 0)
@@ -53,7 +53,7 @@ void dump_print_trailer(FILE *stream, uint64_t entries, uint64_t checksum)
             checksum);
 }
 
-static bool begins_with(const char *line, size_t size, const char *start)
+static bool line_begins_with(const char *line, size_t size, const char *start)
 {
     return size >= strlen(start) && memcmp(line, start, strlen(start)) == 0;
 }
@@ -63,12 +63,12 @@ bool dump_check_line(struct dump_check *check, const char *line, size_t size)
     char text[LONGEST_COMMENT + 1] = "";
     if (size <= LONGEST_COMMENT && size > 0)
         memcpy(text, line, size);
-    if (begins_with(text, size, TRAILER_START)) {
+    if (line_begins_with(text, size, TRAILER_START)) {
         check->has_trailer = sscanf(text, TRAILER_START "%" SCNu64 " entries, checksum %" SCNx64,
                                     &check->trailer_entries, &check->trailer_checksum) == 2;
         return true;
     }
-    if (begins_with(text, size, HEADER_START)) {
+    if (line_begins_with(text, size, HEADER_START)) {
         int version = 0;
         check->has_header = true;
         check->other_version =

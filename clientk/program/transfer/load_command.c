@@ -63,8 +63,8 @@ static void stop_at(struct load *load, uint64_t line, enum kv_status status)
     worsen(load, transfer_exit_code(status));
 }
 
-static void note_failure(struct load *load, uint64_t line, enum kv_status status,
-                         const char *sentence)
+static void report_load_failure(struct load *load, uint64_t line, enum kv_status status,
+                                const char *sentence)
 {
     load->failed++;
     worsen(load, transfer_exit_code(status));
@@ -78,7 +78,7 @@ static void note_failure(struct load *load, uint64_t line, enum kv_status status
 static void tell_refused(struct load *load, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        note_failure(load, load->refused.lines[i].line, load->refused.lines[i].status, NULL);
+        report_load_failure(load, load->refused.lines[i].line, load->refused.lines[i].status, NULL);
     refused_lines_drop(&load->refused, count);
 }
 
@@ -100,7 +100,7 @@ static void note_refusal(struct load *load, uint64_t line, enum kv_status status
 }
 
 /* The completion of one record, whose tag is its line number. */
-static void complete(void *context, void *tag, const struct clientk_result *result)
+static void complete_loaded_record(void *context, void *tag, const struct clientk_result *result)
 {
     struct load *load = context;
     uint64_t line = (uint64_t)(uintptr_t)tag;
@@ -115,7 +115,7 @@ static void complete(void *context, void *tag, const struct clientk_result *resu
     else if (status_ends_transfer(result->status))
         stop_at(load, line, result->status);
     else
-        note_failure(load, line, result->status, NULL);
+        report_load_failure(load, line, result->status, NULL);
 }
 
 /* Parses a line of the file: KV_OK with its operation (an empty line has no command), or why
@@ -138,14 +138,14 @@ static enum kv_status prepare_record(struct line *words, const char *text, size_
 }
 
 /* Sends one record. */
-static void load_line(struct load *load, struct line *words, const char *text, size_t size,
-                      uint64_t number)
+static void load_record(struct load *load, struct line *words, const char *text, size_t size,
+                        uint64_t number)
 {
     struct invocation prepared;
     struct kv_error error = {0};
     enum kv_status status = prepare_record(words, text, size, &prepared, &error);
     if (status != KV_OK) {
-        note_failure(load, number, status, error.text);
+        report_load_failure(load, number, status, error.text);
     } else if (prepared.command) {
         struct clientk_operation *operation = &prepared.key_command.operation;
         operation->write.if_absent |= load->options->if_absent;
@@ -154,13 +154,13 @@ static void load_line(struct load *load, struct line *words, const char *text, s
         if (status != KV_OK && status_ends_transfer(status))
             stop_at(load, number, status);
         else if (status != KV_OK)
-            note_failure(load, number, status, cli_sentence(status));
+            report_load_failure(load, number, status, cli_sentence(status));
     }
     invocation_free(&prepared);
 }
 
 /* Loads one line of the file, which may not be a record. */
-static void take_line(struct load *load, struct line *words, const struct line_chunk *chunk,
+static void load_line(struct load *load, struct line *words, const struct line_chunk *chunk,
                       size_t index)
 {
     const struct source_line *line = &chunk->lines[index];
@@ -170,9 +170,9 @@ static void take_line(struct load *load, struct line *words, const struct line_c
     if (number < load->options->from)
         return;
     if (line->too_long)
-        note_failure(load, number, KV_USAGE, "the line is too long");
+        report_load_failure(load, number, KV_USAGE, "the line is too long");
     else if (is_record)
-        load_line(load, words, text, line->size, number);
+        load_record(load, words, text, line->size, number);
 }
 
 static void load_lines(struct load *load)
@@ -184,14 +184,14 @@ static void load_lines(struct load *load)
            line_source_take(load->source, LINE_SOURCE_CHUNK, &chunk)) {
         size_t taken = 0;
         while (taken < chunk.count && load->unfinished == 0 && !interrupt_pending())
-            take_line(load, &words, &chunk, taken++);
+            load_line(load, &words, &chunk, taken++);
         load->next = chunk.first_number + taken;
         uint64_t done_bytes = line_source_done_bytes(load->source);
         uint64_t total_bytes = line_source_total_bytes(load->source);
         progress_show(&load->progress, load->loaded,
                       done_bytes ? load->loaded * total_bytes / done_bytes : 0);
     }
-    clientk_pipeline_flush(load->pipeline); /* complete() gets the failures */
+    clientk_pipeline_flush(load->pipeline); /* complete_loaded_record gets the failures */
     if (interrupt_pending() && load->unfinished == 0)
         stop_at(load, load->next < load->options->from ? load->options->from : load->next,
                 KV_TIMEOUT);
@@ -212,7 +212,7 @@ static bool can_be_read_twice(const char *path)
 
 /* Reads the whole file before anything is loaded, to see whether it is a sound dump. A pipe is
  * checked at its end. */
-static enum kv_status check_file(const char *path, struct kv_error *error)
+static enum kv_status check_dump_file(const char *path, struct kv_error *error)
 {
     struct line_source *source = NULL;
     struct line_chunk chunk = {0};
@@ -287,12 +287,12 @@ static void tell_rest(const struct load *load, const char *path)
 }
 
 /* Reports an incomplete dump, if it was read to its end. */
-static void judge(struct load *load)
+static void judge_dump(struct load *load)
 {
     char reason[160];
     const char *read_error = line_source_error(load->source);
     if (read_error) {
-        note_failure(load, load->next, KV_IO, read_error);
+        report_load_failure(load, load->next, KV_IO, read_error);
     } else if (load->unfinished == 0 && load->options->from > load->next) {
         char sentence[96];
         snprintf(sentence, sizeof sentence,
@@ -308,9 +308,9 @@ static void judge(struct load *load)
     }
 }
 
-static int finish(struct load *load, const char *path)
+static int finish_load(struct load *load, const char *path)
 {
-    judge(load);
+    judge_dump(load);
     fprintf(stderr, "clientk: %" PRIu64 " entries loaded", load->loaded);
     if (load->skipped > 0)
         fprintf(stderr, ", %" PRIu64 " skipped because their keys exist", load->skipped);
@@ -330,7 +330,7 @@ int load_run(struct cli_context *context, const void *options_given, const struc
     bool standard_input = !operands[0].literal && word_is(&operands[0], "-");
     enum kv_status status = KV_OK;
     if (!standard_input && !load.options->force && can_be_read_twice(path))
-        status = check_file(path, &error);
+        status = check_dump_file(path, &error);
     if (status == KV_OK && line_source_open(path, &load.source, &error) != KV_OK)
         status = kv_error_set(&error, KV_USAGE, "%s", error.text);
     if (status != KV_OK)
@@ -339,15 +339,15 @@ int load_run(struct cli_context *context, const void *options_given, const struc
     context->patient = true;
     status = cli_connect(context, &error);
     if (status == KV_OK)
-        status =
-            clientk_pipeline_open(context->client, 0, 0, complete, &load, &load.pipeline, &error);
+        status = clientk_pipeline_open(context->client, 0, 0, complete_loaded_record, &load,
+                                       &load.pipeline, &error);
     int code;
     if (status == KV_OK) {
         progress_start(&load.progress, "entries loaded", false);
         load_lines(&load);
         progress_end(&load.progress);
         clientk_pipeline_close(load.pipeline);
-        code = finish(&load, path);
+        code = finish_load(&load, path);
     } else {
         code = output_failure(&context->output, "load", status, error.text);
     }

@@ -42,7 +42,7 @@ static bool visit_nothing(void *context, const struct clientk_entry *entry)
     return false;
 }
 
-static enum kv_status check_empty(struct migration *migration, struct kv_error *error)
+static enum kv_status check_target_empty(struct migration *migration, struct kv_error *error)
 {
     bool has_entry = false;
     uint64_t cursor = 0;
@@ -96,7 +96,7 @@ static enum kv_status open_both(struct migration *migration, const struct migrat
     if (status == KV_OK)
         status = cli_open_client(target, true, &migration->target, error);
     if (status == KV_OK && !options->force && !options->resume)
-        status = check_empty(migration, error);
+        status = check_target_empty(migration, error);
     return status;
 }
 
@@ -110,7 +110,7 @@ static void close_both(struct migration *migration)
 
 /* Passes --------------------------------------------------------------------------------------- */
 
-static bool visit(void *context, const struct clientk_entry *entry)
+static bool take_scanned_entry(void *context, const struct clientk_entry *entry)
 {
     struct move_page *page = context;
     move_page_take(page, entry);
@@ -122,7 +122,7 @@ static void run_pass(struct migration *migration, struct move_page *page, bool v
 {
     static const char *const what[] = {"entries read", "entries compared"};
     uint64_t left_out = 0;
-    struct whole_scan scan = {.command = "migrate", .visit = visit, .context = page};
+    struct whole_scan scan = {.command = "migrate", .visit = take_scanned_entry, .context = page};
     migration->pass++;
     migration->verifies = verifies;
     migration->seen = migration->changes = 0;

@@ -32,7 +32,8 @@ bool migration_sits_out(const struct migration *migration, enum kv_status status
 }
 
 /* One line about a key, of so many of its kind before. */
-static void tell(struct migration *migration, uint64_t told, struct kv_slice key, const char *what)
+static void print_about_key(struct migration *migration, uint64_t told, struct kv_slice key,
+                            const char *what)
 {
     if (told > MIGRATION_TOLD)
         return;
@@ -65,12 +66,12 @@ void migration_refuse(struct migration *migration, const struct clientk_entry *e
         return;
     snprintf(what, sizeof what, "not moved: %.240s",
              sentence && *sentence ? sentence : kv_status_text(status));
-    tell(migration, migration->refused++, entry->key, what);
+    print_about_key(migration, migration->refused++, entry->key, what);
 }
 
 void migration_tell_difference(struct migration *migration, struct kv_slice key, const char *how)
 {
-    tell(migration, migration->differing++, key, how);
+    print_about_key(migration, migration->differing++, key, how);
 }
 
 struct clientk_operation migration_put(const struct migration *migration,

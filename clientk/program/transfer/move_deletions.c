@@ -64,7 +64,7 @@ static void send_keys(struct unseen_keys *keys)
     keys->count = keys->used_bytes = 0;
 }
 
-static bool visit(void *context, const struct clientk_entry *entry)
+static bool collect_unseen_key(void *context, const struct clientk_entry *entry)
 {
     struct unseen_keys *keys = context;
     struct migration *migration = keys->migration;
@@ -104,7 +104,7 @@ void move_deletions(struct migration *migration)
     }
     keys->migration = migration;
     struct whole_scan scan = {
-        .command = "migrate", .keys_only = true, .visit = visit, .context = keys};
+        .command = "migrate", .keys_only = true, .visit = collect_unseen_key, .context = keys};
     enum kv_status status = whole_scan_run(&migration->target_context, &scan, &left_out);
     if (status != KV_OK)
         migration_stop(migration, status, cli_sentence(status));

@@ -11,8 +11,8 @@ struct both_sides {
 
 /* Notes what a status means that no other try will change. A page writes what it can first, so its
  * refusals come in a row even if the target has room for others. */
-static void note_failure(struct migration *migration, const struct clientk_entry *entry,
-                         enum kv_status status)
+static void note_refused_key(struct migration *migration, const struct clientk_entry *entry,
+                             enum kv_status status)
 {
     bool ends = status_lacks_room(status) ? ++migration->refused_in_a_row > MOVE_PAGE_ENTRIES
                                           : status_ends_transfer(status);
@@ -34,7 +34,7 @@ static bool read_one(struct migration *migration, struct clientk *client,
     *there = status == KV_OK;
     if (status == KV_OK || status == KV_NOT_FOUND)
         return true;
-    note_failure(migration, entry, status);
+    note_refused_key(migration, entry, status);
     return false;
 }
 
@@ -92,7 +92,7 @@ static bool write_one(struct migration *migration, const struct clientk_entry *e
     case KV_VERSION_MISMATCH:
         return false;
     default:
-        note_failure(migration, entry, status);
+        note_refused_key(migration, entry, status);
         return true;
     }
 }
@@ -108,8 +108,8 @@ static void delete_here(struct migration *migration, struct kv_slice key,
 }
 
 /* True: over. */
-static bool settle(struct migration *migration, const struct clientk_entry *scanned,
-                   struct both_sides *sides)
+static bool settle_key(struct migration *migration, const struct clientk_entry *scanned,
+                       struct both_sides *sides)
 {
     if (!read_one(migration, migration->target, scanned, &sides->target, &sides->at_target) ||
         !read_one(migration, migration->source, scanned, &sides->source, &sides->at_source))
@@ -141,7 +141,7 @@ void move_key(struct migration *migration, const struct clientk_entry *entry)
 {
     struct both_sides sides = {0};
     for (unsigned tries = 0; tries < MAX_TRIES && migration_goes_on(migration); tries++)
-        if (settle(migration, entry, &sides))
+        if (settle_key(migration, entry, &sides))
             break;
     clientk_value_free(&sides.source);
     clientk_value_free(&sides.target);

@@ -68,7 +68,7 @@ void move_page_take(struct move_page *page, const struct clientk_entry *entry)
 /* Sending -------------------------------------------------------------------------------------- */
 
 /* What is to be done with an entry at first. */
-static void plan(struct move_page *page, struct moving_entry *moving)
+static void plan_move(struct move_page *page, struct moving_entry *moving)
 {
     const struct migration *migration = page->migration;
     struct clientk_entry *entry = &moving->entry;
@@ -116,7 +116,7 @@ static void take_look(struct move_page *page, struct moving_entry *moving,
     }
 }
 
-static void look(struct move_page *page)
+static void look_at_target(struct move_page *page)
 {
     size_t count = 0, done = 0;
     for (size_t i = 0; i < page->count; i++)
@@ -134,7 +134,7 @@ static bool is_to_write(const struct moving_entry *moving)
     return !moving->is_settled && !moving->is_odd;
 }
 
-static void write_all(struct move_page *page)
+static void write_planned(struct move_page *page)
 {
     size_t count = 0, done = 0;
     for (size_t i = 0; i < page->count; i++)
@@ -157,9 +157,9 @@ static void write_all(struct move_page *page)
 void move_page_send(struct move_page *page)
 {
     for (size_t i = 0; i < page->count; i++)
-        plan(page, &page->entries[i]);
-    look(page);
-    write_all(page);
+        plan_move(page, &page->entries[i]);
+    look_at_target(page);
+    write_planned(page);
     for (size_t i = 0; i < page->count && migration_goes_on(page->migration); i++)
         if (page->entries[i].is_odd)
             move_key(page->migration, &page->entries[i].entry);

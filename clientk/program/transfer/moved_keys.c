@@ -25,7 +25,7 @@ static uint64_t hash_of(const struct moved_keys *keys, struct kv_slice key)
 }
 
 /* The slot of the hash: its own, or a free one. */
-static struct moved_key *slot_of(const struct moved_keys *keys, uint64_t hash)
+static struct moved_key *slot_of_hash(const struct moved_keys *keys, uint64_t hash)
 {
     size_t mask = keys->slot_count - 1;
     for (size_t i = hash & mask;; i = (i + 1) & mask) {
@@ -35,7 +35,7 @@ static struct moved_key *slot_of(const struct moved_keys *keys, uint64_t hash)
     }
 }
 
-static bool grow(struct moved_keys *keys)
+static bool grow_moved_slots(struct moved_keys *keys)
 {
     struct moved_keys grown = {.slot_count =
                                    keys->slot_count ? 2 * keys->slot_count : FIRST_SLOT_COUNT,
@@ -46,7 +46,7 @@ static bool grow(struct moved_keys *keys)
         return false;
     for (size_t i = 0; i < keys->slot_count; i++)
         if (keys->slots[i].hash != 0)
-            *slot_of(&grown, keys->slots[i].hash) = keys->slots[i];
+            *slot_of_hash(&grown, keys->slots[i].hash) = keys->slots[i];
     free(keys->slots);
     *keys = grown;
     return true;
@@ -56,16 +56,16 @@ struct moved_key *moved_keys_find(const struct moved_keys *keys, struct kv_slice
 {
     if (keys->slot_count == 0)
         return NULL;
-    struct moved_key *slot = slot_of(keys, hash_of(keys, key));
+    struct moved_key *slot = slot_of_hash(keys, hash_of(keys, key));
     return slot->hash != 0 ? slot : NULL;
 }
 
 struct moved_key *moved_keys_add(struct moved_keys *keys, struct kv_slice key)
 {
-    if (keys->used * 4 >= keys->slot_count * 3 && !grow(keys))
+    if (keys->used * 4 >= keys->slot_count * 3 && !grow_moved_slots(keys))
         return NULL;
     uint64_t hash = hash_of(keys, key);
-    struct moved_key *slot = slot_of(keys, hash);
+    struct moved_key *slot = slot_of_hash(keys, hash);
     keys->used += slot->hash == 0;
     slot->hash = hash;
     return slot;

@@ -30,7 +30,7 @@ static int compress_bytes(struct zstd_writer *writer, const char *data, size_t s
     return 0;
 }
 
-static ssize_t write_bytes(void *cookie, const char *data, size_t size)
+static ssize_t compress_cookie_write(void *cookie, const char *data, size_t size)
 {
     return compress_bytes(cookie, data, size, ZSTD_e_continue) == 0 ? (ssize_t)size : 0;
 }
@@ -54,8 +54,9 @@ FILE *zstd_writer_open(FILE *inner)
         .inner = inner, .context = ZSTD_createCCtx(), .room_bytes = room_bytes};
     FILE *stream = NULL;
     if (writer->context)
-        stream = fopencookie(writer, "w",
-                             (cookie_io_functions_t){.write = write_bytes, .close = close_writer});
+        stream = fopencookie(
+            writer, "w",
+            (cookie_io_functions_t){.write = compress_cookie_write, .close = close_writer});
     if (!stream) {
         ZSTD_freeCCtx(writer->context);
         free(writer);
