@@ -1,5 +1,6 @@
 /*
- * clientk: the client program: a prompt, one command, or a batch, by what its arguments say.
+ * clientk: the client program. Its arguments decide whether it is a prompt, one command, or a
+ * batch.
  */
 #include <locale.h>
 #include <poll.h>
@@ -35,7 +36,7 @@ static int run_prompt(struct cli_context *context)
     return batch_run_stdin(context);
 }
 
-/* One command of the shell; its words begin with its name. is_decoded: as with --escapes. */
+/* Runs one command of the shell; its words begin with its name. is_decoded: as with --escapes. */
 static int run_command(struct cli_context *context, struct word *words, size_t count,
                        bool is_decoded)
 {
@@ -82,14 +83,15 @@ static int run_command_line(struct cli_context *context, struct line *words, boo
                             : run_prompt(context);
 }
 
-/* Nobody reads standard output any more. */
+/* Returns true if nobody reads standard output any more. */
 static bool reader_left(void)
 {
     struct pollfd output = {STDOUT_FILENO, POLLOUT, 0};
     return poll(&output, 1, 0) == 1 && (output.revents & POLLERR);
 }
 
-/* Answers that never reached their reader are a failure; a reader that left needs no word. */
+/* Makes answers that never reached their reader a failure; of a reader that left nothing is
+ * printed. */
 static int check_output(int code)
 {
     if (!ferror(stdout) && fflush(stdout) == 0)
@@ -99,7 +101,8 @@ static int check_output(int code)
     return EXIT_REFUSED;
 }
 
-/* Also cut short, but not to the beginning of another option. */
+/* Returns true if the argument is --escapes or an abbreviation of it that is none of another
+ * option. */
 static bool is_escapes(const char *argument)
 {
     size_t size = strlen(argument);
@@ -107,8 +110,8 @@ static bool is_escapes(const char *argument)
            (size >= sizeof "--es" - 1 && strncmp(argument, "--escapes", size) == 0);
 }
 
-/* -e is looked for before anything is known of options: it says how the words are to be read. What
- * this takes for it, or not, in error is found when the options are taken. */
+/* Looks for -e before any option is known, because -e decides how the words are read. If this
+ * search was wrong, run_command_line finds out when it takes the options. */
 static bool wants_escapes(char *const *arguments, size_t count)
 {
     for (size_t i = 0; i < count && strcmp(arguments[i], "--") != 0; i++)
@@ -129,7 +132,7 @@ int main(int argc, char **argv)
     bool escapes = wants_escapes(argv + 1, count);
     int code;
     setlocale(LC_CTYPE, "");
-    mapguard_install("clientk"); /* data files that are read in place may lose their bytes */
+    mapguard_install("clientk"); /* data files that are read in place may become shorter */
     signal(SIGPIPE, SIG_IGN);
     if (line_from_arguments(&words, argv + 1, count, escapes, &wrong)) {
         code = run_command_line(&context, &words, escapes);

@@ -29,7 +29,7 @@
 #include "clientk/program/ops/stats.h"
 #include "clientk/program/ops/top.h"
 
-/* Options of the commands about one key, each named once. */
+/* The options of the commands about one key, each named once. */
 #define FIELD(name) OPTION_FIELD(struct key_command_options, name)
 #define TTL_ROW                                                                  \
     {                                                                            \

@@ -1,8 +1,8 @@
-/* How users share connections, and the turns of a thread. */
+/* How users share connections, and the time of a thread. */
 #include <check.h>
 
 #include "bridges/kresp/bridge/redis_connection.h"
-#include "bridges/kresp/bridge/turn_share.h"
+#include "bridges/kresp/bridge/user_queue.h"
 #include "tests/support/test_suite.h"
 
 enum { GREEDY = 1000, OTHER = 1001 };
@@ -58,82 +58,82 @@ END_TEST
 
 START_TEST(users_take_turns)
 {
-    struct turn_shares shares = {0};
+    struct user_queues queues = {0};
     struct redis_user greedy = {.uid = GREEDY}, other = {.uid = OTHER};
     struct redis_connection first = {0}, second = {0};
-    struct turn_share *of_greedy = turn_share_of(&shares, &greedy);
-    struct turn_share *of_other = turn_share_of(&shares, &other);
-    ck_assert_ptr_eq(turn_share_of(&shares, &greedy), of_greedy);
+    struct user_queue *of_greedy = user_queue_of(&queues, &greedy);
+    struct user_queue *of_other = user_queue_of(&queues, &other);
+    ck_assert_ptr_eq(user_queue_of(&queues, &greedy), of_greedy);
     uint64_t now_ns = 1000 * MS, rest_ns;
-    ck_assert_ptr_null(turn_share_next(&shares, now_ns, &rest_ns));
+    ck_assert_ptr_null(user_queue_next(&queues, now_ns, &rest_ns));
     ck_assert_uint_eq(rest_ns, UINT64_MAX);
 
-    turn_share_push(of_greedy, &first);
-    turn_share_push(of_other, &second);
+    user_queue_push(of_greedy, &first);
+    user_queue_push(of_other, &second);
     for (unsigned i = 0; i < 4; i++) { /* short turns: one after the other */
-        struct turn_share *share = turn_share_next(&shares, now_ns, &rest_ns);
-        ck_assert_ptr_eq(share, i % 2 == 0 ? of_greedy : of_other);
-        turn_share_charge(&shares, share, now_ns, now_ns + 1000);
+        struct user_queue *queue = user_queue_next(&queues, now_ns, &rest_ns);
+        ck_assert_ptr_eq(queue, i % 2 == 0 ? of_greedy : of_other);
+        user_queue_charge(&queues, queue, now_ns, now_ns + 1000);
     }
 
     /* A long one is followed by a rest of the same length. */
-    ck_assert_ptr_eq(turn_share_next(&shares, now_ns, &rest_ns), of_greedy);
-    turn_share_charge(&shares, of_greedy, now_ns, now_ns + 3 * MS);
+    ck_assert_ptr_eq(user_queue_next(&queues, now_ns, &rest_ns), of_greedy);
+    user_queue_charge(&queues, of_greedy, now_ns, now_ns + 3 * MS);
     now_ns += 3 * MS;
-    ck_assert_ptr_eq(turn_share_next(&shares, now_ns, &rest_ns), of_other);
-    ck_assert_ptr_eq(turn_queue_pop(&of_other->small), &second);
-    turn_share_charge(&shares, of_other, now_ns, now_ns);
-    ck_assert_ptr_null(turn_share_next(&shares, now_ns, &rest_ns));
+    ck_assert_ptr_eq(user_queue_next(&queues, now_ns, &rest_ns), of_other);
+    ck_assert_ptr_eq(connection_list_pop(&of_other->small), &second);
+    user_queue_charge(&queues, of_other, now_ns, now_ns);
+    ck_assert_ptr_null(user_queue_next(&queues, now_ns, &rest_ns));
     ck_assert_uint_eq(rest_ns, 3 * MS);
-    ck_assert_ptr_eq(turn_share_next(&shares, now_ns + 3 * MS, &rest_ns), of_greedy);
+    ck_assert_ptr_eq(user_queue_next(&queues, now_ns + 3 * MS, &rest_ns), of_greedy);
 
     /* Who is alone does not rest, nor does anybody once the others have gone. */
-    turn_share_charge(&shares, of_greedy, now_ns, now_ns + 500 * MS);
+    user_queue_charge(&queues, of_greedy, now_ns, now_ns + 500 * MS);
     now_ns += 500 * MS;
-    ck_assert_ptr_eq(turn_share_next(&shares, now_ns, &rest_ns), of_greedy);
-    turn_share_remove(&shares, of_other);
-    ck_assert(!turn_shares_are_several(&shares));
-    turn_share_charge(&shares, of_greedy, now_ns, now_ns + 500 * MS);
-    ck_assert_ptr_eq(turn_share_next(&shares, now_ns, &rest_ns), of_greedy);
-    turn_share_remove(&shares, of_greedy);
-    ck_assert_ptr_null(shares.last);
+    ck_assert_ptr_eq(user_queue_next(&queues, now_ns, &rest_ns), of_greedy);
+    user_queue_remove(&queues, of_other);
+    ck_assert(!user_queues_are_several(&queues));
+    user_queue_charge(&queues, of_greedy, now_ns, now_ns + 500 * MS);
+    ck_assert_ptr_eq(user_queue_next(&queues, now_ns, &rest_ns), of_greedy);
+    user_queue_remove(&queues, of_greedy);
+    ck_assert_ptr_null(queues.last);
 }
 END_TEST
 
 START_TEST(small_requests_do_not_wait_for_large_ones)
 {
-    struct turn_shares shares = {0};
+    struct user_queues queues = {0};
     struct redis_user user = {.uid = OTHER};
-    struct turn_share *share = turn_share_of(&shares, &user);
+    struct user_queue *queue = user_queue_of(&queues, &user);
     struct redis_connection fresh = {0}, small = {.session.value_bytes = 100},
                             pipeline = {.has_more = true},
-                            large = {.session.value_bytes = TURN_SESSION_BYTES};
-    turn_share_push(share, &large);
-    turn_share_push(share, &pipeline);
-    turn_share_push(share, &fresh);
-    turn_share_push(share, &small);
-    ck_assert_ptr_eq(turn_queue_pop(&share->small), &fresh);
-    ck_assert_ptr_eq(turn_queue_pop(&share->small), &small);
-    ck_assert_ptr_null(turn_queue_pop(&share->small));
-    ck_assert(turn_share_waits(share));
-    ck_assert_ptr_eq(turn_queue_pop(&share->large), &large);
-    ck_assert_ptr_eq(turn_queue_pop(&share->large), &pipeline);
-    ck_assert(!turn_share_waits(share));
-    turn_share_remove(&shares, share);
+                            large = {.session.value_bytes = BATCH_SESSION_BYTES};
+    user_queue_push(queue, &large);
+    user_queue_push(queue, &pipeline);
+    user_queue_push(queue, &fresh);
+    user_queue_push(queue, &small);
+    ck_assert_ptr_eq(connection_list_pop(&queue->small), &fresh);
+    ck_assert_ptr_eq(connection_list_pop(&queue->small), &small);
+    ck_assert_ptr_null(connection_list_pop(&queue->small));
+    ck_assert(user_queue_waits(queue));
+    ck_assert_ptr_eq(connection_list_pop(&queue->large), &large);
+    ck_assert_ptr_eq(connection_list_pop(&queue->large), &pipeline);
+    ck_assert(!user_queue_waits(queue));
+    user_queue_remove(&queues, queue);
 }
 END_TEST
 
 START_TEST(a_session_has_fewer_operations_the_larger_its_values)
 {
-    struct turn_memory memory = {0};
+    struct batch_memory memory = {0};
     static const struct {
         size_t value_bytes, operations;
-    } cases[] = {{0, TURN_OPERATIONS},
-                 {100, TURN_OPERATIONS},
-                 {TURN_SESSION_BYTES / 4, 4},
-                 {TURN_SESSION_BYTES * 16, 1}};
+    } cases[] = {{0, BATCH_OPERATIONS},
+                 {100, BATCH_OPERATIONS},
+                 {BATCH_SESSION_BYTES / 4, 4},
+                 {BATCH_SESSION_BYTES * 16, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        turn_memory_limit_session(&memory, cases[i].value_bytes);
+        batch_memory_limit_session(&memory, cases[i].value_bytes);
         ck_assert_uint_eq(memory.session_limit, cases[i].operations);
     }
 }

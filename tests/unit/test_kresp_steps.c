@@ -10,12 +10,12 @@
 
 static struct redis_session session;
 static struct clientk_result result;
-static struct turn_memory memory;
+static struct batch_memory memory;
 static struct redis_job job;
 
 static void use_up_buffers(void)
 {
-    memory = (struct turn_memory){0};
+    memory = (struct batch_memory){0};
     memory.results = &result;
     session = (struct redis_session){.reply.protocol = 2};
     byte_buffer_set_budget(0, false);
@@ -26,7 +26,7 @@ static void give_buffers_back(void)
     byte_buffer_set_budget(SIZE_MAX, false);
     redis_job_end(&job);
     memory.results = NULL;
-    turn_memory_free(&memory);
+    batch_memory_free(&memory);
 }
 
 /* The command has read an entry with this value; NULL: there is none. */

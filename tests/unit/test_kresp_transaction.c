@@ -111,10 +111,10 @@ END_TEST
 /* EXEC with an argument, looked at while the transaction is in this state. */
 static void find_wrong_exec(enum transaction_state state)
 {
-    struct turn_memory memory;
+    struct batch_memory memory;
     struct redis_session session = {.authenticated = true};
     struct kv_slice arguments[] = {kv_slice("exec", 4), kv_slice("x", 1)};
-    memory = (struct turn_memory){0};
+    memory = (struct batch_memory){0};
     redis_command_init();
     ck_assert(queue("set", "key", 1 << 20));
     session.transaction = transaction;
@@ -125,7 +125,7 @@ static void find_wrong_exec(enum transaction_state state)
     ck_assert_str_eq(job.error, "EXECABORT Transaction discarded because of: wrong number of "
                                 "arguments for 'exec' command");
     transaction = session.transaction;
-    turn_memory_free(&memory);
+    batch_memory_free(&memory);
 }
 
 START_TEST(a_wrong_exec_leaves_what_is_executed)

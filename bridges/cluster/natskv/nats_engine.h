@@ -11,7 +11,7 @@
 #include "bridges/cluster/natskv/nats_bucket.h"
 #include "bridges/cluster/natskv/nats_link.h"
 
-struct key_turns;
+struct key_queues;
 struct nats_sweep;
 
 /* The last page of a scan that was full; 0: none was yet. */
@@ -24,7 +24,7 @@ struct nats_engine {
     struct store_engine base;
     struct nats_link *link;
     struct nats_bucket bucket;
-    struct key_turns *turns;
+    struct key_queues *queues;
     uint32_t max_value_bytes;
     bool read_any; /* any replica answers reads */
     bool synced;

@@ -16,7 +16,7 @@
 #include "bridges/cluster/natskv/nats_json.h"
 #include "bridges/cluster/natskv/nats_look.h"
 #include "bridges/cluster/natskv/nats_subject.h"
-#include "bridges/cluster/natskv/nats_turn.h"
+#include "bridges/cluster/natskv/nats_key_queue.h"
 
 #define TOMBSTONE_MS 3600000u
 #define EXPIRED_MS   2000u
@@ -141,7 +141,7 @@ static enum kv_status run_sweeper_operation(struct nats_sweep *sweep,
     operation->context = &sweep->answered;
     operation->done = post_operation_done;
     operation->deadline_ms = clock_monotonic_coarse_ms() + ASK_MS;
-    nats_turns_take(sweep->engine->turns, operation, 0, SWEEPER_KEY);
+    nats_key_queues_take(sweep->engine->queues, operation, 0, SWEEPER_KEY);
     while (sem_wait(&sweep->answered) != 0)
         ;
     sem_destroy(&sweep->answered);

@@ -13,7 +13,7 @@
 #include "bridges/cluster/natskv/nats_scan.h"
 #include "bridges/cluster/natskv/nats_subject.h"
 #include "bridges/cluster/natskv/nats_sweep.h"
-#include "bridges/cluster/natskv/nats_turn.h"
+#include "bridges/cluster/natskv/nats_key_queue.h"
 
 /* Operations ----------------------------------------------------------------------------------- */
 
@@ -42,8 +42,8 @@ static void submit_to_key(struct nats_engine *engine, struct engine_operation *o
         nats_finish(operation, KV_UNSUPPORTED, NOT_SYNCED);
     } else {
         uint64_t hash = XXH3_64bits(operation->key.data, operation->key.size);
-        nats_turns_take(engine->turns, operation, (uint32_t)(hash % engine->bucket.shards),
-                        encoded);
+        nats_key_queues_take(engine->queues, operation, (uint32_t)(hash % engine->bucket.shards),
+                             encoded);
     }
 }
 
@@ -141,7 +141,7 @@ static enum kv_status close_engine(struct store_engine *base, struct kv_error *e
     nats_sweep_stop(engine->sweep);
     nats_look_free(engine);
     nats_link_close(engine->link);
-    nats_turns_free(engine->turns);
+    nats_key_queues_free(engine->queues);
     free(engine);
     return KV_OK;
 }
@@ -197,8 +197,8 @@ enum kv_status natskv_open(const struct natskv_options *options, struct store_en
         status = set_max_value(engine, options, error);
     if (status == KV_OK) {
         engine->read_any = options->read_any;
-        engine->turns = nats_turns_create(engine);
-        if (!engine->turns || !nats_look_create(engine))
+        engine->queues = nats_key_queues_create(engine);
+        if (!engine->queues || !nats_look_create(engine))
             status = kv_error_set(error, KV_NO_MEMORY, "out of memory");
     }
     if (status == KV_OK && !options->check_only)

@@ -17,14 +17,14 @@
 #include "bridges/kresp/bridge/bridge_thread.h"
 #include "bridges/kresp/bridge/listen_socket.h"
 
-/* Threads that do not end, because the store does not answer, are waited for so long. */
+/* How long a stop waits for threads that do not end because the store does not answer. */
 #define STOP_MS 5000u
 
-/* Looks of the watchdog in a row at which a thread had made no round since the one before. Each
- * look wakes all of them; a thread that waits for the store goes on when its time is over. */
+/* A thread hangs if it has made no round for this many looks of the watchdog. Each look wakes all
+ * threads, and a thread that waits for the store makes a round when its timeout has come. */
 #define WATCH_PATIENCE 4u
 
-/* Connections that are accepted before others are looked at. */
+/* Connections that are accepted before anything else is looked at. */
 #define ACCEPT_AT_ONCE 64
 
 enum { SOCKET_UNIX, SOCKET_TCP, SOCKETS };
@@ -34,8 +34,8 @@ struct bridge {
     struct listen_socket sockets[SOCKETS];
     struct bridge_thread **threads;
     unsigned thread_count;
-    uint64_t *rounds; /* of each thread, at the last look */
-    unsigned stuck;   /* looks in a row */
+    uint64_t *rounds; /* the rounds of each thread at the last look */
+    unsigned stuck;   /* number of looks in a row at which a thread had made no round */
     int signal_fd;
     uint64_t accept_warned_ms; /* monotonic */
 };
@@ -84,7 +84,7 @@ static void refuse_client(int fd)
     close(fd);
 }
 
-/* Who it is that connects; TCP does not tell. */
+/* Returns the uid of the peer, or REDIS_USER_OF_TCP, since TCP does not tell it. */
 static uint32_t peer_uid(int fd)
 {
     struct ucred peer = {.uid = REDIS_USER_OF_TCP};
@@ -106,8 +106,8 @@ static void take_in(struct bridge *bridge, int fd)
     refuse_client(fd);
 }
 
-/* At most one line a second; then a moment's rest, so that what cannot be accepted does not keep a
- * CPU busy. */
+/* Logs at most one line a second, then rests for a moment, so that a connection that cannot be
+ * accepted does not keep a CPU busy. */
 static void cannot_accept(struct bridge *bridge, int error_number)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
@@ -134,7 +134,7 @@ static void accept_connections(struct bridge *bridge, const struct listen_socket
     }
 }
 
-/* Whether all threads go on, for the service manager's watchdog. */
+/* Returns true if all threads make rounds, as the service manager's watchdog wants to know. */
 static bool threads_go_on(struct bridge *bridge)
 {
     bool all = true;
@@ -151,7 +151,7 @@ static bool threads_go_on(struct bridge *bridge)
     return bridge->stuck < WATCH_PATIENCE;
 }
 
-/* Until the signal; returns it. */
+/* Accepts connections until a signal comes; returns the signal. */
 static int wait_for_end(struct bridge *bridge)
 {
     struct pollfd watched[] = {{bridge->signal_fd, POLLIN, 0},
@@ -172,7 +172,7 @@ static int wait_for_end(struct bridge *bridge)
     }
 }
 
-/* The end: who has connected already is still served; then nothing of it is left. */
+/* Answers what was received until now, then ends the threads and closes the sockets. */
 static void stop_bridge(struct bridge *bridge)
 {
     for (int i = 0; i < SOCKETS; i++) {

@@ -12,16 +12,16 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "bridges/kresp/bridge/redis_connection.h"
-#include "bridges/kresp/bridge/turn_share.h"
-#include "bridges/kresp/session/redis_turn.h"
+#include "bridges/kresp/bridge/user_queue.h"
+#include "bridges/kresp/session/redis_batch.h"
 
 #define MAX_EVENTS 256
 
-/* Sockets that were given and not yet taken over. */
+/* Sockets that were given to the thread and that it has not taken over yet. */
 #define MAX_GIVEN 64u
 
-/* When it is to stop: so long it waits for clients to read their last replies; and so long in all,
- * where the store takes its time to answer what was received. */
+/* At its end a thread waits LINGER_MS for clients to read their last replies, and up to
+ * STOP_AT_MOST_MS in all if the store takes its time to answer what was received. */
 #define LINGER_MS       1000u
 #define STOP_AT_MOST_MS 4000u
 
@@ -37,27 +37,27 @@ struct bridge_thread {
     _Atomic uint64_t connection_count;
     _Atomic uint64_t rounds;
     atomic_bool stopping;
-    pthread_mutex_t lock; /* of given */
+    pthread_mutex_t lock; /* covers `given` */
     struct given_socket given[MAX_GIVEN];
     size_t given_count;
-    /* Of the thread alone: */
-    struct redis_turn turn;
+    /* Only the thread uses these: */
+    struct redis_batch batch;
     struct redis_connection *connections;
-    struct turn_shares shares;
-    uint64_t stop_ms; /* monotonic: when clients have had time to read; 0: it is not to stop */
+    struct user_queues queues;
+    uint64_t stop_ms; /* monotonic: when the wait for clients ends; 0: the thread is not stopping */
     uint64_t stop_at_most_ms;
 };
 
-/* There is something to do for it. */
+/* The connection has something to do: it waits in its user's queue. */
 static void activate(struct redis_connection *connection)
 {
     if (connection->active)
         return;
     connection->active = true;
-    turn_share_push(connection->share, connection);
+    user_queue_push(connection->queue, connection);
 }
 
-/* Watches for room in the socket only while a reply waits for it: the kernel tells of room after
+/* Watches for room in the socket only while a reply waits for it: the kernel reports room after
  * every reply that a client has read, which would wake the thread for nothing. */
 static void watch_for_room(struct bridge_thread *thread, struct redis_connection *connection)
 {
@@ -75,10 +75,10 @@ static void watch_for_room(struct bridge_thread *thread, struct redis_connection
 
 /* Connections that come and go ----------------------------------------------------------------- */
 
-static void leave_share(struct bridge_thread *thread, struct turn_share *share)
+static void leave_queue(struct bridge_thread *thread, struct user_queue *queue)
 {
-    if (--share->connections == 0)
-        turn_share_remove(&thread->shares, share);
+    if (--queue->connections == 0)
+        user_queue_remove(&thread->queues, queue);
 }
 
 static void drop(struct bridge_thread *thread, struct redis_connection *connection)
@@ -89,12 +89,12 @@ static void drop(struct bridge_thread *thread, struct redis_connection *connecti
         thread->connections = connection->next;
     if (connection->next)
         connection->next->previous = connection->previous;
-    leave_share(thread, connection->share);
+    leave_queue(thread, connection->queue);
     redis_connection_close(connection);
     atomic_fetch_sub(&thread->connection_count, 1);
 }
 
-/* There is no memory for a connection. */
+/* Gives up a socket because there is no memory for its connection. */
 static void close_given_socket(struct bridge_thread *thread, const struct given_socket *given)
 {
     close(given->fd);
@@ -105,20 +105,20 @@ static void close_given_socket(struct bridge_thread *thread, const struct given_
 static void adopt(struct bridge_thread *thread, const struct given_socket *given)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET};
-    struct turn_share *share = turn_share_of(&thread->shares, given->user);
-    if (!share) {
+    struct user_queue *queue = user_queue_of(&thread->queues, given->user);
+    if (!queue) {
         close_given_socket(thread, given);
         return;
     }
-    share->connections++;
+    queue->connections++;
     struct redis_connection *connection =
         redis_connection_open(thread->service, given->fd, given->user);
     if (!connection) {
-        leave_share(thread, share);
+        leave_queue(thread, queue);
         close_given_socket(thread, given);
         return;
     }
-    connection->share = share;
+    connection->queue = queue;
     connection->next = thread->connections;
     if (thread->connections)
         thread->connections->previous = connection;
@@ -148,17 +148,17 @@ static void adopt_given(struct bridge_thread *thread)
 
 /* One round ------------------------------------------------------------------------------------ */
 
-/* The monotonic time, where it matters whose turn it is. */
+/* Returns the monotonic time if users compete for the thread, else 0: then time does not matter. */
 static uint64_t turn_time_ns(const struct bridge_thread *thread)
 {
-    return turn_shares_are_several(&thread->shares) ? clock_monotonic_ns() : 0;
+    return user_queues_are_several(&thread->queues) ? clock_monotonic_ns() : 0;
 }
 
-/* How long to wait for events; UINT64_MAX: until there is one. */
+/* Returns how long to wait for events; UINT64_MAX: until there is one. */
 static uint64_t wait_ns(const struct bridge_thread *thread)
 {
     uint64_t rest_ns;
-    if (turn_share_next(&thread->shares, turn_time_ns(thread), &rest_ns))
+    if (user_queue_next(&thread->queues, turn_time_ns(thread), &rest_ns))
         return 0;
     if (thread->stop_ms == 0)
         return rest_ns;
@@ -167,7 +167,7 @@ static uint64_t wait_ns(const struct bridge_thread *thread)
     return rest_ns < stop_ns ? rest_ns : stop_ns;
 }
 
-/* epoll_pwait2, and where the kernel has none, milliseconds. */
+/* Waits as epoll_pwait2 does; where the kernel has none, in milliseconds. */
 static int wait_for_events(const struct bridge_thread *thread, struct epoll_event *events,
                            uint64_t timeout_ns)
 {
@@ -192,7 +192,7 @@ static void take_events(struct bridge_thread *thread)
             continue;
         }
         if (thread->stop_ms > 0 && events[i].events == EPOLLIN)
-            continue; /* what comes now is not read any more */
+            continue; /* what comes from now on is not read */
         if (events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR) && thread->stop_ms == 0)
             connection->readable = true;
         if (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
@@ -203,7 +203,7 @@ static void take_events(struct bridge_thread *thread)
     }
 }
 
-/* Reads, and plans what has come. */
+/* Reads from the connection and plans the commands that have come. */
 static void read_commands(struct bridge_thread *thread, struct redis_connection *connection)
 {
     if (redis_connection_unwritten(connection) > 0)
@@ -212,10 +212,10 @@ static void read_commands(struct bridge_thread *thread, struct redis_connection 
         return;
     redis_connection_read(connection);
     if (connection->has_more && !connection->broken && redis_connection_may_take(connection))
-        connection->has_more = redis_turn_take(&thread->turn, &connection->session);
+        connection->has_more = redis_batch_take(&thread->batch, &connection->session);
 }
 
-/* Writes the replies; true: it has more to do in the next round. */
+/* Writes the replies. Returns true if the connection has more to do in the next round. */
 static bool write_replies(struct redis_connection *connection)
 {
     redis_connection_release(connection);
@@ -225,33 +225,33 @@ static bool write_replies(struct redis_connection *connection)
            redis_connection_may_read(connection);
 }
 
-/* Takes connections of the queue, at least so many of them, and further ones while the turn has
- * room. */
-static void take_some(struct bridge_thread *thread, struct turn_queue *queue, size_t at_least,
-                      struct turn_queue *taken)
+/* Takes at least `at_least` connections of the queue, and further ones while the batch has room. */
+static void take_some(struct bridge_thread *thread, struct connection_list *queue, size_t at_least,
+                      struct connection_list *taken)
 {
-    for (size_t i = 0; queue->first && (i < at_least || !redis_turn_is_full(&thread->turn)); i++) {
-        struct redis_connection *connection = turn_queue_pop(queue);
+    for (size_t i = 0; queue->first && (i < at_least || !redis_batch_is_full(&thread->batch));
+         i++) {
+        struct redis_connection *connection = connection_list_pop(queue);
         read_commands(thread, connection);
-        turn_queue_push(taken, connection);
+        connection_list_push(taken, connection);
     }
 }
 
-/* A turn of one user's connections, if it is anybody's; true: it was. Small requests do not wait
- * for large ones, of which each turn has one. */
+/* Runs a batch of the connections of the user whose turn it is; false: no user's. Small requests do
+ * not wait for large ones: of these, each batch has one connection. */
 static bool run_round(struct bridge_thread *thread)
 {
     uint64_t rest_ns, start_ns = turn_time_ns(thread);
-    struct turn_share *share = turn_share_next(&thread->shares, start_ns, &rest_ns);
-    if (!share)
+    struct user_queue *queue = user_queue_next(&thread->queues, start_ns, &rest_ns);
+    if (!queue)
         return false;
-    struct turn_queue taken = {0};
-    take_some(thread, &share->small, 0, &taken);
-    take_some(thread, &share->large, 1, &taken);
-    redis_turn_run(&thread->turn);
-    share->connections++; /* it stays while its connections go */
+    struct connection_list taken = {0};
+    take_some(thread, &queue->small, 0, &taken);
+    take_some(thread, &queue->large, 1, &taken);
+    redis_batch_run(&thread->batch);
+    queue->connections++; /* the queue stays while its connections close */
     struct redis_connection *connection;
-    while ((connection = turn_queue_pop(&taken))) {
+    while ((connection = connection_list_pop(&taken))) {
         bool has_more = write_replies(connection);
         watch_for_room(thread, connection);
         connection->active = false;
@@ -260,21 +260,21 @@ static bool run_round(struct bridge_thread *thread)
         else if (has_more)
             activate(connection);
     }
-    turn_share_charge(&thread->shares, share, start_ns, turn_time_ns(thread));
-    leave_share(thread, share);
+    user_queue_charge(&thread->queues, queue, start_ns, turn_time_ns(thread));
+    leave_queue(thread, queue);
     return true;
 }
 
 /* The end -------------------------------------------------------------------------------------- */
 
-/* Clients have time to read, from now on. */
+/* From now on clients have LINGER_MS to read their replies. */
 static void linger(struct bridge_thread *thread)
 {
     uint64_t until_ms = clock_monotonic_coarse_ms() + LINGER_MS;
     thread->stop_ms = until_ms < thread->stop_at_most_ms ? until_ms : thread->stop_at_most_ms;
 }
 
-/* What has come until now is answered. */
+/* Takes what has come until now, so that it is answered before the thread ends. */
 static void begin_to_stop(struct bridge_thread *thread)
 {
     adopt_given(thread);
@@ -295,7 +295,7 @@ static bool is_done(const struct bridge_thread *thread)
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (now_ms >= thread->stop_at_most_ms)
         return true;
-    if (turn_share_next(&thread->shares, turn_time_ns(thread), &rest_ns) || rest_ns != UINT64_MAX)
+    if (user_queue_next(&thread->queues, turn_time_ns(thread), &rest_ns) || rest_ns != UINT64_MAX)
         return false;
     if (now_ms >= thread->stop_ms)
         return true;
@@ -331,7 +331,7 @@ static void release(struct bridge_thread *thread)
     if (thread->wake_fd >= 0)
         close(thread->wake_fd);
     pthread_mutex_destroy(&thread->lock);
-    redis_turn_free(&thread->turn);
+    redis_batch_free(&thread->batch);
     free(thread);
 }
 
@@ -356,7 +356,7 @@ enum kv_status bridge_thread_start(struct redis_service *service, unsigned numbe
     started->service = service;
     started->epoll_fd = started->wake_fd = -1;
     pthread_mutex_init(&started->lock, NULL);
-    redis_turn_init(&started->turn, service);
+    redis_batch_init(&started->batch, service);
     enum kv_status status = open_descriptors(started, error);
     if (status == KV_OK) {
         int error_number = pthread_create(&started->handle, NULL, run_bridge_thread, started);

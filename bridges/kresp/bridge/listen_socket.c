@@ -37,7 +37,7 @@ static bool somebody_listens(const struct sockaddr_un *address)
     return !refused;
 }
 
-/* Makes the path free, if it is that of a socket without a process. */
+/* Makes the path free if it is a socket that no process listens on. */
 static enum kv_status remove_stale(const struct sockaddr_un *address, struct kv_error *error)
 {
     const char *path = address->sun_path;

@@ -14,27 +14,29 @@
 
 #include "common/report/log.h"
 
-/* Bytes that one read asks for at least, and what a buffer keeps while it is empty. */
+/* The least that one read asks for, and the memory that an empty buffer keeps. */
 #define READ_BYTES ((size_t)16 * 1024)
 
-/* So much at once of one large argument: a client that promises much gets memory as it delivers. */
+/* The most that one read asks for: a client that announces a large argument gets memory only as it
+ * sends it. */
 #define MAX_READ_BYTES ((size_t)1024 * 1024)
 
-/* Replies that a client has not read, beyond which it gets no more. */
+/* A client that has not read this much of its replies gets no further ones. */
 #define MAX_UNREAD_BYTES ((size_t)256 * 1024)
 
-/* Commands that are received while those replies are unread; more stay with the client. Strangers
- * get no such memory. */
+/* A client whose replies are unread may send this much more; the rest stays with the client.
+ * Clients that have not said who they are get less. */
 #define MAX_AHEAD_BYTES           ((size_t)16 * 1024 * 1024)
 #define MAX_STRANGERS_AHEAD_BYTES ((size_t)64 * 1024)
 
 #define KEEP_BYTES ((size_t)64 * 1024)
 
-/* The peer, in words. -------------------------------------------------------------------------- */
+/* How the log names the peer ------------------------------------------------------------------- */
 
 #define MAX_LOGGED_UIDS 64u
 
-/* True for the first connection of each user: further ones are for the verbose log. */
+/* Returns true for the first connection of each user: only the verbose log tells of further
+ * ones. */
 static bool is_new_user(uid_t uid)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -131,13 +133,13 @@ bool redis_connection_may_read(const struct redis_connection *connection)
     if (redis_connection_may_take(connection))
         return !connection->has_more && !session->unfinished;
     if (byte_buffer_is_short(
-            &session->input)) /* reading ahead is not to close anybody for want of memory */
+            &session->input)) /* no connection is closed because reading ahead lacked memory */
         return false;
     return byte_buffer_size(&session->input) <
            (session->authenticated ? MAX_AHEAD_BYTES : MAX_STRANGERS_AHEAD_BYTES);
 }
 
-/* Room for the next read; 0: there is no memory. */
+/* Makes room for the next read; 0: there is no memory. */
 static size_t make_read_room(struct redis_session *session)
 {
     struct byte_buffer *input = &session->input;
@@ -153,7 +155,8 @@ static size_t make_read_room(struct redis_session *session)
     return missing >= READ_BYTES ? wanted : room < MAX_READ_BYTES ? room : MAX_READ_BYTES;
 }
 
-/* The same while the arguments of an unfinished command may lie in the input. */
+/* Makes room as make_read_room does, while the arguments of an unfinished command may lie in the
+ * input. */
 static size_t make_room_behind_unfinished(struct redis_session *session)
 {
     const struct byte_buffer *input = &session->input;
@@ -170,7 +173,7 @@ static void end_for_memory(struct redis_connection *connection)
              "is left to its user (--buffers)",
              session->id);
     session->closing = true;
-    if (session->unfinished) /* in the midst of a reply there is no place for an error */
+    if (session->unfinished) /* in the middle of a reply there is no place for an error */
         connection->broken = true;
     else
         reply_error(&session->reply, "ERR kresp: no memory for the request is left");
@@ -241,7 +244,7 @@ void redis_connection_write(struct redis_connection *connection)
     if (byte_buffer_size(bytes) == 0 && bytes->capacity > KEEP_BYTES)
         byte_buffer_compact(bytes, READ_BYTES);
     else if (bytes->start > KEEP_BYTES && bytes->start >= byte_buffer_size(bytes))
-        byte_buffer_compact(bytes, 0); /* a client may never have read all there is */
+        byte_buffer_compact(bytes, 0); /* a client may never read to the end */
 }
 
 bool redis_connection_is_done(const struct redis_connection *connection)

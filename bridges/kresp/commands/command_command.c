@@ -3,7 +3,7 @@
 #include "bridges/kresp/protocol/glob.h"
 #include "bridges/kresp/session/redis_command.h"
 
-/* Rows of the table that are commands, not the words of a container. */
+/* Returns true if the row is a command, not a second word of one. */
 static bool is_command(const struct redis_command *command)
 {
     return strchr(command->name, '|') == NULL;
@@ -27,7 +27,7 @@ static void reply_flags(struct resp_reply *reply, unsigned flags)
             reply_simple(reply, names[i].name);
 }
 
-/* The ten fields of Redis 7; what is not known here is empty. */
+/* Replies the ten fields of Redis 7; what kresp does not know is empty. */
 static void reply_command(struct resp_reply *reply, const struct redis_command *command)
 {
     reply_array(reply, 10);
@@ -65,8 +65,8 @@ bool answer_command_count(struct redis_job *job)
     return true;
 }
 
-/* There are none. Where all are asked for that is an error: redis-cli then uses the help that it
- * brings along, and has no help at all after an empty list. */
+/* There are no docs. To be asked for all of them is an error: redis-cli then uses the help that it
+ * brings along, and after an empty list it would have none. */
 bool answer_command_docs(struct redis_job *job)
 {
     if (job->count == 2)
@@ -95,7 +95,7 @@ bool answer_command_info(struct redis_job *job)
     return true;
 }
 
-/* COMMAND LIST FILTERBY PATTERN pattern: also words of containers, as Redis has it. */
+/* COMMAND LIST FILTERBY PATTERN pattern: matches second words too, as Redis does. */
 static void list_matching(struct redis_job *job, struct kv_slice pattern)
 {
     uint64_t steps = glob_steps(0);
@@ -116,7 +116,7 @@ static void list_matching(struct redis_job *job, struct kv_slice pattern)
     byte_buffer_free(&names.bytes);
 }
 
-/* There are no modules, and nothing is known of categories. */
+/* There are no modules, and commands have no categories here. */
 static void list_filtered(struct redis_job *job)
 {
     if (redis_argument_is(job, 3, "PATTERN"))

@@ -1,7 +1,7 @@
 /*
- * command_functions: what the table of commands is made of: a plan and an answer each
- * (redis_job.h), in the files that are named. Commands that differ little share functions, and look
- * at job->command.
+ * command_functions: the functions in the table of commands: a plan and an answer for each
+ * (redis_job.h), in the files that are named below. Commands that differ little share functions,
+ * which look at job->command.
  */
 #ifndef MQKV_KRESP_COMMANDS_COMMAND_FUNCTIONS_H
 #define MQKV_KRESP_COMMANDS_COMMAND_FUNCTIONS_H

@@ -39,7 +39,7 @@ void plan_incr(struct redis_job *job)
     add->add.canonical = true; /* to Redis "007" and "-0" are no numbers */
 }
 
-/* On a watched key that is written first: steps: total (the sum), bytes. */
+/* The add on a watched key that is written first. steps: total (the sum), bytes. */
 static void add_to_watched(struct redis_job *job)
 {
     const struct clientk_result *result = redis_job_result(job, 0);

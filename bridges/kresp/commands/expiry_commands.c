@@ -90,7 +90,7 @@ void plan_expire(struct redis_job *job)
         plan_expire_write(job);
 }
 
-/* No expiry counts as one that never comes. */
+/* The condition compares times; an entry without expiry counts as one that expires last. */
 static bool condition_holds(const struct redis_job *job, uint64_t current_ms)
 {
     bool expires = current_ms != 0;

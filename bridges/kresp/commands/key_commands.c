@@ -5,7 +5,7 @@
 #include "bridges/kresp/commands/transaction_commands.h"
 #include "bridges/kresp/protocol/decimal.h"
 
-/* DEL, UNLINK, EXISTS, TOUCH: a chunk of their keys in each turn. steps: next, total. */
+/* DEL, UNLINK, EXISTS, TOUCH: a chunk of their keys in each batch. steps: next, total. */
 
 static void plan_each(struct redis_job *job, enum clientk_opcode opcode)
 {
@@ -119,8 +119,8 @@ bool answer_type(struct redis_job *job)
 }
 
 /* RENAME, RENAMENX, COPY: reads the source, puts it at the destination, and (but for COPY) deletes
- * the source if it is still what was read; else all again. steps: bytes, version and expiry_ms of
- * the source; cursor: the version that was put at the destination, 0: nothing yet. */
+ * the source if it is still what was read; else begins again. steps: bytes, version and expiry_ms
+ * of the source; cursor: the version that was put at the destination, 0: nothing yet. */
 
 enum { RENAME_READ, RENAME_PUT, RENAME_DELETE };
 enum rename_mode { RENAME_IS_COPY = 1 << 0, RENAME_REPLACES = 1 << 1 };
@@ -197,7 +197,8 @@ static bool answer_rename_read(struct redis_job *job)
         return true;
     if (found == ABSENT && (job->mode & RENAME_IS_COPY))
         return reply_renamed(job, false);
-    /* Others have deleted the source behind its copy: as if it had been renamed before. */
+    /* Others have deleted the source after it was copied: the result is as if it had been renamed
+     * before. */
     if (found == ABSENT && job->steps && job->steps->cursor != 0)
         return reply_renamed(job, true);
     if (found == ABSENT) {
@@ -218,7 +219,7 @@ static bool answer_rename_put(struct redis_job *job, bool put)
 {
     struct redis_steps *steps = job->steps;
     if (!put && steps->cursor != 0) {
-        /* What was put is not ours any more: others have replaced or deleted it. */
+        /* The copy is not at the destination any more: others have replaced or deleted it. */
         steps->cursor = 0;
         return redis_job_try_again(job);
     }
@@ -280,8 +281,8 @@ bool answer_object(struct redis_job *job)
     return true;
 }
 
-/* What a key takes in the store: its record's header and its place in the index come on top of its
- * bytes. */
+/* The bytes that a key takes in the store besides its own: its record's header and its place in the
+ * index. */
 #define ENTRY_OVERHEAD_BYTES 48
 
 void plan_memory_usage(struct redis_job *job)

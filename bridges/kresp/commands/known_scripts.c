@@ -13,14 +13,14 @@ struct remembered_script {
     enum known_script script;
 };
 
-/* redis-py, the same bytes in its versions 5 to 8. */
+/* The scripts of redis-py, which has the same bytes in its versions 5 to 8. */
 static const struct remembered_script built_in[] = {
     {"c3f8721cbb97f72bc19e972846bd7aaf91901658", SCRIPT_RELEASE},
     {"a4e8783852e6b949f9ef3a97212805108459a890", SCRIPT_EXTEND},
     {"1cac51482acf5858da00f6d685d68f886cd6b6b2", SCRIPT_EXPIRE_MS},
 };
 
-/* Texts without blanks, with double quotes. */
+/* The scripts as texts without blanks, with double quotes. */
 static const struct {
     const char *text;
     enum known_script script;
@@ -43,7 +43,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct remembered_script loaded[MAX_LOADED];
 static size_t loaded_count;
 
-/* The text without blanks and with one kind of quotes; false: it is too long to be one of ours. */
+/* Writes the text without blanks and with one kind of quotes; false: it is longer than any known
+ * script. */
 static bool normalize(struct kv_slice text, char out[MAX_TEXT])
 {
     const char *at = text.data;
@@ -59,8 +60,8 @@ static bool normalize(struct kv_slice text, char out[MAX_TEXT])
     return true;
 }
 
-/* Case matters in Lua, but for the names of commands inside of quotes, where nobody writes anything
- * else. */
+/* Compares as Lua does, by case, but for names of commands inside of quotes, where nothing else is
+ * ever written. */
 static enum known_script recognise(struct kv_slice text)
 {
     char normal[MAX_TEXT];

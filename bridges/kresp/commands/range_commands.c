@@ -12,7 +12,7 @@ void plan_getrange(struct redis_job *job)
         redis_job_add(job, CLIENTK_GET, job->arguments[1]);
 }
 
-/* An index from the end, if it is negative, as one from the start. */
+/* Makes an index that counts from the end, because it is negative, one from the start. */
 static int64_t from_start(int64_t index, int64_t size)
 {
     if (index < 0)
@@ -71,7 +71,7 @@ void plan_setrange(struct redis_job *job)
     redis_put_if_unchanged(put, job->steps->version);
 }
 
-/* The old value with the argument over it, and zeros between. False: no memory. */
+/* Writes the argument over the old value, with zeros between them. False: no memory. */
 static bool overlay(struct redis_job *job, struct kv_slice old, size_t offset)
 {
     struct kv_slice part = job->arguments[3];

@@ -8,14 +8,14 @@
 #include "bridges/kresp/protocol/decimal.h"
 #include "bridges/kresp/protocol/glob.h"
 
-/* Keys that are looked at in one turn, at least about. */
+/* About how many keys one batch looks at, at least. */
 #define PAGE_KEYS 256u
 
-/* A page that is visited: the keys of it that match. */
+/* A visited page: the keys of it that match. */
 struct page_visit {
     struct kv_slice pattern;
-    uint64_t steps;           /* that the pattern may still take */
-    struct resp_reply *reply; /* NULL: they are only counted */
+    uint64_t steps;           /* steps that the pattern may still take */
+    struct resp_reply *reply; /* where the keys go; NULL: they are only counted */
     size_t matches;
 };
 
@@ -41,15 +41,16 @@ static void add_page(struct redis_job *job, struct kv_slice pattern, uint64_t cu
     scan->scan.limit = limit;
 }
 
-/* A page that ends at a damaged record has entries too, and goes on behind it. */
+/* Returns true if the result has entries: a page that ends at a damaged record has some, too, and
+ * the scan continues behind the record. */
 static bool has_entries(const struct clientk_result *result)
 {
     bool damaged = result->status == KV_CORRUPT || result->status == KV_IO;
     return result->status == KV_OK || (damaged && result->value.version != 0);
 }
 
-/* Where a page ends: the next cursor, 0 at the end. A cursor that this store never gave, or a
- * prefix that no key can have, has nothing behind it. False: an error was replied. */
+/* Finds where the page ends: the next cursor, 0 at the end. Behind a cursor that this store never
+ * gave, or a prefix that no key can have, there is nothing. False: an error was replied. */
 static bool page_end(struct redis_job *job, uint64_t *next)
 {
     const struct clientk_result *result = redis_job_result(job, 0);
@@ -67,8 +68,8 @@ static void read_page(const struct redis_job *job, clientk_visit visitor, void *
         clientk_read_page(&redis_job_result(job, 0)->value, visitor, context);
 }
 
-/* The keys of the page that match, into page. False: the job has failed, as the pattern takes too
- * long on them. */
+/* Puts the keys of the page that match into `page`. False: the job has failed, because the pattern
+ * takes too many steps on them. */
 static bool match_page(struct redis_job *job, struct page_visit *page)
 {
     page->steps = glob_steps(redis_job_result(job, 0)->value.size);
@@ -84,9 +85,9 @@ static bool match_page(struct redis_job *job, struct page_visit *page)
 
 struct scan_request {
     uint64_t cursor;
-    struct kv_slice pattern; /* data NULL: all */
+    struct kv_slice pattern; /* data NULL: all keys */
     uint32_t count;
-    bool nothing; /* another type than there is */
+    bool nothing; /* the type that was asked for does not exist here */
 };
 
 static bool parse_scan(struct redis_job *job, struct scan_request *scan)
@@ -121,7 +122,7 @@ static bool parse_scan(struct redis_job *job, struct scan_request *scan)
 void plan_scan(struct redis_job *job)
 {
     struct scan_request scan;
-    redis_job_hold_others(job); /* of a pipeline of them, each may take a pattern's steps */
+    redis_job_hold_others(job); /* each SCAN of a pipeline may take all the steps of a pattern */
     if (parse_scan(job, &scan))
         add_page(job, scan.pattern, scan.cursor, scan.count);
 }
@@ -185,27 +186,26 @@ bool answer_keys(struct redis_job *job)
 }
 
 /* RANDOMKEY: one key of a page, drawn by lot. The pages move through the store from call to call,
- * and begin at a data file that is drawn by lot. phase 1: a page of that walk; 2: from the start,
- * as nothing lay behind. steps: cursor. */
+ * and begin at a data file that is drawn by lot. phase 1: reads a page there; 2: reads from the
+ * start of the store, because nothing was behind. steps: cursor. */
 
 #define LOT_KEYS 64u
 
-/* The cursor of the beginning of a data file has its number in these bits (docs/PROTOCOL.md
+/* A cursor at the beginning of a data file has the file's number in these bits (docs/PROTOCOL.md
  * 7.9). */
 #define CURSOR_FILE_BITS 52
 
-/* Where the walk of this thread is. */
+/* What this thread draws lots with, and where its walk is. */
 static _Thread_local struct random_state lot;
 static _Thread_local bool lot_is_seeded;
 static _Thread_local uint64_t walk_cursor;
 
 struct lot_visit {
-    struct byte_buffer key; /* that is drawn so far */
+    struct byte_buffer key; /* the key that is drawn so far */
     size_t keys;
 };
 
-/* Each of n keys is drawn with the same chance: the n-th replaces what was drawn with one of
- * 1/n. */
+/* Draws each of n keys with the same chance: the n-th replaces the drawn one with chance 1/n. */
 static bool draw_key(void *context, const struct clientk_entry *entry)
 {
     struct lot_visit *page = context;
@@ -278,7 +278,7 @@ bool answer_dbsize(struct redis_job *job)
     return true;
 }
 
-/* FLUSHDB, FLUSHALL: deletes page by page. phase 0: reads a page; 1: deletes its keys. steps:
+/* FLUSHDB, FLUSHALL: delete page by page. phase 0: reads a page; 1: deletes its keys. steps:
  * cursor, bytes (the page's keys, each with its size before it). */
 
 static bool keep_key(void *context, const struct clientk_entry *entry)

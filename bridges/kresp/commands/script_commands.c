@@ -1,5 +1,5 @@
-/* EVAL and EVALSHA of the scripts that are known (known_scripts.h), SCRIPT, and what is asked of
- * FUNCTION. */
+/* EVAL and EVALSHA of known scripts (known_scripts.h), SCRIPT, and FUNCTION, as far as programs ask
+ * for it. */
 #include <ctype.h>
 
 #include "common/report/log.h"
@@ -29,7 +29,7 @@ static bool is_counter(enum known_script script)
     return script == SCRIPT_ADD || script == SCRIPT_ADD_PRESENT;
 }
 
-/* What programs are told of a script that is not known here, and once for each script the log. */
+/* Replies that the script is not known here, and logs that once for each script. */
 static void fail_unknown_script(struct redis_job *job, struct kv_slice text, const char *hex)
 {
     static struct log_once seen = LOG_ONCE_EMPTY;
@@ -46,7 +46,7 @@ static void fail_unknown_script(struct redis_job *job, struct kv_slice text, con
                    hex);
 }
 
-/* The script, or SCRIPT_UNKNOWN: the job has failed. */
+/* Returns the script of the job, or SCRIPT_UNKNOWN: the job has failed. */
 static enum known_script find_script(struct redis_job *job)
 {
     char hex[SHA1_HEX_BYTES];
@@ -192,7 +192,7 @@ bool answer_script_exists(struct redis_job *job)
     return true;
 }
 
-/* [ASYNC | SYNC] behind the second word. */
+/* Returns true if [ASYNC | SYNC] stands behind the second word, or nothing. */
 static bool has_flush_mode(const struct redis_job *job)
 {
     return job->count == 2 || (job->count == 3 && (redis_argument_is(job, 2, "ASYNC") ||
@@ -210,7 +210,7 @@ bool answer_script_flush(struct redis_job *job)
     return true;
 }
 
-/* There are no functions: all of none are gone. */
+/* There are no functions, so deleting all of them succeeds. */
 bool answer_function_flush(struct redis_job *job)
 {
     if (job->count > 3)

@@ -1,5 +1,5 @@
-/* The commands about the server: INFO, CONFIG, and answers for what has no meaning here but is
- * asked for. */
+/* The commands about the server: INFO, CONFIG, and answers to what has no meaning here but is asked
+ * for. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ bool answer_zero(struct redis_job *job)
     return true;
 }
 
-/* There is no slow log: of any number of entries there are none. */
+/* There is no slow log, so the reply is an empty list, however many entries are asked for. */
 bool answer_slowlog_get(struct redis_job *job)
 {
     int64_t count = -1;
@@ -65,7 +65,8 @@ bool answer_time(struct redis_job *job)
     return true;
 }
 
-/* WAIT, WAITAOF: there are no replicas, but what was written before is on disk then. ----------- */
+/* WAIT, WAITAOF: there are no replicas; what was written before is on disk when they reply.
+ * ----- */
 
 static bool sync_store(struct redis_job *job)
 {
@@ -107,11 +108,11 @@ bool answer_waitaof(struct redis_job *job)
 
 /* INFO ----------------------------------------------------------------------------------------- */
 
-/* What the sections tell of. */
+/* What the sections of INFO report. */
 struct info_facts {
     struct redis_service *service;
     struct redis_store_figures figures;
-    enum kv_status status; /* of asking for the figures */
+    enum kv_status status; /* what asking the server for its figures came to */
 };
 
 static void info_server(FILE *out, const struct info_facts *facts)
@@ -184,7 +185,7 @@ static void info_cluster(FILE *out, const struct info_facts *facts)
     fprintf(out, "cluster_enabled:0\r\n");
 }
 
-/* What a Redis user must know of this store. */
+/* Writes what a user of Redis must know of this store. */
 static void info_mqkv(FILE *out, const struct info_facts *facts)
 {
     fprintf(out,
@@ -254,7 +255,7 @@ bool answer_info(struct redis_job *job)
 
 enum { CONFIG_VALUE_BYTES = 128 };
 
-/* What is asked for by clients and tools. value NULL: one of the numbers below. */
+/* Settings that clients and tools ask for. value NULL: one of the numbers below. */
 static const struct config_row {
     const char *name;
     const char *value;
@@ -292,7 +293,7 @@ static const char *config_value(const struct redis_service *service, const struc
 
 #define CONFIG_ROWS (sizeof config_rows / sizeof config_rows[0])
 
-/* The rows that one of the patterns names. False: the job has failed. */
+/* Finds the rows that one of the patterns names. False: the job has failed. */
 static bool find_rows(struct redis_job *job, bool wanted[CONFIG_ROWS], size_t *count)
 {
     uint64_t steps = glob_steps(0);
@@ -335,7 +336,7 @@ static const struct config_row *find_row(const struct redis_job *job, size_t i)
     return NULL;
 }
 
-/* Nothing can be changed; what is so already is. */
+/* No setting can be changed; setting one to the value that it has succeeds. */
 bool answer_config_set(struct redis_job *job)
 {
     char number[CONFIG_VALUE_BYTES];

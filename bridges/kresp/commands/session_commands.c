@@ -1,4 +1,4 @@
-/* The commands about the connection: who the client is, and how it is to be spoken to. */
+/* The commands about the connection: who the client is, and which protocol it speaks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ bool answer_select(struct redis_job *job)
 
 /* Passwords ------------------------------------------------------------------------------------ */
 
-/* Takes the same time wherever the difference is. */
+/* Compares in a time that does not depend on where the difference is. */
 static bool is_password(struct kv_slice given, const char *password)
 {
     size_t size = strlen(password);
@@ -68,7 +68,7 @@ static bool is_password(struct kv_slice given, const char *password)
     return difference == 0;
 }
 
-/* user.data NULL: the default one. */
+/* user.data NULL: the default user. */
 static bool authenticate(struct redis_job *job, struct kv_slice user, struct kv_slice password)
 {
     struct redis_session *session = job->session;
@@ -104,7 +104,7 @@ bool answer_auth(struct redis_job *job)
 
 /* Names of clients ----------------------------------------------------------------------------- */
 
-/* What may stand in a line of CLIENT LIST. */
+/* Returns true if the name may stand in a line of CLIENT LIST. */
 static bool is_name(struct kv_slice name)
 {
     const char *bytes = name.data;
@@ -130,7 +130,7 @@ static bool store_name(struct redis_job *job, struct kv_slice name, char out[RED
 
 /* HELLO ---------------------------------------------------------------------------------------- */
 
-/* *protocol 0: as it is. */
+/* Reads the version of the protocol; *protocol 0: none is given, it stays as it is. */
 static bool parse_protocol(struct redis_job *job, int64_t *protocol)
 {
     *protocol = 0;
@@ -143,7 +143,8 @@ static bool parse_protocol(struct redis_job *job, int64_t *protocol)
     return !job->error;
 }
 
-/* As in Redis each takes effect when it is read, whatever becomes of those behind it. */
+/* Takes the options of HELLO. As in Redis each takes effect when it is read, even if a later one is
+ * wrong. */
 static bool take_hello_options(struct redis_job *job)
 {
     for (size_t i = 2; i < job->count; i++) {
@@ -242,8 +243,8 @@ bool answer_client_setinfo(struct redis_job *job)
     return true;
 }
 
-/* CLIENT LIST [TYPE type | ID id...]: whether the client that asks is among those; nobody else is
- * told of. False: the job has failed. */
+/* CLIENT LIST [TYPE type | ID id...]: *listed: the client that asks is among them; kresp lists no
+ * other. False: the job has failed. */
 static bool lists_itself(struct redis_job *job, bool *listed)
 {
     static const char *const types[] = {"normal", "pubsub", "master", "replica", "slave"};
@@ -302,7 +303,7 @@ bool answer_client_info(struct redis_job *job)
     return true;
 }
 
-/* CLIENT NO-EVICT, NO-TOUCH: nothing is evicted here, and nothing is touched. */
+/* CLIENT NO-EVICT, NO-TOUCH: accepted; neither has a meaning here. */
 bool answer_client_switch(struct redis_job *job)
 {
     if (redis_argument_is(job, 2, "ON") || redis_argument_is(job, 2, "OFF"))

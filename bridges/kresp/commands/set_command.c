@@ -1,5 +1,5 @@
 /* SET with all its options, the older commands that stand for some of them, and GETEX, which has
- * the same. */
+ * some of its options. */
 #include "common/time/clock.h"
 #include "bridges/kresp/commands/command_functions.h"
 #include "bridges/kresp/session/redis_command.h"
@@ -23,10 +23,10 @@ struct set_options {
     unsigned given;
     size_t expiry_argument;
     struct redis_time_unit unit;
-    size_t compare_argument; /* of IFEQ, IFNE */
+    size_t compare_argument; /* the index of the argument of IFEQ or IFNE */
 };
 
-/* Words without a value, and what excludes each. */
+/* A word without a value, and the options that exclude it. */
 struct set_word {
     const char *word;
     unsigned option;
@@ -58,7 +58,7 @@ static bool take_set_word(const struct redis_job *job, size_t at, const struct s
     return false;
 }
 
-/* IFEQ v and IFNE v, of SET. */
+/* Takes the options IFEQ v and IFNE v of SET. */
 static bool take_comparison(const struct redis_job *job, size_t at, struct set_options *options)
 {
     const unsigned conditions = OPTION_NX | OPTION_XX | OPTION_IFEQ | OPTION_IFNE;
@@ -95,7 +95,7 @@ static bool parse_options(struct redis_job *job, size_t at, const struct set_wor
     return true;
 }
 
-/* Fills what the options say about the expiry. */
+/* Fills in the expiry that the options ask for. */
 static bool put_expiry(struct redis_job *job, const struct set_options *options,
                        struct clientk_write_options *put)
 {
@@ -109,8 +109,8 @@ static bool put_expiry(struct redis_job *job, const struct set_options *options,
     return true;
 }
 
-/* SET with IFEQ or IFNE: reads, compares, puts if nothing has changed. steps: version, total (1: it
- * was there). */
+/* SET with IFEQ or IFNE: reads, compares, puts if nothing has changed. steps: version, total (1:
+ * the key existed). */
 
 static void plan_set_compared(struct redis_job *job, const struct clientk_write_options *put)
 {
@@ -191,7 +191,7 @@ void plan_set(struct redis_job *job)
     operation->write = put;
     if (job->conditional)
         redis_transaction_condition(job, operation);
-    /* What hinders NX is what GET is to tell. */
+    /* With NX and GET the value that makes NX fail is the one that GET replies. */
     if ((options.given & OPTION_NX) && (options.given & OPTION_GET))
         redis_job_add(job, CLIENTK_GET, job->arguments[1]);
 }

@@ -1,4 +1,4 @@
-/* The commands about strings as a whole: GET and its like. */
+/* The commands about strings as a whole: GET and similar ones. */
 #include "bridges/kresp/commands/command_functions.h"
 #include "bridges/kresp/commands/transaction_commands.h"
 #include "bridges/kresp/session/redis_command.h"
@@ -41,8 +41,8 @@ bool answer_strlen(struct redis_job *job)
     return true;
 }
 
-/* APPEND. On a watched key that is written first, it reads, then puts the longer value. phase 1:
- * the put. steps: bytes (the value). */
+/* APPEND. On a watched key that is written first it reads, then puts the longer value. phase 1: the
+ * put. steps: bytes (the value). */
 
 void plan_append(struct redis_job *job)
 {
@@ -140,10 +140,10 @@ bool answer_getdel(struct redis_job *job)
     return true;
 }
 
-/* MGET, MSET: a chunk of their keys in each turn. steps: next. --------------------------------- */
+/* MGET, MSET: a chunk of their keys in each batch. steps: next. -------------------------------- */
 
-/* Where this turn's chunk begins; *end where it ends. Of a command that needs one turn, steps are
- * not made. */
+/* Returns the first argument of this batch's chunk; *end is the one behind its last. For a command
+ * that needs one batch only no steps are made. */
 static size_t chunk(struct redis_job *job, size_t step, size_t *end)
 {
     size_t start = job->steps ? job->steps->next : 1;
@@ -154,7 +154,8 @@ static size_t chunk(struct redis_job *job, size_t step, size_t *end)
     return start;
 }
 
-/* Goes on behind the chunk in the next turn: false; true: there is nothing more. */
+/* Returns true if the chunk that ends at `end` was the last; false: the job continues behind it in
+ * the next batch. */
 static bool chunks_done(struct redis_job *job, size_t end)
 {
     if (end == job->count)
@@ -173,8 +174,8 @@ void plan_mget(struct redis_job *job)
         redis_job_add(job, CLIENTK_GET, job->arguments[i]);
 }
 
-/* An error in the place of a value would shift all others: the client takes it for one of the
- * values, which is what RESP has errors inside of arrays for. */
+/* An error cannot stand in the place of a value: RESP allows errors inside of arrays, but clients
+ * would take it for one of the values. */
 bool answer_mget(struct redis_job *job)
 {
     size_t end, start = chunk(job, 1, &end);
@@ -220,13 +221,14 @@ bool answer_mset(struct redis_job *job)
     return true;
 }
 
-/* MSETNX: looks at all keys, then puts those that must be absent; what it has put is deleted again
- * if one of them has come meanwhile. phase 0: looks; 1: puts; 2: takes back. steps: bytes (versions
- * that were put). */
+/* MSETNX: looks at all keys, then puts those that must be absent; if somebody has written one of
+ * them meanwhile, it deletes again what it has put. phase 0: looks; 1: puts; 2: takes back. steps:
+ * bytes (versions that were put). */
 
 enum { MSETNX_LOOK, MSETNX_PUT, MSETNX_TAKE_BACK };
 
-/* The last of the values of a key that is named twice is the one that stays. */
+/* Returns true if an earlier pair names the key of argument i, too: the last value is the one that
+ * stays. */
 static bool is_named_before(const struct redis_job *job, size_t i)
 {
     for (size_t j = 1; j < i; j += 2)
@@ -254,14 +256,14 @@ void plan_msetnx(struct redis_job *job)
             put->write.if_absent = !is_named_before(job, i);
         } else {
             memcpy(&version, job->steps->bytes.data + (i / 2) * sizeof version, sizeof version);
-            /* No entry has this version: what was not put is not deleted. */
+            /* No entry has this version, so a key that was not put is not deleted. */
             redis_job_add(job, CLIENTK_DELETE, job->arguments[i])->write.if_version =
                 version > 0 ? version : UINT64_MAX;
         }
     }
 }
 
-/* What is to be put can be taken back: there is room for its versions. False: no memory. */
+/* Makes room for the versions that are needed to take back the puts. False: no memory. */
 static bool prepare_versions(struct redis_job *job)
 {
     struct redis_steps *steps = redis_job_steps(job);

@@ -12,7 +12,7 @@ static struct redis_transaction *transaction_of(const struct redis_job *job)
     return &job->session->transaction;
 }
 
-/* Ends the transaction, with all that belongs to it. */
+/* Ends the transaction and forgets its commands and watched keys. */
 static void end_transaction(struct redis_job *job)
 {
     redis_transaction_free(transaction_of(job));
@@ -82,7 +82,8 @@ bool answer_watch(struct redis_job *job)
     return true;
 }
 
-/* EXEC: without watched keys it starts at once. Else phase 1 looks at their versions first. ---- */
+/* EXEC: without watched keys it starts at once, else phase 1 looks at their versions first.
+ * ----- */
 
 /* From now on the session's commands come from the queue. */
 static void start_queue(struct redis_job *job)
@@ -110,8 +111,8 @@ static bool is_one_of(const char *name, const char *const *names)
     return *names != NULL;
 }
 
-/* Commands that write one key, in one operation that may depend on its version, or after they have
- * read it: SET without conditions of its own, DEL of one key, and others. */
+/* Returns true for a command that writes one key, in one operation that may depend on the key's
+ * version, or after reading it: SET without conditions of its own, DEL of one key, and others. */
 static bool may_depend(const struct redis_transaction *transaction,
                        const struct queued_command *queued)
 {
@@ -153,7 +154,7 @@ static enum first_write find_first_write(const struct redis_transaction *transac
     return WRITES_NOTHING;
 }
 
-/* All watched keys are as they were, so far. */
+/* Starts the commands after the watched keys were found as they had been. */
 static bool start_watched(struct redis_job *job)
 {
     struct redis_transaction *transaction = transaction_of(job);
@@ -216,7 +217,7 @@ bool answer_exec(struct redis_job *job)
 
 /* The write that depends on the watched version ------------------------------------------------ */
 
-/* No entry has it: a delete of it tells an absent key from one that has come. */
+/* No entry has this version: a delete that asks for it tells an absent key from one that exists. */
 #define NO_VERSION UINT64_MAX
 
 void redis_transaction_condition(struct redis_job *job, struct clientk_operation *operation)
@@ -229,14 +230,14 @@ void redis_transaction_condition(struct redis_job *job, struct clientk_operation
         redis_put_if_unchanged(operation, version);
 }
 
-/* The condition holds for one write. */
+/* Ends the condition: it holds for one write. */
 static void end_condition(struct redis_job *job)
 {
     transaction_of(job)->conditional = false;
     job->session->hold_output = false;
 }
 
-/* The watched key was changed: what EXEC has replied so far is taken back. */
+/* Takes back what EXEC has replied so far, because the watched key was changed. */
 static void take_back_replies(struct redis_job *job)
 {
     struct redis_transaction *transaction = transaction_of(job);

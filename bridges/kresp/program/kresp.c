@@ -23,7 +23,7 @@ enum kresp_exit { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_NO_SERVER = 3, EXIT_FAILED
 
 #define MAX_PASSWORD_BYTES 512
 
-/* Descriptors besides those of clients. */
+/* Descriptors that kresp needs besides those of clients. */
 #define OWN_DESCRIPTORS 64u
 
 static int exit_with_error(const struct kv_error *error, enum kresp_exit code)
@@ -32,7 +32,7 @@ static int exit_with_error(const struct kv_error *error, enum kresp_exit code)
     return code;
 }
 
-/* The first line of the file. */
+/* Reads the first line of the file. */
 static enum kv_status read_required_password(const char *path, char password[MAX_PASSWORD_BYTES],
                                              struct kv_error *error)
 {
@@ -51,7 +51,8 @@ static enum kv_status read_required_password(const char *path, char password[MAX
     return KV_OK;
 }
 
-/* A client takes a descriptor: as many as the kernel grants, and no more clients than that. */
+/* Raises the limit of descriptors as far as the kernel lets it, since each client takes one, and
+ * lowers the number of clients to it. */
 static void limit_clients(struct redis_service *service)
 {
     struct rlimit limit;
@@ -84,16 +85,16 @@ static void make_service(const struct kresp_options *options, struct redis_servi
     service->loose_watch = options->loose_watch;
     service->start_ms = clock_realtime_ms();
     limit_clients(service);
-    /* Others than its own user may connect. */
+    /* Users other than its own may connect. */
     service->users.shared = (options->socket_mode & 066) != 0 || options->port > 0;
     byte_buffer_set_budget(options->buffer_bytes, service->users.shared);
 }
 
-/* Large buffers are given back to the kernel when they are freed: one burst of large values is not
- * to stay. */
+/* Large buffers are given back to the kernel when they are freed, so that the memory of one burst
+ * of large values does not stay. */
 #define MMAP_THRESHOLD_BYTES (512 * 1024)
 
-/* Blocked in all threads: the bridge waits for them. */
+/* Blocks the signals in all threads, because the bridge waits for them. */
 static sigset_t block_bridge_signals(void)
 {
     sigset_t signals;
@@ -112,7 +113,7 @@ static int run_bridge(const struct kresp_options *options)
                                        .socket_mode = options->socket_mode,
                                        .port = (uint16_t)options->port,
                                        .threads = options->threads};
-#ifndef MQKV_SANITIZER /* whose own code makes calls and reads files that kresp does not */
+#ifndef MQKV_SANITIZER /* the sanitizers' code makes other calls and reads other files */
     settings.sandbox = options->sandbox;
 #endif
     struct kv_error error = {0};
@@ -140,7 +141,7 @@ int main(int argc, char **argv)
     struct kresp_options options;
     struct kv_error error = {0};
     mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
-    mapguard_install("kresp"); /* data files that are read in place may lose their bytes */
+    mapguard_install("kresp"); /* data files that are read in place may become shorter */
     enum kresp_outcome outcome = kresp_options_parse(argc, argv, &options, &error);
     if (outcome == KRESP_OPTIONS_DONE)
         return EXIT_DONE;

@@ -8,11 +8,11 @@
 #include "common/options/option_table.h"
 
 #define HINT         "kresp -h lists the options"
-#define HELP_COLUMNS 28 /* left of what an option means */
+#define HELP_COLUMNS 28 /* width of the column before the meaning of an option */
 
 #define MAX_THREADS 64u
 
-/* The owner must read and write, or nobody could connect. */
+/* The owner must be able to read and write, or nobody could connect. */
 static bool parse_mode(const char *text, void *field)
 {
     char *end;

@@ -1,5 +1,5 @@
 /*
- * kresp_options: the command line of kresp, as docs/kresp.1 has it.
+ * kresp_options: the command line of kresp, as docs/kresp.1 describes it.
  */
 #ifndef MQKV_KRESP_PROGRAM_KRESP_OPTIONS_H
 #define MQKV_KRESP_PROGRAM_KRESP_OPTIONS_H
@@ -10,12 +10,12 @@
 
 #include "mqkv/error.h"
 
-/* Texts are borrowed from the arguments. */
+/* The texts are borrowed from the arguments. */
 struct kresp_options {
     const char *queue; /* NULL: as libclientk chooses */
     const char *socket_path;
     mode_t socket_mode;
-    uint32_t port; /* 0: none */
+    uint32_t port; /* 0: no TCP */
     const char *password;
     const char *password_file;
     uint32_t threads;
@@ -28,7 +28,7 @@ struct kresp_options {
 enum kresp_outcome {
     KRESP_OPTIONS_OK,
     KRESP_OPTIONS_DONE, /* help or the version was asked for, and printed */
-    KRESP_OPTIONS_BAD   /* the error tells */
+    KRESP_OPTIONS_BAD   /* the error says what is wrong */
 };
 
 enum kresp_outcome kresp_options_parse(int argc, char **argv, struct kresp_options *options,

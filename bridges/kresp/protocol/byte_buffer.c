@@ -20,7 +20,8 @@ size_t byte_buffer_total(void)
     return atomic_load(&total_bytes);
 }
 
-/* Whether the owner may have so many bytes while all have `total`, which is within the budget. */
+/* Returns true if the owner may have `bytes` while all owners have `total`, which is within the
+ * budget. */
 static bool is_within_share(size_t bytes, size_t total)
 {
     return bytes / SHARE_OF_REST <= atomic_load(&budget_bytes) - total;
@@ -42,7 +43,7 @@ static void give_back(const struct byte_buffer *buffer, size_t bytes)
         atomic_fetch_sub(&buffer->owner->bytes, bytes);
 }
 
-/* Counts more bytes of the buffer; false: they are more than the budget, or its owner's share. */
+/* Counts more bytes for the buffer; false: they would exceed the budget, or its owner's share. */
 static bool take_from_budget(const struct byte_buffer *buffer, size_t bytes)
 {
     size_t total = atomic_fetch_add(&total_bytes, bytes) + bytes;
@@ -54,7 +55,7 @@ static bool take_from_budget(const struct byte_buffer *buffer, size_t bytes)
     return false;
 }
 
-/* Changes the memory to so many bytes, of which those up to end are kept. */
+/* Changes the memory to `capacity` bytes, and keeps those up to `end`. */
 static bool resize(struct byte_buffer *buffer, size_t capacity)
 {
     if (capacity == 0)

@@ -1,13 +1,13 @@
 /*
  * byte_buffer: bytes that grow at the end and are consumed at the start: what a connection has
- * received, and what it is to be sent.
+ * received, or what it will be sent.
  *
- * The memory of all buffers of the process counts against one budget. Where several owners share
- * it, each has at most SHARE_OF_REST times as much as all of them leave: an owner that is alone has
- * three quarters of the budget, and there is always something left for one who comes new. A buffer
- * that cannot grow, because of the budget or of malloc, is "failed": it stays failed, and appending
- * does nothing; callers check once at the end. Threads: a buffer belongs to one thread at a time;
- * the budget may be used by all.
+ * The memory of all buffers of the process counts against one budget. If several owners share it,
+ * each has at most SHARE_OF_REST times as much as all of them leave: an owner that is alone has
+ * three quarters of the budget, and a new one always finds something left. A buffer that cannot
+ * grow, because of the budget or of malloc, is "failed": it stays failed, and appending does
+ * nothing; callers check once at the end. Threads: a buffer belongs to one thread at a time; the
+ * budget may be used by all.
  */
 #ifndef MQKV_KRESP_PROTOCOL_BYTE_BUFFER_H
 #define MQKV_KRESP_PROTOCOL_BYTE_BUFFER_H
@@ -21,7 +21,7 @@
 
 #define SHARE_OF_REST 3u
 
-/* Whose memory it is; start from {0}. It outlives its buffers. */
+/* To whom the memory of buffers is counted; start from {0}. An owner outlives its buffers. */
 struct buffer_owner {
     _Atomic size_t bytes;
 };
@@ -31,24 +31,24 @@ struct byte_buffer {
     char *data;
     size_t start, end, capacity;
     bool failed;
-    struct buffer_owner *owner; /* NULL: the budget alone holds for it */
+    struct buffer_owner *owner; /* NULL: the buffer counts against the budget alone */
 };
 
-/* The bytes that all buffers together may have; no limit before the first call. shared: owners have
- * shares of them. */
+/* Sets how many bytes all buffers together may have; before the first call there is no limit.
+ * shared: owners share the budget. */
 void byte_buffer_set_budget(size_t bytes, bool shared);
 
-/* What they have now. */
+/* Returns how many bytes all buffers have now. */
 size_t byte_buffer_total(void);
 
-/* Whether all buffers, or those of this one's owner, have more than half of what they may: what can
- * wait, waits then. */
+/* Returns true if all buffers, or those of this one's owner, have more than half of what they may
+ * have: work that can wait should wait then. */
 bool byte_buffer_is_short(const struct byte_buffer *buffer);
 
-/* Frees the memory; the buffer is empty then, and its owner's as before. */
+/* Frees the memory; the buffer is empty then, and keeps its owner. */
 void byte_buffer_free(struct byte_buffer *buffer);
 
-/* Room for at least `bytes` behind the end: true. Bytes may move. */
+/* Makes room for at least `bytes` behind the end; false: the buffer failed. Its bytes may move. */
 bool byte_buffer_grow(struct byte_buffer *buffer, size_t bytes);
 
 /* Moves the bytes to the start of the memory. If they need no more than keep_bytes, gives back
@@ -65,7 +65,8 @@ static inline struct kv_slice byte_buffer_slice(const struct byte_buffer *buffer
     return kv_slice(buffer->data + buffer->start, byte_buffer_size(buffer));
 }
 
-/* Where `bytes` may be written; the caller then adds what was written to end. NULL: failed. */
+/* Returns where `bytes` may be written; the caller then adds what it has written to `end`. NULL:
+ * the buffer failed. */
 static inline char *byte_buffer_room(struct byte_buffer *buffer, size_t bytes)
 {
     if (bytes > buffer->capacity - buffer->end && !byte_buffer_grow(buffer, bytes))

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* At most 20 digits; false: something else, or more than 64 bits. */
+/* Reads at most 20 digits; false: it is something else, or does not fit 64 bits. */
 static bool parse_digits(const char *text, size_t size, uint64_t *value)
 {
     uint64_t sum = 0;

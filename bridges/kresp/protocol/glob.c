@@ -7,8 +7,8 @@ static unsigned char fold(unsigned char c, bool ignore_case)
     return ignore_case ? (unsigned char)tolower(c) : c;
 }
 
-/* A set behind its "[": whether c is in it. *at ends behind the "]", or at the end where there is
- * none. */
+/* Returns true if c is in the set whose "[" stands before *at; *at ends behind the "]", or at the
+ * end of the pattern if there is none. */
 static bool set_matches(const unsigned char *pattern, size_t size, size_t *at, unsigned char c,
                         bool ignore_case)
 {
@@ -31,7 +31,8 @@ static bool set_matches(const unsigned char *pattern, size_t size, size_t *at, u
     return matches != negated;
 }
 
-/* The one-character element at *at, not a star: whether it matches c; *at ends behind it. */
+/* Returns true if the one-character element at *at, which is no star, matches c; *at ends behind
+ * it. */
 static bool element_matches(const unsigned char *pattern, size_t size, size_t *at, unsigned char c,
                             bool ignore_case)
 {
@@ -74,7 +75,8 @@ bool glob_matches(struct kv_slice pattern, struct kv_slice text, bool ignore_cas
         if (!matches && !starred)
             return false;
         if (!matches) {
-            /* Only the last star needs to take one more: what stood before it has matched. */
+            /* Only the last star needs to take one character more: what stands before it has
+             * matched. */
             at = star;
             i = ++star_text;
         }

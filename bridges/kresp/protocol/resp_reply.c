@@ -13,7 +13,7 @@ static void append_text(struct resp_reply *reply, const char *text)
     byte_buffer_append(&reply->bytes, text, strlen(text));
 }
 
-/* "<type><number>\r\n" */
+/* Appends "<type><number>\r\n". */
 static void append_header(struct resp_reply *reply, char type, int64_t number)
 {
     char *room = byte_buffer_room(&reply->bytes, INTEGER_BYTES + 3);

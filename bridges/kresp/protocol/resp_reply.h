@@ -1,6 +1,6 @@
 /*
- * resp_reply: writes replies of the Redis protocol, version 2 or 3, into a buffer. Where both have
- * a type each (null, maps, verbatim strings), the protocol of the reply chooses.
+ * resp_reply: writes replies of the Redis protocol, version 2 or 3, into a buffer. Where the two
+ * versions have different types (null, maps, verbatim strings), the version of the reply decides.
  */
 #ifndef MQKV_KRESP_PROTOCOL_RESP_REPLY_H
 #define MQKV_KRESP_PROTOCOL_RESP_REPLY_H
@@ -10,22 +10,23 @@
 #include "bridges/kresp/protocol/byte_buffer.h"
 #include "mqkv/slice.h"
 
-/* Start from {.protocol = 2}. Free bytes. A reply that could not be written leaves bytes.failed. */
+/* Start from {.protocol = 2}. The caller frees `bytes`. A reply that could not be written leaves
+ * bytes.failed. */
 struct resp_reply {
     struct byte_buffer bytes;
     int protocol; /* 2 or 3 */
 };
 
-/* "+PONG"; text without line ends. */
+/* Replies "+PONG"; the text has no line ends. */
 void reply_simple(struct resp_reply *reply, const char *text);
 
-/* Most writes are answered so. */
+/* Replies "+OK", the answer to most writes. */
 static inline void reply_ok(struct resp_reply *reply)
 {
     byte_buffer_append(&reply->bytes, "+OK\r\n", 5);
 }
 
-/* "-ERR ..."; the text begins with the code. Line ends in it become blanks. */
+/* Replies "-ERR ..."; the text begins with the code. Line ends in it become blanks. */
 void reply_error(struct resp_reply *reply, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -35,16 +36,16 @@ void reply_bulk_text(struct resp_reply *reply, const char *text);
 void reply_null(struct resp_reply *reply);
 void reply_null_array(struct resp_reply *reply);
 
-/* Text for people, such as INFO. */
+/* Replies text for people, such as that of INFO. */
 void reply_verbatim(struct resp_reply *reply, struct kv_slice text);
 
-/* The header of an array of so many elements, of a map of so many pairs, or of a set. */
+/* The header of an array of `count` elements, of a map of `count` pairs, or of a set. */
 void reply_array(struct resp_reply *reply, size_t count);
 void reply_map(struct resp_reply *reply, size_t pairs);
 void reply_set(struct resp_reply *reply, size_t count);
 
-/* The room for the value of a bulk of so many bytes, which the caller fills at once; NULL:
- * failed. */
+/* Returns the room for the value of a bulk string of `size` bytes, which the caller fills at once;
+ * NULL: failed. */
 char *reply_bulk_room(struct resp_reply *reply, size_t size);
 
 #endif

@@ -8,11 +8,11 @@
 #define UNAUTHENTICATED_MAX_ARGUMENTS  10
 #define UNAUTHENTICATED_MAX_BULK_BYTES 16384
 
-/* One call's view. */
+/* What one call works with. */
 struct request_reader {
     struct resp_request *request;
     const struct resp_limits *limits;
-    char *bytes; /* of the buffer */
+    char *bytes; /* the bytes of the buffer */
     size_t size;
     char *problem;
 };
@@ -23,7 +23,7 @@ static enum resp_outcome bad(struct request_reader *reader, const char *problem)
     return RESP_BAD;
 }
 
-/* Adds an argument, or finds that it is too much, as one is for which there is no memory. */
+/* Adds an argument, or finds that it exceeds a limit or the memory. */
 static void add_span(struct request_reader *reader, size_t offset, size_t size)
 {
     struct resp_request *request = reader->request;
@@ -39,7 +39,7 @@ static void add_span(struct request_reader *reader, size_t offset, size_t size)
     request->oversized = request->spans.failed;
 }
 
-/* Begins a request at the place that was read so far. */
+/* Begins a request where the last one ended. */
 static void begin(struct resp_request *request)
 {
     request->started = true;
@@ -62,7 +62,8 @@ static enum resp_outcome finish_request(struct resp_request *request)
 
 enum line_outcome { LINE_READ, LINE_INCOMPLETE, LINE_TOO_LONG };
 
-/* The header line at `at`, "*3\r\n" or "$5\r\n", without its first byte and its end. */
+/* Reads the header line at `at`, such as "*3\r\n" or "$5\r\n", without its first byte and its
+ * end. */
 static enum line_outcome read_line(struct request_reader *reader, struct kv_slice *text)
 {
     struct resp_request *request = reader->request;
@@ -79,8 +80,8 @@ static enum line_outcome read_line(struct request_reader *reader, struct kv_slic
     return LINE_READ;
 }
 
-/* The header of an array of up to 9 arguments, "*3\r\n", which nearly all have; false: it is
- * something else, or incomplete. */
+/* Reads the header of an array of up to 9 arguments, such as "*3\r\n", which nearly all requests
+ * have; false: it is something else, or incomplete. */
 static bool read_small_array_header(struct request_reader *reader)
 {
     struct resp_request *request = reader->request;
@@ -112,7 +113,7 @@ static enum resp_outcome read_array_header(struct request_reader *reader)
     return RESP_REQUEST;
 }
 
-/* An argument of so many bytes follows. */
+/* An argument of `bytes` bytes follows. */
 static void expect_bulk(struct request_reader *reader, int64_t bytes)
 {
     struct resp_request *request = reader->request;
@@ -122,10 +123,10 @@ static void expect_bulk(struct request_reader *reader, int64_t bytes)
         request->oversized = true;
 }
 
-#define SMALL_BULK_DIGITS 4u /* their bytes are within the limit of strangers */
+#define SMALL_BULK_DIGITS 4u /* such sizes are within the limit of unauthenticated clients */
 
-/* The header of an argument of up to 9,999 bytes, such as "$42\r\n", which nearly all have; false:
- * it is something else, or incomplete. */
+/* Reads the header of an argument of up to 9,999 bytes, such as "$42\r\n", which nearly all are;
+ * false: it is something else, or incomplete. */
 static bool read_small_bulk_header(struct request_reader *reader)
 {
     struct resp_request *request = reader->request;
@@ -170,7 +171,8 @@ static enum resp_outcome read_bulk_header(struct request_reader *reader)
     return RESP_REQUEST;
 }
 
-/* What an oversized request is made of is passed as it comes, so that it never piles up. */
+/* Reads an argument. The bytes of an oversized request are dropped as they come, so that they never
+ * pile up. */
 static enum resp_outcome read_bulk(struct request_reader *reader)
 {
     struct resp_request *request = reader->request;
@@ -232,13 +234,13 @@ static char escaped(char c)
     }
 }
 
-/* A line that is unquoted in place: `in` reads, `out` writes, never before it. */
+/* A line that is unquoted in place: `in` reads, `out` writes and is never ahead of `in`. */
 struct words {
     char *in, *out, *end;
 };
 
-/* Behind the opening quote, up to behind the closing one. False: there is none, or no blank follows
- * it. */
+/* Unquotes from behind the opening quote to behind the closing one. False: there is none, or no
+ * blank follows it. */
 static bool unquote(struct words *words, char quote)
 {
     while (words->in < words->end) {
@@ -262,7 +264,7 @@ static bool unquote(struct words *words, char quote)
     return false;
 }
 
-/* One word that begins at `in`. */
+/* Reads one word that begins at `in`. */
 static bool read_inline_word(struct words *words)
 {
     while (words->in < words->end && !isspace((unsigned char)*words->in)) {
@@ -328,7 +330,7 @@ enum resp_outcome resp_request_next(struct resp_request *request, struct byte_bu
             return outcome;
         if (outcome != RESP_REQUEST)
             return outcome;
-        /* An empty line, or an array of nothing, is passed without an answer. */
+        /* An empty line, or an array of no elements, is passed over without an answer. */
         request->given_out = request->expected == 0;
     }
 }

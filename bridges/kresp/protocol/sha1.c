@@ -58,7 +58,7 @@ void sha1_hex(struct kv_slice bytes, char hex[SHA1_HEX_BYTES])
     size_t left = bytes.size;
     for (; left >= BLOCK_BYTES; left -= BLOCK_BYTES, at += BLOCK_BYTES)
         add_block(state, at);
-    /* The rest, one bit, zeros, and the number of bits, in one block or two. */
+    /* What is left of the text, one bit, zeros, and the number of bits, in one block or two. */
     unsigned char last[2 * BLOCK_BYTES] = {0};
     if (left > 0)
         memcpy(last, at, left);

@@ -1,5 +1,6 @@
 /*
- * log_once: lines of the log that clients cause: one for each name, and no more than for so many.
+ * log_once: log lines that clients cause: one for each name, and only for a limited number of
+ * names.
  */
 #ifndef MQKV_KRESP_SESSION_LOG_ONCE_H
 #define MQKV_KRESP_SESSION_LOG_ONCE_H
@@ -23,7 +24,7 @@ struct log_once {
         .lock = PTHREAD_MUTEX_INITIALIZER \
     }
 
-/* True the first time that this name is asked for; names are told apart by their first
+/* Returns true the first time that this name comes. Names are told apart by their first
  * LOG_ONCE_NAME_BYTES - 1 bytes. From any thread. */
 bool log_once_is_new(struct log_once *seen, const char *name);
 

@@ -11,7 +11,7 @@
 
 /* Looking up ----------------------------------------------------------------------------------- */
 
-#define SLOTS          512u /* a power of two, some four times the number of commands */
+#define SLOTS          512u /* a power of two, about four times the number of commands */
 #define MAX_NAME_BYTES 32u
 
 static const struct redis_command *slots[SLOTS];
@@ -31,7 +31,7 @@ static unsigned short_slot(uint64_t letters)
     return (unsigned)(letters * 0x9e3779b97f4a7c15u >> 56);
 }
 
-/* The number of a name of 1 to 8 bytes. The bit that makes letters small makes no letter of
+/* Returns the number of a name of 1 to 8 bytes. The bit that makes letters small makes no letter of
  * anything else, so that equal numbers are equal names. */
 static uint64_t short_letters(const char *name, size_t size)
 {
@@ -65,7 +65,7 @@ static const struct redis_command *look_up_short(struct kv_slice name)
     return NULL;
 }
 
-/* `name` in lower case. */
+/* Returns a hash of `name` in lower case. */
 static unsigned hash(const char *name, size_t size)
 {
     unsigned sum = (unsigned)size;
@@ -106,7 +106,7 @@ static bool add_name_word(char name[MAX_NAME_BYTES], size_t *size, struct kv_sli
 
 /* What cannot be executed ---------------------------------------------------------------------- */
 
-/* A line in the log for each name that is asked for in vain, but not for each time. */
+/* Logs each unknown name once. */
 static void log_unknown(struct kv_slice name)
 {
     static struct log_once seen = LOG_ONCE_EMPTY;
@@ -118,7 +118,7 @@ static void log_unknown(struct kv_slice name)
         log_info("a client uses the command '%s', which does not exist here", copy);
 }
 
-/* As Redis: the name, and the first arguments, up to 128 bytes of each. */
+/* Fails as Redis does: with the name and the first arguments, up to 128 bytes of them. */
 static void fail_unknown_command(struct redis_job *job)
 {
     char arguments[256] = "";
@@ -141,8 +141,9 @@ static void fail_unknown_command(struct redis_job *job)
                    arguments);
 }
 
-/* HTTP: a web page can make a browser send it to a port of this host, with commands in it. As in
- * Redis its client is left at the first line that no client of Redis sends. */
+/* Returns true if the command is a line of HTTP: a web page can make a browser send such a request,
+ * with commands in it, to a port of this host. As in Redis, kresp closes the connection at the
+ * first line that no client of Redis sends. */
 static bool is_http(const struct redis_job *job)
 {
     return redis_argument_is(job, 0, "POST") || redis_argument_is(job, 0, "Host:");
@@ -175,8 +176,8 @@ static bool has_arity(const struct redis_command *command, size_t count)
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
 }
 
-/* An EXEC that cannot be executed ends the transaction all the same. Without one that is being
- * queued, the queue may be that of an EXEC before it, whose commands are planned in this turn. */
+/* Makes an EXEC that cannot be executed end the transaction. If none is being queued, the queue may
+ * belong to an EXEC before it, whose commands are planned in this batch. */
 static void fail_exec(struct redis_job *job)
 {
     struct redis_transaction *transaction = &job->session->transaction;
@@ -188,7 +189,7 @@ static void fail_exec(struct redis_job *job)
                         "'exec' command");
 }
 
-/* The row of the command's name, and of its second word where that chooses; NULL: the job has
+/* Returns the row of the command's name, and of its second word if that decides; NULL: the job has
  * failed. */
 static const struct redis_command *look_up_words(struct redis_job *job)
 {

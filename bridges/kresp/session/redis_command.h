@@ -10,40 +10,40 @@ enum command_flags {
     COMMAND_READ = 1 << 0,
     COMMAND_WRITE = 1 << 1,
 
-    /* Executed when no command of the connection before it is under way: it changes what later ones
-     * mean, or asks the store itself. Its answer may return false all the same: then it is planned,
-     * as one that holds others. */
+    /* Executed when no earlier command of the connection is under way, because it changes what
+     * later ones mean, or asks the store itself. If its answer returns false, it is planned, and
+     * nothing is planned behind it. */
     COMMAND_AT_ONCE = 1 << 2,
 
     COMMAND_NOT_QUEUED = 1 << 3, /* executed between MULTI and EXEC too */
-    COMMAND_NO_AUTH = 1 << 4,    /* for clients that have not said who they are */
+    COMMAND_NO_AUTH = 1 << 4,    /* allowed to clients that have not said who they are */
     COMMAND_CONTAINER = 1 << 5,  /* the second word chooses among rows named "command|word" */
-    COMMAND_FAST = 1 << 6,       /* as COMMAND tells it */
-    COMMAND_ENDS_QUEUE = 1 << 7  /* ends a transaction even where it cannot be executed */
+    COMMAND_FAST = 1 << 6,       /* fast, as COMMAND reports it */
+    COMMAND_ENDS_QUEUE = 1 << 7  /* ends a transaction even if it cannot be executed */
 };
 
 struct redis_command {
     const char *name;
-    int arity; /* with the name; negative: at least so many */
+    int arity; /* number of arguments with the name; negative: at least that many */
     unsigned flags;
     void (*plan)(struct redis_job *job);   /* NULL: nothing to plan */
-    bool (*answer)(struct redis_job *job); /* true: replied */
-    int first_key, last_key, key_step;     /* as COMMAND tells them */
+    bool (*answer)(struct redis_job *job); /* returns true if it has replied */
+    int first_key, last_key, key_step;     /* as COMMAND reports them */
 };
 
 /* bridges/kresp/commands/redis_commands.c has the rows. */
 extern const struct redis_command redis_commands[];
 extern const size_t redis_command_count;
 
-/* Builds what redis_command_find looks up; once, before threads start. */
+/* Builds the index for redis_command_find; once, before threads start. */
 void redis_command_init(void);
 
-/* Finds the command of the job's arguments, and checks that it may be executed with so many of
- * them. Sets job->command, or job->error. A client that speaks HTTP is to be closed without an
- * answer: its session is `closing` then. */
+/* Finds the command of the job's arguments, and checks that it may be executed with that many of
+ * them. Sets job->command, or job->error. A client that speaks HTTP gets no answer: its session is
+ * `closing` then. */
 void redis_command_find(struct redis_job *job);
 
-/* The largest argument that a command may have. */
+/* Returns the size of the largest argument that a command may have. */
 size_t redis_command_max_argument_bytes(const struct redis_service *service);
 
 #define REDIS_TOO_LARGE "ERR string exceeds maximum allowed size (proto-max-bulk-len)"

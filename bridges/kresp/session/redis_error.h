@@ -1,5 +1,5 @@
 /*
- * redis_error: what went wrong in the store, as Redis' clients understand it.
+ * redis_error: failures of the store as clients of Redis understand them.
  */
 #ifndef MQKV_KRESP_SESSION_REDIS_ERROR_H
 #define MQKV_KRESP_SESSION_REDIS_ERROR_H

@@ -11,8 +11,8 @@ struct clientk_operation *redis_job_add(struct redis_job *job, enum clientk_opco
                                         struct kv_slice key)
 {
     static _Thread_local struct clientk_operation lost;
-    struct turn_memory *memory = job->memory;
-    if (memory->operation_count == memory->operation_capacity && !turn_memory_grow(memory)) {
+    struct batch_memory *memory = job->memory;
+    if (memory->operation_count == memory->operation_capacity && !batch_memory_grow(memory)) {
         job->error = "ERR kresp: out of memory";
         return &lost;
     }
@@ -30,7 +30,7 @@ void redis_job_fail(struct redis_job *job, const char *format, ...)
     int size = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     size_t bytes = size < 0 ? 0 : (size_t)size < sizeof text ? (size_t)size : sizeof text - 1;
-    char *copy = turn_memory_allocate(job->memory, bytes + 1);
+    char *copy = batch_memory_allocate(job->memory, bytes + 1);
     if (copy) {
         memcpy(copy, text, bytes);
         copy[bytes] = '\0';

@@ -1,5 +1,5 @@
 /*
- * redis_session: one client as the commands see it: what it sent, what it is to be sent, and what
+ * redis_session: one client as the commands see it: what it sent, what it will be sent, and what
  * its earlier commands have said about later ones. It knows nothing of sockets.
  *
  * Threads: a session belongs to one thread.
@@ -23,38 +23,38 @@ struct redis_session {
     struct redis_service *service;
     struct redis_user *user;
     struct byte_buffer input;
-    struct resp_request request; /* being read from input */
+    struct resp_request request; /* the request that is being read from input */
     struct resp_reply reply;
     uint64_t id;
     uint64_t since_ms;
     bool authenticated;
-    bool closing;     /* no further command is read; what was replied is still sent */
-    bool hold_output; /* the reply may yet be taken back (EXEC whose write has a condition) */
+    bool closing;     /* no further command is read; replies that were written are still sent */
+    bool hold_output; /* the reply may still be taken back (EXEC whose write has a condition) */
     char name[REDIS_NAME_BYTES];
     char library[REDIS_NAME_BYTES], library_version[REDIS_NAME_BYTES];
-    char address[128]; /* as CLIENT LIST shows it */
+    char address[128]; /* the peer, as CLIENT LIST shows it */
     struct redis_transaction transaction;
     struct redis_job
-        *unfinished; /* a command that has further steps; owned. No other begins before it ends */
+        *unfinished; /* a command that continues in the next batch, and no other before; owned */
     uint64_t commands;
-    size_t value_bytes; /* the largest that it has read lately, less with each turn; 0: at first */
+    size_t value_bytes; /* the largest value read lately, less with each batch; 0: at first */
 };
 
-/* The user, whose buffers its are, outlives it. */
+/* Starts a session of `user`, who outlives it and to whom its buffers count. */
 void redis_session_init(struct redis_session *session, struct redis_service *service,
                         struct redis_user *user);
 
-/* Where the job's answer goes. */
+/* Returns where the job's reply goes. */
 static inline struct resp_reply *redis_job_reply(struct redis_job *job)
 {
     return &job->session->reply;
 }
 
-/* Frees what it owns; the session itself is the caller's. */
+/* Frees what the session owns; the session itself is the caller's. */
 void redis_session_free(struct redis_session *session);
 
-/* Forgets the commands that were answered: their bytes leave the input. Not while one is
- * unfinished. */
+/* Forgets the commands that were answered: their bytes leave the input. Must not be called while
+ * one is unfinished. */
 void redis_session_release(struct redis_session *session);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "common/report/error.h"
 
-/* Keys that are looked at one by one. */
+/* If the server counts at most this many keys, they are looked at one by one. */
 #define MAX_COUNTED_KEYS 1000u
 
 struct redis_store {
@@ -58,7 +58,7 @@ void redis_store_execute(struct redis_store *store, const struct clientk_operati
                          size_t count, struct clientk_result *results)
 {
     enum kv_status status = clientk_execute(store->client, operations, count, results);
-    /* Of these the library touches no result. */
+    /* With these statuses the library fills in no result. */
     if (status == KV_USAGE || status == KV_NO_MEMORY)
         for (size_t i = 0; i < count; i++)
             results[i].status = status;
@@ -69,7 +69,7 @@ enum kv_status redis_store_sync(struct redis_store *store)
     return clientk_sync(store->client);
 }
 
-/* The number behind "name": in the sums of the section; 0 if it is not there. */
+/* Returns the number behind "name": in the sums of the section; 0 if it is not there. */
 static uint64_t read_figure(const char *sums, const char *name)
 {
     char quoted[32];
@@ -88,7 +88,7 @@ static bool count_scanned_key(void *context, const struct clientk_entry *entry)
     return true;
 }
 
-/* Of a store where some keys may have expired. */
+/* Counts the live keys of a small store, in which some may have expired. */
 static enum kv_status count_live_keys(struct redis_store *store,
                                       struct redis_store_figures *figures)
 {

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* Whether a user with so many connections may have one more. */
+/* Returns true if a user with this many connections may have one more. */
 static bool user_has_room(const struct redis_users *users, uint64_t connections)
 {
     uint64_t left = users->max_connections > users->connections

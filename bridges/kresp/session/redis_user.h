@@ -1,8 +1,8 @@
 /*
- * redis_user: who is connected: the users of the host behind the Unix socket, by uid, and all who
- * come by TCP as one, since nothing tells them apart. Connections and buffers are shared among
- * them: where others than kresp's own user may connect, nobody has more than three quarters of
- * either, and less where several want much.
+ * redis_user: the users that are connected: those behind the Unix socket by uid, and all who come
+ * by TCP as one, since nothing tells them apart. Connections and buffers are shared among them: if
+ * others than kresp's own user may connect, nobody has more than three quarters of either, and less
+ * if several want much.
  *
  * Threads: any.
  */
@@ -15,23 +15,23 @@
 
 #include "bridges/kresp/protocol/byte_buffer.h"
 
-/* In place of a uid: somebody who is not known by one. */
+/* Stands for a uid that is not known, as of all who come by TCP. */
 #define REDIS_USER_OF_TCP UINT32_MAX
 
 struct redis_user {
-    struct redis_user *next; /* of the table, as is all but the buffers */
+    struct redis_user *next; /* in the table; the table's lock covers all fields but the buffers */
     uint32_t uid;
     uint64_t connections;
     struct buffer_owner buffers;
 };
 
-/* Those who are connected now. */
+/* The users who are connected now. */
 struct redis_users {
     pthread_mutex_t lock;
     struct redis_user *first;
-    uint64_t connections; /* of all */
+    uint64_t connections; /* connections of all users */
     uint64_t max_connections;
-    bool shared; /* there are shares of them; else they are for whoever comes first */
+    bool shared; /* each user may have a share of them; else the first to come may have all */
 };
 
 #define REDIS_USERS_EMPTY                 \
@@ -39,14 +39,14 @@ struct redis_users {
         .lock = PTHREAD_MUTEX_INITIALIZER \
     }
 
-/* Counts one more connection of the user. NULL: there are as many as there may be, or as the user
- * may have; or no memory. */
+/* Counts one more connection of the user. NULL: there are as many as allowed, in all or for this
+ * user; or no memory. */
 struct redis_user *redis_user_enter(struct redis_users *users, uint32_t uid);
 
-/* The connection is gone, with all of its buffers. */
+/* Uncounts a connection, which is gone with all of its buffers. */
 void redis_user_leave(struct redis_users *users, struct redis_user *user);
 
-/* The connections of all. */
+/* Returns the number of connections of all users. */
 uint64_t redis_users_connections(struct redis_users *users);
 
 #endif

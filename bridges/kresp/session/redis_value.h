@@ -1,6 +1,6 @@
 /*
- * redis_value: what commands share about results: is there an entry, what is it, may it be changed
- * as it was read.
+ * redis_value: what commands share about results: whether there is an entry, what it is, and how it
+ * is changed only if it is as it was read.
  */
 #ifndef MQKV_KRESP_SESSION_REDIS_VALUE_H
 #define MQKV_KRESP_SESSION_REDIS_VALUE_H
@@ -17,11 +17,11 @@ enum redis_found {
     FAILED  /* the error has been replied */
 };
 
-/* Of the job's operation i, which reads. */
+/* Returns what the job's operation i, a read, came to. */
 enum redis_found redis_job_found(struct redis_job *job, size_t i);
 
-/* Of the job's operation i, which writes: FOUND: done; ABSENT: its condition did not hold. A key
- * that the store cannot have is FAILED. */
+/* Returns what the job's operation i, a write, came to. FOUND: it took place; ABSENT: its condition
+ * did not hold. A key that the store cannot have is FAILED. */
 enum redis_found redis_job_written(struct redis_job *job, size_t i);
 
 static inline struct kv_slice redis_result_bytes(const struct clientk_result *result)
@@ -29,16 +29,16 @@ static inline struct kv_slice redis_result_bytes(const struct clientk_result *re
     return kv_slice(result->value.data, result->value.size);
 }
 
-/* Makes a put take place only if the entry is as it was read: of this version, or absent if it is
- * 0. */
+/* Makes a put take place only if the entry is as it was read: of this version, or absent if
+ * `version` is 0. */
 static inline void redis_put_if_unchanged(struct clientk_operation *put, uint64_t version)
 {
     put->write.if_version = version;
     put->write.if_absent = version == 0;
 }
 
-/* For a command that reads, computes and writes: the write did not take place, begin again. Returns
- * what answer is to return: true, with an error, after many attempts in vain. */
+/* For a command that reads, computes and writes: its write did not take place, so it begins again.
+ * Returns what answer must return: true, with an error, after many attempts in vain. */
 bool redis_job_try_again(struct redis_job *job);
 
 #endif

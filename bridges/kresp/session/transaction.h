@@ -1,10 +1,9 @@
 /*
- * transaction: the commands between MULTI and EXEC, and the keys that WATCH looks after.
+ * transaction: the commands between MULTI and EXEC, and the keys that WATCH watches.
  *
- * EXEC gives the queued commands to the turn one by one, as if they came from the client, so that
- * they travel in one message where none of them needs the result of another. That is not isolated
- * from other clients of the store. Once the store has transactions, EXEC hands the queue over as a
- * whole instead: everything it needs (commands, keys, versions) is here.
+ * EXEC gives the queued commands to the batch one by one, as if they came from the client, so that
+ * they travel in one message if none of them needs the result of another. They are not isolated
+ * from other clients of the store.
  */
 #ifndef MQKV_KRESP_SESSION_TRANSACTION_H
 #define MQKV_KRESP_SESSION_TRANSACTION_H
@@ -18,13 +17,13 @@
 
 struct redis_command;
 
-/* What a queued command is made of; offset: of its arguments' bytes in the queue's memory. */
+/* A queued command; offset: where its arguments' bytes are in the queue's memory. */
 struct queued_command {
     const struct redis_command *command;
     size_t first_argument, arguments;
 };
 
-/* A key that is watched, as it was; version 0: absent. key: behind this struct. */
+/* A watched key as it was; version 0: it was absent. The key's bytes are behind this struct. */
 struct watched_key {
     struct watched_key *next;
     uint64_t version;
@@ -38,18 +37,19 @@ enum transaction_state { TRANSACTION_NONE, TRANSACTION_QUEUEING, TRANSACTION_EXE
 struct redis_transaction {
     enum transaction_state state;
     bool broken; /* a command could not be queued: EXEC is refused, and nothing is kept */
-    struct byte_buffer commands; /* of struct queued_command */
+    struct byte_buffer commands; /* an array of struct queued_command */
     struct byte_buffer spans;    /* offset and size in bytes of each argument */
     struct byte_buffer bytes;
-    size_t next; /* EXECUTING: of commands */
+    size_t next; /* EXECUTING: the next command */
     struct watched_key *watched;
     size_t watched_count;
     bool conditional; /* EXECUTING: the first write depends on the watched key being as it was */
-    uint64_t condition_version; /* conditional: of that key, 0: absent */
-    size_t reply_mark;          /* conditional: bytes of the reply before that of EXEC */
+    uint64_t condition_version; /* conditional: the version of that key, 0: absent */
+    size_t reply_mark;          /* conditional: where the reply to EXEC begins */
 };
 
-/* Adds a copy. False: no memory for it, or more than max_bytes in all; then it is to be broken. */
+/* Adds a copy of the command. False: no memory for it, or more than max_bytes in all; the caller
+ * then breaks the transaction. */
 bool redis_transaction_queue(struct redis_transaction *transaction,
                              const struct redis_command *command, const struct kv_slice *arguments,
                              size_t count, size_t max_bytes);
@@ -58,17 +58,18 @@ size_t redis_transaction_count(const struct redis_transaction *transaction);
 struct queued_command redis_transaction_command(const struct redis_transaction *transaction,
                                                 size_t i);
 
-/* Argument i of the command; borrowed until the queue changes. */
+/* Returns argument i of the command; borrowed until the queue changes. */
 struct kv_slice redis_transaction_argument(const struct redis_transaction *transaction,
                                            const struct queued_command *command, size_t i);
 
-/* EXEC will be refused: what was queued is forgotten, and nothing more is to be queued. */
+/* EXEC will be refused: forgets the queue; nothing more is queued. */
 void redis_transaction_break(struct redis_transaction *transaction);
 
 /* Forgets the queue; the watched keys stay. */
 void redis_transaction_clear(struct redis_transaction *transaction);
 
-/* Watches a key; NULL: no memory. One that is watched already stays as it was, and is returned. */
+/* Watches the key; NULL: no memory. A key that is watched already stays as it was first seen, and
+ * is returned. */
 struct watched_key *redis_transaction_watch(struct redis_transaction *transaction,
                                             struct kv_slice key, bool *is_new);
 void redis_transaction_unwatch(struct redis_transaction *transaction);

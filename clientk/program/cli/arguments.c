@@ -11,7 +11,7 @@ static bool has_nul(const struct word *word)
     return strlen(word->data) != word->size;
 }
 
-/* Handles the option at words[*at]; *at ends on the last word it used. */
+/* Takes the option at words[*at]; *at becomes the index of the last word that it used. */
 static enum kv_status take_option(const struct option_set *sets, const struct word *words,
                                   size_t count, size_t *at, struct kv_error *error)
 {

@@ -14,11 +14,12 @@
 #include "mqkv/error.h"
 
 /* Takes the options out of the words: values go to their targets, the operands move up. If
- * `leading`, only those before the first operand. KV_OK or KV_USAGE. */
+ * `leading`, it stops at the first operand. KV_OK or KV_USAGE. */
 enum kv_status arguments_take_options(const struct option_set *sets, struct word *words,
                                       size_t *count, bool leading, struct kv_error *error);
 
-/* The word as a number, or KV_USAGE and a sentence that calls it `what`. */
+/* Reads the word as a number into *value; else KV_USAGE and a sentence that calls the number
+ * `what`. */
 enum kv_status arguments_integer(const struct word *word, const char *what, int64_t *value,
                                  struct kv_error *error);
 enum kv_status arguments_duration_ms(const struct word *word, const char *what, uint64_t *value,

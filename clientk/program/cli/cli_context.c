@@ -7,7 +7,7 @@
 #include "common/report/error.h"
 #include "mqkv/status.h"
 
-/* --direct auto stands above the environment, too. */
+/* What --direct says, "auto" too, takes precedence over the environment. */
 static enum clientk_direct direct_of(const struct global_options *global)
 {
     if (global->direct == CLIENTK_DIRECT_AUTO)

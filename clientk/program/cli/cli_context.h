@@ -26,7 +26,7 @@ struct cli_context {
  * --wait, a missing server is an error at once. */
 enum kv_status cli_connect(struct cli_context *context, struct kv_error *error);
 
-/* As cli_connect, but prints a failure as the answer of the command. Returns the exit code. */
+/* Like cli_connect, but prints a failure as the answer of the command. Returns the exit code. */
 int cli_connect_for(struct cli_context *context, const char *command);
 
 /* Opens another connection with the same options; the caller closes it. */

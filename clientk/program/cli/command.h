@@ -23,11 +23,11 @@ enum {
 
 #define COMMAND_ANY_NUMBER ((size_t)-1)
 
-/* What the first operand of a command is, for completion. */
+/* What completion offers for the first operand of a command. */
 enum operand_kind {
     OPERAND_OTHER,
     OPERAND_KEY,
-    OPERAND_SECTION, /* of the server's statistics */
+    OPERAND_SECTION, /* a section of the server's statistics */
     OPERAND_SETTINGS /* get, set or reload, then the name of a setting */
 };
 
@@ -47,19 +47,20 @@ struct command {
     unsigned places;
     size_t min_operands, max_operands;
     enum operand_kind operand;
-    const struct option_row *options; /* or NULL */
-    const void *option_defaults;      /* the struct of the options before any was given */
+    const struct option_row *options; /* its options; or NULL */
+    const void *option_defaults;      /* defaults: the struct of the options before any was given */
     size_t option_bytes;
     const struct key_command_kind *key_kind; /* a command for one key; else run */
-    command_run run; /* with key_kind: for the keys with a prefix that an option names; or NULL */
+    command_run
+        run; /* a command for one key takes this way if its option names a prefix; or NULL */
 };
 
 /* Defined in command_table.c, which alone knows all commands. */
 extern const struct command commands[];
 extern const size_t command_count;
 
-/* The command of that name or alias. NULL: there is none, or none in that place; *error says so and
- * suggests the most similar one. */
+/* Returns the command of that name or alias that may be given in `place`. NULL: there is none;
+ * *error says so and suggests the most similar one. */
 const struct command *command_find(const struct word *name, unsigned place, struct kv_error *error);
 
 #endif

@@ -6,7 +6,7 @@
 #include <strings.h>
 
 static const struct {
-    const char *names; /* between blanks */
+    const char *names; /* the names, with blanks between them */
     const char *advice;
 } foreign[] = {
     {"keys", "scan [PREFIX] --keys lists keys"},

@@ -4,8 +4,8 @@
 
 #include "clientk/program/cli/global_options.h"
 
-#define HELP_COLUMNS  30 /* left of what an option means */
-#define USAGE_COLUMNS 26 /* left of what a command does */
+#define HELP_COLUMNS  30 /* width of the column before the meaning of an option */
+#define USAGE_COLUMNS 26 /* width of the column before the summary of a command */
 
 static void print_commands(FILE *stream, unsigned place)
 {

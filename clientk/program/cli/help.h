@@ -12,7 +12,7 @@
 /* `clientk -h`: one screen. */
 void help_print_usage(FILE *stream);
 
-/* One command with its options. */
+/* Prints one command with its options. */
 void help_print_command(FILE *stream, const struct command *command);
 
 /* The `help` command: all commands, or one of them. */

@@ -1,6 +1,6 @@
 /*
  * interrupt: Ctrl-C ends the running command, not the program, and lets it print its summary;
- * SIGTERM also ends the program. Waits for the server check interrupt_pending
+ * SIGTERM also ends the program. What waits for the server checks interrupt_pending
  * (clientk_options.interrupted).
  */
 #ifndef MQKV_CLIENTK_PROGRAM_CLI_INTERRUPT_H
@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* From now on SIGINT and SIGTERM are only noted, and system calls that wait fail with EINTR. In the
- * thread that receives the signals of the process, so do calls that begin after the signal: while
- * one is pending, SIGALRM comes every 100 ms. May be called again. */
+/* From now on SIGINT and SIGTERM only set a mark, and system calls that wait fail with EINTR. In
+ * the thread that receives the signals of the process, calls that begin after the signal fail, too:
+ * while a signal is pending, SIGALRM comes every 100 ms. May be called again. */
 void interrupt_catch(void);
 
 /* Sleeps until a read of the descriptor would not block. False: a signal came first, perhaps before

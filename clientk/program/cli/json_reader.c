@@ -6,11 +6,11 @@
 #include "common/text/escape.h"
 #include "common/text/json_scan.h"
 
-/* All of a document in two allocations: the nodes, and the texts. Each node follows a bracket or a
+/* A document is in two allocations: the nodes, and the texts. Each node follows a bracket or a
  * comma that no other node follows, and each kept text is at most as long as what it was read from
  * and has one NUL, so both are bounded by the size of the text. */
 struct document {
-    struct json_value root; /* first: json_free gets its address */
+    struct json_value root; /* is the first member, since json_free gets its address */
     struct json_value *nodes;
     size_t used_nodes;
     char *texts;
@@ -29,7 +29,7 @@ static const char *keep_text(struct document *document, struct kv_slice text)
     return kept;
 }
 
-/* The text of a string, given what stands between its quotes; \uXXXX stays as it is. */
+/* Keeps the text of a string, given what stands between its quotes; \uXXXX stays as it is. */
 static const char *keep_string(struct document *document, struct kv_slice quoted)
 {
     static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
@@ -63,8 +63,8 @@ static bool read_json_word(struct document *document, struct kv_slice text,
     return strlen(value->text) == text.size;
 }
 
-/* The members or elements. A name that is not fit to be printed on a terminal, which no statistics
- * have, is refused. */
+/* Reads the members or elements. Refuses a name that is not fit to be printed on a terminal; no
+ * statistics have one. */
 static bool read_children(struct document *document, struct kv_slice text, unsigned depth,
                           struct json_value *parent)
 {

@@ -15,18 +15,19 @@ enum json_kind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSO
  * they were written, since these texts are only shown. */
 struct json_value {
     enum json_kind kind;
-    const char *name;         /* of a member of an object, else NULL */
+    const char *name;         /* the name of a member of an object, else NULL */
     const char *text;         /* NUMBER, STRING, BOOL, NULL: as written, strings unescaped */
     double number;            /* NUMBER */
     struct json_value *first; /* ARRAY, OBJECT: their children */
     struct json_value *next;  /* the parent's next child */
 };
 
-/* The document, to be freed by json_free; NULL: the text is not JSON, or out of memory. */
+/* Parses the text. Returns the document, which json_free frees; NULL: the text is not JSON, or
+ * there is no memory. */
 struct json_value *json_parse(const char *text, size_t size);
 void json_free(struct json_value *document); /* NULL is harmless */
 
-/* The member of an object; NULL: there is none, or it is not an object. */
+/* Returns the member of that name. NULL: there is none, or `object` is no object. */
 const struct json_value *json_member(const struct json_value *object, const char *name);
 
 #endif

@@ -63,8 +63,8 @@ static size_t closing_quote(const char *text, size_t size, size_t at)
     return at < size ? at : size;
 }
 
-/* Takes the word at *at into `storage` (which has room for its bytes and a NUL). NULL, or what is
- * wrong with it at offset *at. */
+/* Takes the word at *at into `storage`, which has room for its bytes and a NUL. Returns NULL, or
+ * what is wrong with the word at offset *at. */
 static const char *take_line_word(const char *text, size_t size, size_t *at, char *storage,
                                   struct word *word)
 {
@@ -97,7 +97,8 @@ bool line_parse(struct line *line, const char *text, size_t size, struct line_er
     line->count = 0;
     if (size > 0 && text[size - 1] == '\r')
         size--;
-    /* A blank or the end follows each word; its NUL takes the place of that byte. */
+    /* A blank or the end of the text follows each word; the word's NUL takes the place of that
+     * byte. */
     if (!reserve_storage(line, size + 1))
         return fail_line(line, error, 0, "not enough memory for the line");
 

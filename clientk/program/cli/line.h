@@ -18,8 +18,8 @@
 
 #include "mqkv/slice.h"
 
-/* Bytes followed by a NUL that size does not count. literal: was quoted (or follows "--"), hence
- * neither an option nor "-" for standard input. */
+/* Bytes followed by a NUL that size does not count. literal: the word was quoted (or follows "--"),
+ * so it is neither an option nor "-" for standard input. */
 struct word {
     char *data;
     size_t size;
@@ -36,7 +36,7 @@ struct line {
 };
 
 struct line_error {
-    size_t column; /* of the byte at fault, from 1 */
+    size_t column; /* of the wrong byte, counted from 1 */
     const char *message;
 };
 
@@ -44,8 +44,9 @@ struct line_error {
  * holds no words. */
 bool line_parse(struct line *line, const char *text, size_t size, struct line_error *error);
 
-/* Replaces the words of *line by the arguments, each one word. With `escapes` those of
- * common/text/escape.h are decoded in each of them; error->column then is the argument's number. */
+/* Replaces the words of *line by the arguments, each one word. With `escapes` the escapes of
+ * common/text/escape.h are decoded in each argument; error->column then is the argument's
+ * number. */
 bool line_from_arguments(struct line *line, char *const *arguments, size_t count, bool escapes,
                          struct line_error *error);
 
@@ -56,7 +57,7 @@ static inline struct kv_slice word_slice(const struct word *word)
     return kv_slice(word->data, word->size);
 }
 
-/* True if the word is this text, letter case aside. */
+/* Returns true if the word is this text, letter case aside. */
 bool word_is(const struct word *word, const char *text);
 
 #endif

@@ -62,10 +62,10 @@ bool status_lacks_room(enum kv_status status)
     return status == KV_FULL || status == KV_QUOTA;
 }
 
-/* A multiple of 4. */
+/* a multiple of 4 */
 #define BASE64_PIECE_BYTES 4096u
 
-/* RFC 4648, section 4. */
+/* Prints the bytes as RFC 4648, section 4, has them. */
 static void print_base64(FILE *stream, struct kv_slice bytes)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -99,7 +99,8 @@ void output_json_bytes(FILE *stream, const char *name, struct kv_slice bytes)
     }
 }
 
-/* The escaped form of common/text/escape.h, each double quote doubled as RFC 4180 wants it. */
+/* Prints the escaped form of common/text/escape.h, each double quote doubled as RFC 4180 wants
+ * it. */
 static void print_csv_quoted(FILE *stream, struct kv_slice bytes)
 {
     const char *data = bytes.data;
@@ -158,7 +159,7 @@ static const char *answer_sentence(const struct answer *answer)
                                                  : kv_status_text(answer->status);
 }
 
-/* The failure as a line on `stream`, after `prefix`: "clientk: get name: NOT FOUND". */
+/* Prints the failure as a line after `place`: "clientk: get name: NOT FOUND". */
 static void print_report(FILE *stream, const char *place, const struct answer *answer)
 {
     fputs("clientk: ", stream);
@@ -278,7 +279,7 @@ int output_answer(struct output *output, const struct answer *answer)
     if (to_report)
         print_report(output->reports, output->place, answer);
 
-    /* If both go to one terminal, the report, which names the place, is enough. */
+    /* If answer and report go to one terminal, the report, which names the place, is enough. */
     bool said = failed && (output->one_shot || (to_report && output->terminal));
     if (output->format == OUTPUT_JSON)
         print_answer_json(output, answer);
@@ -300,7 +301,7 @@ int output_failure(struct output *output, const char *command, enum kv_status st
     return output_answer(output, &answer);
 }
 
-/* A word and a decimal number: printf takes longer than the rest of an entry. */
+/* Prints a word and a decimal number: printf would take longer than the rest of an entry. */
 static void put_decimal(FILE *stream, const char *word, uint64_t number)
 {
     char text[24], *at = text + sizeof text;

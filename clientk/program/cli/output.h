@@ -21,23 +21,24 @@
 #include "mqkv/status.h"
 
 enum output_format { OUTPUT_TEXT, OUTPUT_RAW, OUTPUT_JSON, OUTPUT_CSV };
-/* Its name; NULL beyond the last. */
+/* The name of an enum output_format; NULL beyond the last. */
 const char *output_format_name(int format);
 
 /* Exit codes of clientk. */
 enum exit_code { EXIT_DONE, EXIT_NOT_FOUND, EXIT_USAGE, EXIT_NO_SERVER, EXIT_REFUSED };
 int exit_code_of(enum kv_status status);
 
-/* As exit_code_of, for an entry of a dump, a backup or another store: if the server takes no value
- * of that size, the command was right all the same, and the server has refused. */
+/* Like exit_code_of, but for an entry of a dump, a backup or another store: if the server takes no
+ * value of that size, the command was right, and the server has refused. */
 int transfer_exit_code(enum kv_status status);
 
-/* What follows would fail alike: who brings many entries stops there, and goes on later. */
+/* Returns true if every later entry would fail alike: a command that brings many entries stops
+ * there, and can continue later. */
 bool status_ends_transfer(enum kv_status status);
 
-/* The store has no room for this entry, but perhaps for others: one that evicts refuses those that
- * are too large for it, and a quota is one of some keys. Only more than so many in a row mean that
- * what follows would fail alike. */
+/* With such a status the store has no room for this entry, but perhaps for others: a store that
+ * evicts refuses entries that are too large for it, and a quota limits some keys only. Later
+ * entries would fail alike only if more than REFUSED_IN_A_ROW were refused in a row. */
 #define REFUSED_IN_A_ROW 100u
 bool status_lacks_room(enum kv_status status);
 
@@ -49,28 +50,28 @@ struct output {
     bool terminal;     /* stream is a terminal */
     bool csv_started;  /* the header line was printed */
     bool csv_entries;  /* the last header was that of entries, not of answers */
-    FILE *reports;     /* of a batch: failures with their place go here too; else NULL */
-    const char *place; /* "FILE:LINE" of the command under way, for reports */
+    FILE *reports;     /* where a batch also reports failures with their place; else NULL */
+    const char *place; /* "FILE:LINE" of the running command, for reports */
 };
 
-/* What a command has to say. Fields that do not apply are 0. */
+/* What a command has to say. A field that does not apply is 0. */
 struct answer {
     const char *command;
     struct kv_slice key;
     enum kv_status status;
-    const char *sentence; /* about a failure; NULL: the status' own text */
+    const char *sentence; /* explains a failure; NULL: the status' own text */
     bool has_value, has_number, has_entry;
-    struct kv_slice value; /* has_value */
-    int64_t number;        /* has_number */
-    uint64_t version;      /* has_entry */
-    uint64_t expiry_ms;    /* has_entry; since 1970, 0: never */
+    struct kv_slice value; /* if has_value */
+    int64_t number;        /* if has_number */
+    uint64_t version;      /* if has_entry */
+    uint64_t expiry_ms;    /* if has_entry; ms since 1970, 0: never */
     const char *text;      /* replaces OK in text form ("never", "version 3") */
 };
 
-/* Prints the header line that answers in CSV begin with, now rather than with the first of them. */
+/* Prints the header line of answers in CSV now, rather than with the first answer. */
 void output_begin(struct output *output);
 
-/* The same of entries, unless they have it already. */
+/* Prints the header line of entries in CSV, unless it is the last that was printed. */
 void output_begin_entries(struct output *output);
 
 /* Prints the answer and returns the exit code that it stands for. */
@@ -80,7 +81,7 @@ int output_answer(struct output *output, const struct answer *answer);
 int output_failure(struct output *output, const char *command, enum kv_status status,
                    const char *sentence);
 
-/* One entry of a scan; value.data NULL: keys only. */
+/* Prints one entry of a scan; value.data NULL: keys only. */
 void output_entry(struct output *output, struct kv_slice key, struct kv_slice value,
                   uint64_t version, uint64_t expiry_ms);
 

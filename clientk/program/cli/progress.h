@@ -1,6 +1,6 @@
 /*
- * progress: one line on the terminal that shows how far a long command is. Silent if stderr is not
- * a terminal. Any thread may call.
+ * progress: one line on the terminal that shows how far a long command is. Prints nothing if stderr
+ * is not a terminal. Any thread may call.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_CLI_PROGRESS_H
 #define MQKV_CLIENTK_PROGRAM_CLI_PROGRESS_H
@@ -11,15 +11,15 @@
 
 struct progress {
     bool shown;
-    const char *what; /* "records loaded" */
+    const char *what; /* what is counted, such as "records loaded" */
     uint64_t start_ns;
     _Atomic uint64_t next_ns; /* when to print again */
 };
 
-/* quiet: never shows anything. */
+/* Starts the line; `quiet`: nothing is ever shown. */
 void progress_start(struct progress *progress, const char *what, bool quiet);
 
-/* Prints, at most a few times per second. total 0: unknown. */
+/* Prints the line, at most a few times per second. total 0: unknown. */
 void progress_show(struct progress *progress, uint64_t done, uint64_t total);
 
 /* Erases the line. */

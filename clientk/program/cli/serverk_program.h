@@ -1,5 +1,5 @@
 /*
- * serverk_program: the daemon's program, for commands that let it do something.
+ * serverk_program: finds the program serverk, for commands that start a daemon of their own.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_CLI_SERVERK_PROGRAM_H
 #define MQKV_CLIENTK_PROGRAM_CLI_SERVERK_PROGRAM_H
@@ -7,8 +7,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* The serverk that was installed beside this clientk: no program that another user named. False:
- * there is none, or this user may not execute it. */
+/* Finds the serverk that was installed beside this clientk, never a program that another user
+ * named. False: there is none, or this user may not execute it. */
 bool serverk_program_find(char path[PATH_MAX]);
 
 #endif

@@ -37,12 +37,15 @@ struct batch_job {
     const struct batch_options *options;
     struct line_source **sources;
     size_t source_count, threads;
-    atomic_size_t next_source; /* the next that no thread has; with one source all share it */
+    atomic_size_t
+        next_source; /* the first source that no thread has; with one source all threads share it */
     struct progress progress;
     atomic_bool stop;
-    pthread_mutex_t turn_lock; /* covers next_turn, and what is written to the context's output */
-    pthread_cond_t turn_changed;
-    uint64_t next_turn; /* with one source: the ticket whose answers go out next */
+    pthread_mutex_t
+        order_lock; /* covers next_ticket, and what is written to the context's output */
+    pthread_cond_t order_changed;
+    uint64_t
+        next_ticket; /* with one source: the ticket of the chunk whose answers are written next */
     _Atomic uint64_t done, not_found, failed;
     atomic_int worst_code;
 };
@@ -75,7 +78,7 @@ static void count_code(struct batch_job *batch, int code)
         continue;
 }
 
-/* Reports from now on are about line `index` of the chunk. */
+/* Makes the reports that follow name line `index` of the chunk. */
 static void point_at_line(struct batch_thread *self, size_t index)
 {
     snprintf(self->place, sizeof self->place, "%.200s:%" PRIu64, line_source_name(self->source),
@@ -155,7 +158,8 @@ static void execute_chunk(struct batch_thread *self)
         invocation_free(&self->prepared[i]);
 }
 
-/* Each of several threads begins a chunk as if the last header before it were that of answers. */
+/* Each of several threads begins a chunk as if the last header that was printed were that of
+ * answers. */
 static void begin_chunk(struct batch_thread *self)
 {
     if (self->batch->threads == 1)
@@ -164,7 +168,7 @@ static void begin_chunk(struct batch_thread *self)
     self->context.output.csv_entries = false;
 }
 
-/* Makes that true. Holds: turn_lock. */
+/* Writes the answers so that the stream is as begin_chunk assumes. Holds: order_lock. */
 static void write_answers(struct batch_thread *self, struct kv_slice answers)
 {
     struct output *output = &self->batch->context->output, *own = &self->context.output;
@@ -178,18 +182,19 @@ static void write_answers(struct batch_thread *self, struct kv_slice answers)
 }
 
 /* Writes answers and reports once those of all earlier chunks are written. */
-static void take_turn(struct batch_thread *self, struct kv_slice answers, struct kv_slice reports)
+static void write_in_order(struct batch_thread *self, struct kv_slice answers,
+                           struct kv_slice reports)
 {
     struct batch_job *batch = self->batch;
-    pthread_mutex_lock(&batch->turn_lock);
-    while (batch->source_count == 1 && batch->next_turn != self->chunk.ticket)
-        pthread_cond_wait(&batch->turn_changed, &batch->turn_lock);
+    pthread_mutex_lock(&batch->order_lock);
+    while (batch->source_count == 1 && batch->next_ticket != self->chunk.ticket)
+        pthread_cond_wait(&batch->order_changed, &batch->order_lock);
     if (!batch->options->quiet)
         write_answers(self, answers);
     fwrite(reports.data, 1, reports.size, stderr);
-    batch->next_turn++;
-    pthread_cond_broadcast(&batch->turn_changed);
-    pthread_mutex_unlock(&batch->turn_lock);
+    batch->next_ticket++;
+    pthread_cond_broadcast(&batch->order_changed);
+    pthread_mutex_unlock(&batch->order_lock);
 }
 
 static void show_batch_progress(struct batch_thread *self)
@@ -203,21 +208,22 @@ static void show_batch_progress(struct batch_thread *self)
     progress_show(&batch->progress, lines, total);
 }
 
-/* False: not all that was written to the stream has found its place. NULL is harmless. */
+/* Closes the stream. False: some of what was written to it is lost. NULL is harmless. */
 static bool close_stream(FILE *stream)
 {
     bool failed = stream && ferror(stream);
     return (!stream || fclose(stream) == 0) && !failed;
 }
 
-/* text: of such a stream; NULL if there was none. */
+/* What such a stream holds; text is NULL if there was none. */
 static struct kv_slice memory_of(const char *text, size_t size)
 {
     return text ? kv_slice(text, size) : kv_slice("", 0);
 }
 
-/* Where a chunk's answers go: to memory until it is their turn, if other threads answer, too. Else
- * they are not kept: a scan may answer with all of the store. NULL: it cannot be opened. */
+/* Opens the stream to which a chunk's answers go: memory until all earlier chunks are written, if
+ * other threads answer, too. With one thread answers are not kept, since a scan may answer with all
+ * of the store. NULL: the stream cannot be opened. */
 static FILE *open_answers(const struct batch_job *batch, char **answers, size_t *size)
 {
     if (batch->options->quiet)
@@ -225,7 +231,8 @@ static FILE *open_answers(const struct batch_job *batch, char **answers, size_t 
     return batch->threads > 1 ? open_memstream(answers, size) : batch->context->output.stream;
 }
 
-/* False: no memory for the answers, some of which are missing. */
+/* Executes the chunk and writes its answers. False: no memory for the answers, some of which are
+ * missing. */
 static bool run_chunk(struct batch_thread *self)
 {
     char *answers = NULL, *reports = NULL;
@@ -240,7 +247,7 @@ static bool run_chunk(struct batch_thread *self)
     if (output->stream != self->batch->context->output.stream)
         complete = close_stream(output->stream) && complete;
     complete = close_stream(output->reports) && complete;
-    take_turn(self, memory_of(answers, answers_size), memory_of(reports, reports_size));
+    write_in_order(self, memory_of(answers, answers_size), memory_of(reports, reports_size));
     if (!complete)
         fprintf(stderr, "clientk: batch: no memory for answers\n");
     free(answers);
@@ -300,7 +307,7 @@ static void thread_free(struct batch_thread *self)
     free(self);
 }
 
-/* Runs `count` threads to their end, or as many as the system allows. */
+/* Runs `count` threads, or as many as the system allows, until they end. */
 static void run_threads(struct batch_job *batch, size_t count)
 {
     struct batch_thread *threads[MAX_THREADS] = {0};
@@ -329,7 +336,7 @@ static void run_threads(struct batch_job *batch, size_t count)
         thread_free(threads[i]);
 }
 
-/* Once per file, whatever the number of threads. */
+/* Reports what could not be read, once per file, whatever the number of threads. */
 static void report_unreadable(struct batch_job *batch)
 {
     for (size_t i = 0; i < batch->source_count; i++) {
@@ -366,8 +373,8 @@ static int run_batch(struct cli_context *context, const struct batch_options *op
                               .sources = sources,
                               .source_count = source_count,
                               .threads = threads};
-    pthread_mutex_init(&batch.turn_lock, NULL);
-    pthread_cond_init(&batch.turn_changed, NULL);
+    pthread_mutex_init(&batch.order_lock, NULL);
+    pthread_cond_init(&batch.order_changed, NULL);
     uint64_t start_ns = clock_monotonic_ns();
     if (!options->quiet)
         output_begin(&context->output);
@@ -377,8 +384,8 @@ static int run_batch(struct cli_context *context, const struct batch_options *op
     report_unreadable(&batch);
     if (summary)
         print_summary(&batch, start_ns);
-    pthread_cond_destroy(&batch.turn_changed);
-    pthread_mutex_destroy(&batch.turn_lock);
+    pthread_cond_destroy(&batch.order_changed);
+    pthread_mutex_destroy(&batch.order_lock);
     return batch.worst_code;
 }
 

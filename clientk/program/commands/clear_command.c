@@ -15,7 +15,7 @@ const struct option_row clear_option_rows[] = {
 };
 const struct clear_options clear_option_defaults = {0};
 
-/* "yes" from the terminal. */
+/* Asks at the terminal; true: the answer is "yes". */
 static bool is_confirmed(const struct cli_context *context, struct kv_slice prefix)
 {
     char line[16];

@@ -16,11 +16,11 @@ struct clear_options {
 extern const struct option_row clear_option_rows[];
 extern const struct clear_options clear_option_defaults;
 
-/* Deletes what begins with the operand, or everything. */
+/* Deletes the entries whose key begins with the operand, or all. */
 int clear_run(struct cli_context *context, const void *options, const struct word *operands,
               size_t count);
 
-/* options: struct key_command_options with a prefix. */
+/* options: a struct key_command_options whose prefix is set. */
 int delete_prefix_run(struct cli_context *context, const void *options, const struct word *operands,
                       size_t count);
 

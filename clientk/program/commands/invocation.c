@@ -14,7 +14,8 @@ static enum kv_status check_operand_count(const struct command *command, size_t 
                         *command->arguments ? " " : "", command->arguments);
 }
 
-/* Where words of a prompt or a batch were refused: explains it if one is an option of clientk. */
+/* Improves the error about words of a prompt or a batch if one of them is an option of clientk
+ * itself. */
 static void explain_global_option(const struct option_set *sets, const struct word *words,
                                   size_t count, struct kv_error *error)
 {
@@ -77,7 +78,7 @@ enum kv_status invocation_prepare(struct invocation *prepared, struct word *word
         return status;
     prepared->for_key = is_for_key(command, prepared->options);
     if (command->key_kind && !prepared->for_key)
-        return KV_OK; /* run looks at the operands */
+        return KV_OK; /* the command's `run` looks at the operands */
     status = check_operand_count(command, prepared->operand_count, error);
     if (status == KV_OK && prepared->for_key)
         status = key_command_build(&prepared->key_command, command->name, command->key_kind,

@@ -14,16 +14,17 @@
 /* A command whose words are valid. */
 struct invocation {
     const struct command *command; /* NULL: an empty line */
-    void *options;                 /* of a command that is not for one key */
+    void *options;                 /* for a command that is not for one key */
     const struct word *operands;
     size_t operand_count;
-    bool for_key; /* a command for one key: */
+    bool for_key; /* a command for one key, which is in key_command: */
     struct key_command key_command;
 };
 
 /* Looks up words[0], takes its options, checks its operands and builds its operation. settings:
- * takes the global options, too (from the shell; else NULL). KV_OK, or the status with a sentence.
- * The caller calls invocation_free in any case and keeps the words until then. */
+ * where global options go that stand behind the command (from the shell; else NULL). KV_OK, or the
+ * status with a sentence. The caller calls invocation_free in any case and keeps the words until
+ * then. */
 enum kv_status invocation_prepare(struct invocation *prepared, struct word *words, size_t count,
                                   unsigned place, struct global_options *settings,
                                   struct kv_error *error);

@@ -22,7 +22,7 @@ const char *key_command_sync_name(int sync)
 
 const struct key_command_options key_command_option_defaults = {.min = INT64_MIN, .max = INT64_MAX};
 
-/* All of standard input as self->owned. */
+/* Reads all of standard input into self->owned. */
 static enum kv_status read_stdin(struct key_command *self, struct kv_error *error)
 {
     size_t size = 0, capacity = 0;
@@ -50,7 +50,7 @@ static enum kv_status read_stdin(struct key_command *self, struct kv_error *erro
     return KV_OK;
 }
 
-/* The words joined by one space as the operation's value. */
+/* Makes the words, joined by one space, the operation's value. */
 static enum kv_status join_words(struct key_command *self, const struct word *words, size_t count,
                                  struct kv_error *error)
 {
@@ -176,7 +176,7 @@ enum kv_status key_command_build(struct key_command *self, const char *name,
     return status;
 }
 
-/* "never", or how long from now and when (local time). */
+/* Writes "never", or how long from now and when (local time), into `out`. */
 static void describe_expiry(uint64_t expiry_ms, char *out, size_t size)
 {
     if (expiry_ms == 0) {
@@ -202,7 +202,7 @@ static void print_meta(struct output *output, const struct key_command *self,
     fputc('\n', output->stream);
 }
 
-/* The time until the entry expires. */
+/* Makes the time until the entry expires the answer. */
 static void fill_ttl(struct answer *answer, const struct clientk_value *value, char *text,
                      size_t size)
 {
@@ -269,7 +269,7 @@ static bool is_write_command(const struct key_command *self)
     return opcode != CLIENTK_GET && opcode != CLIENTK_EXISTS;
 }
 
-/* Why there is no sum; the number of the result is the unchanged value. */
+/* Says why there is no sum; the number of the result is the unchanged value. */
 static void describe_sum(struct key_command *self)
 {
     int64_t sum;
@@ -283,7 +283,7 @@ static void describe_sum(struct key_command *self)
                  "the sum would leave its bounds; nothing changed");
 }
 
-/* What the status alone does not say. call_status: what the call as a whole returned. */
+/* Says what the status alone does not say. call_status: what the call as a whole returned. */
 static void describe_failure(struct clientk *client, struct key_command *self,
                              enum kv_status call_status)
 {

@@ -33,16 +33,17 @@ struct key_command_kind {
 
 /* The options of all these commands; the table of a command lists those that it takes. */
 struct key_command_options {
-    uint64_t ttl_ms;        /* 0: none */
-    uint64_t expires_at_ms; /* since 1970; 0: none */
+    uint64_t ttl_ms;        /* 0: not given */
+    uint64_t expires_at_ms; /* ms since 1970; 0: not given */
     bool keep_ttl;
     bool if_absent, if_present;
     uint64_t if_version;
-    int sync; /* key_command_sync_name */
+    int sync; /* a number that key_command_sync_name knows */
     int64_t min, max, initial;
     bool no_create;
-    bool meta;          /* show version, expiry and size */
-    const char *prefix; /* of all keys that are meant; NULL: one key, an operand */
+    bool meta; /* show version, expiry and size */
+    const char
+        *prefix; /* the command is for all keys with this prefix; NULL: for one key, an operand */
 };
 extern const struct key_command_options key_command_option_defaults;
 
@@ -60,7 +61,7 @@ struct key_command {
     struct clientk_operation operation;
     char *owned;
     struct clientk_result result;
-    char sentence[KEY_COMMAND_SENTENCE_BYTES]; /* about a failure; "": its status says it all */
+    char sentence[KEY_COMMAND_SENTENCE_BYTES]; /* explains a failure; "": the status says it all */
 };
 
 #define KEY_COMMANDS_AT_ONCE 64
@@ -80,7 +81,7 @@ enum kv_status key_command_build(struct key_command *self, const char *name,
 enum kv_status key_command_execute(struct clientk *client, struct key_command *commands,
                                    size_t count);
 
-/* Prints the result as the answer; returns the exit code. */
+/* Prints the result as the answer and returns the exit code. */
 int key_command_answer(struct output *output, const struct key_command *self);
 
 void key_command_free(struct key_command *self);

@@ -25,10 +25,10 @@ struct line_source {
     struct zstd_reader reader;
     char *buffer; /* bytes start..end are read and not yet handed out */
     size_t start, end, capacity;
-    size_t searched; /* no newline before it */
-    bool skipping;   /* in the rest of a line that is too long */
+    size_t searched; /* the newline is not among the bytes before this one */
+    bool skipping;   /* the rest of a line that is too long is being skipped */
     bool ended;
-    char error[160]; /* "" : none */
+    char error[160]; /* "": no error */
     uint64_t done_bytes;
     uint64_t next_ticket;
     uint64_t next_number;
@@ -87,7 +87,7 @@ const char *line_source_error(struct line_source *source)
     return error;
 }
 
-/* Makes room for READ_BYTES more. Holds: lock. */
+/* Makes room for READ_BYTES more bytes. Holds: lock. */
 static bool make_line_room(struct line_source *source)
 {
     if (source->start > 0) {
@@ -109,7 +109,7 @@ static bool make_line_room(struct line_source *source)
     return true;
 }
 
-/* Of a read: errno. Holds: lock. */
+/* Explains a failed read by errno. Holds: lock. */
 static void explain_failure(struct line_source *source)
 {
     char reason[100];
@@ -119,7 +119,8 @@ static void explain_failure(struct line_source *source)
     snprintf(source->error, sizeof source->error, "reading: %s", text);
 }
 
-/* Nothing more comes, and half a line is no line. Holds: lock. */
+/* Ends the source in the middle of a line, which is dropped: half a line is no line. Holds:
+ * lock. */
 static void end_within_line(struct line_source *source)
 {
     source->ended = true;
@@ -157,7 +158,7 @@ static bool read_more(struct line_source *source)
     return false;
 }
 
-/* Where the line at `start` ends, if its newline was read. Holds: lock. */
+/* Finds the end of the line at `start`, if its newline was read. Holds: lock. */
 static bool find_newline(struct line_source *source, size_t *end)
 {
     size_t unseen = source->end - source->searched;
@@ -168,7 +169,7 @@ static bool find_newline(struct line_source *source, size_t *end)
     return newline != NULL;
 }
 
-/* Adds a line; an empty line has memory, too, so that nobody adds to NULL. */
+/* Appends a line; an empty line has memory, too, so that nothing is added to NULL. */
 static bool chunk_append(struct line_chunk *chunk, const char *bytes, size_t size, bool too_long)
 {
     if (chunk->capacity - chunk->size < size + !too_long) {
@@ -199,7 +200,7 @@ static void hand_out(struct line_source *source, struct line_chunk *chunk, size_
     source->next_number++;
 }
 
-/* Drops the bytes read of a line that is already too long. Holds: lock. */
+/* Drops the read part of a line that is already too long. Holds: lock. */
 static void skip_read_part(struct line_source *source)
 {
     source->skipping = true;

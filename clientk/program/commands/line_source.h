@@ -1,6 +1,6 @@
 /*
  * line_source: the lines of a file or of standard input, handed out in chunks to any number of
- * threads. What zstd has compressed is decompressed. A chunk holds the lines that are available: a
+ * threads. A file compressed by zstd is decompressed. A chunk holds the lines that are available: a
  * single line from a pipe is not held back.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_LINE_SOURCE_H
@@ -12,38 +12,39 @@
 
 #include "mqkv/error.h"
 
-#define LINE_SOURCE_CHUNK 64 /* lines at most */
+#define LINE_SOURCE_CHUNK 64 /* most lines of a chunk */
 
 struct line_source; /* opaque */
 
 struct source_line {
-    size_t offset, size; /* in the chunk's bytes; the newline is left out */
-    bool too_long;       /* longer than any sensible line: the rest was skipped */
+    size_t offset, size; /* where the line is in the chunk's bytes, without its newline */
+    bool too_long;       /* the line was longer than any sensible one: the rest was skipped */
 };
 
-/* Reusable; start from {0}. */
+/* A chunk can be used again; start from {0}. */
 struct line_chunk {
     uint64_t ticket;       /* chunks of a source are numbered from 0 */
-    uint64_t first_number; /* of its first line, from 1 */
+    uint64_t first_number; /* the number of its first line, from 1 */
     size_t count;
     struct source_line lines[LINE_SOURCE_CHUNK];
     char *bytes;
     size_t size, capacity;
 };
 
-/* path "-": standard input. KV_NOT_FOUND, KV_DENIED, KV_IO, KV_NO_MEMORY with a sentence. */
+/* Opens the file; path "-": standard input. KV_NOT_FOUND, KV_DENIED, KV_IO, KV_NO_MEMORY with a
+ * sentence. */
 enum kv_status line_source_open(const char *path, struct line_source **source,
                                 struct kv_error *error);
 
-/* "stdin", or the path. */
+/* Returns "stdin", or the path. */
 const char *line_source_name(const struct line_source *source);
 
-/* Size of the file, 0 if that tells nothing (a pipe, a compressed file), and how much of it was
+/* The size of the file (0: unknown, because it is a pipe or compressed), and how much of it was
  * handed out. */
 uint64_t line_source_total_bytes(struct line_source *source);
 uint64_t line_source_done_bytes(struct line_source *source);
 
-/* The next lines, `most` of them at most. False at the end, after a signal (interrupt.h), or when
+/* Takes the next lines, at most `most`. False at the end, after a signal (interrupt.h), or when
  * reading failed: line_source_error then is not NULL. */
 bool line_source_take(struct line_source *source, size_t most, struct line_chunk *chunk);
 const char *line_source_error(struct line_source *source);

@@ -8,7 +8,7 @@
 
 #include "clientk/program/cli/cli_context.h"
 
-/* The threads of a batch share the connection, and so its priority. */
+/* Shows or sets the priority. The threads of a batch share the connection, and so its priority. */
 int priority_run(struct cli_context *context, const void *options, const struct word *operands,
                  size_t count);
 

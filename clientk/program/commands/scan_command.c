@@ -66,7 +66,7 @@ int scan_run(struct cli_context *context, const void *options_given, const struc
     if (code != EXIT_DONE)
         return code;
     struct listing scan = {&context->output, options, 0};
-    if (context->output.one_shot) /* one thread writes */
+    if (context->output.one_shot) /* only this thread writes */
         __fsetlocking(context->output.stream, FSETLOCKING_BYCALLER);
     struct kv_slice prefix = count > 0 ? word_slice(&operands[0]) : kv_slice(NULL, 0);
     uint64_t left_out;
@@ -91,7 +91,7 @@ int scan_run(struct cli_context *context, const void *options_given, const struc
         struct answer answer = {.command = "scan", .has_number = true, .number = scan.found};
         output_answer(&context->output, &answer);
     } else {
-        output_begin_entries(&context->output); /* where there are none */
+        output_begin_entries(&context->output); /* even where there are no entries */
     }
     return left_out > 0 ? EXIT_REFUSED : EXIT_DONE;
 }

@@ -12,10 +12,10 @@
 #include "clientk/program/cli/cli_context.h"
 
 struct scan_options {
-    uint64_t limit; /* 0: none */
+    uint64_t limit; /* 0: all */
     bool keys_only;
     bool count_only;
-    bool atomic; /* each data file seen at one moment */
+    bool atomic; /* each data file is seen at one moment */
 };
 extern const struct option_row scan_option_rows[];
 extern const struct scan_options scan_option_defaults;

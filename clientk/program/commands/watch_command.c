@@ -11,10 +11,11 @@
 #include "clientk/program/cli/interrupt.h"
 #include "common/text/escape.h"
 
-/* Before the server is asked again after a failure. */
+/* The time after a failure before the server is asked again. */
 #define RETRY_MS 200
 
-/* Printed at most before the stream is flushed: so many may come twice, after a failed write. */
+/* At most this many changes are printed before the stream is flushed: they may be printed twice if
+ * a write failed. */
 #define FLUSH_CHANGES 1000u
 
 const struct option_row watch_option_rows[] = {
@@ -30,17 +31,18 @@ const struct option_row watch_option_rows[] = {
 };
 const struct watch_options watch_option_defaults = {0};
 
-/* One run of the command. */
+/* The state of one run of the command. */
 struct change_listing {
     struct output *output;
     const struct watch_options *options;
     struct clientk_watch *watch;
-    struct clientk_value position; /* the text */
-    struct clientk_value written;  /* the position behind what surely left the stream */
+    struct clientk_value position; /* position as text */
+    struct clientk_value
+        written; /* the position behind the last change that surely left the stream */
     uint64_t count;
-    uint64_t unflushed; /* changes */
+    uint64_t unflushed; /* number of changes */
     bool missed;
-    bool troubled; /* the last failure was told; until the next change no other is */
+    bool troubled; /* the last failure was reported; until the next change no other is */
 };
 
 static const char *name_of(enum clientk_change_kind kind)
@@ -50,7 +52,7 @@ static const char *name_of(enum clientk_change_kind kind)
                                            : "put";
 }
 
-/* Fills in listing->position. */
+/* Fills in listing->position and returns its text. */
 static const char *position_of(struct change_listing *listing)
 {
     if (clientk_watch_position(listing->watch, &listing->position) != KV_OK)
@@ -58,7 +60,7 @@ static const char *position_of(struct change_listing *listing)
     return listing->position.data;
 }
 
-/* change NULL: some were missed. */
+/* Prints the change; NULL: some changes were missed. */
 static void print_change_json(struct change_listing *listing, const struct clientk_change *change)
 {
     FILE *stream = listing->output->stream;
@@ -126,7 +128,8 @@ static void print_change(struct change_listing *listing, const struct clientk_ch
     }
 }
 
-/* The stream keeps what was printed for a while: until it is flushed, the way on begins before. */
+/* Flushes the stream. Until then --since would have to begin before the changes that the stream
+ * keeps. */
 static void flush_changes(struct change_listing *listing)
 {
     listing->unflushed = 0;
@@ -140,7 +143,7 @@ static void pause_before_retry(void)
     nanosleep(&pause, NULL);
 }
 
-/* Tells of a failure, once in a row. False: there is no use in going on. */
+/* Reports a failure, but only the first in a row. False: continuing is of no use. */
 static bool go_on_after(struct change_listing *listing, enum kv_status status)
 {
     if (status == KV_MISSED) {
@@ -175,7 +178,8 @@ static bool is_over(const struct change_listing *listing)
            (limit > 0 && listing->count >= limit);
 }
 
-/* What there is without waiting is printed before the stream is flushed, unless that is much. */
+/* Prints the changes. What can be read without waiting is printed before the stream is flushed,
+ * unless it is more than FLUSH_CHANGES. */
 static enum kv_status follow_changes(struct change_listing *listing)
 {
     struct clientk_change change;
@@ -204,7 +208,8 @@ static enum kv_status follow_changes(struct change_listing *listing)
     return KV_OK;
 }
 
-/* The position that --since names: itself, or what is in the file of "@FILE". NULL: errno. */
+/* Returns the position that --since names: itself, or the contents of the file in "@FILE". NULL:
+ * errno. */
 static char *read_since(const char *since)
 {
     if (*since != '@')
@@ -235,7 +240,7 @@ static int open_and_follow(struct cli_context *context, struct change_listing *l
         return output_failure(&context->output, "watch", status, error.text);
     if (context->output.format == OUTPUT_CSV)
         fputs("change,key,value,version,expiry_ms,position\n", context->output.stream);
-    context->output.csv_started = false; /* for the next command of a prompt */
+    context->output.csv_started = false; /* so that the next command of a prompt prints a header */
     status = follow_changes(listing);
     flush_changes(listing);
     if (listing->written.size > 0)

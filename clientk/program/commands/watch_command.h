@@ -12,10 +12,10 @@
 #include "clientk/program/cli/cli_context.h"
 
 struct watch_options {
-    const char *since; /* NULL: from now on */
-    uint64_t limit;    /* 0: none */
+    const char *since; /* NULL: begin with the next change */
+    uint64_t limit;    /* 0: no limit */
     bool keys_only;
-    bool positions; /* are printed with the changes */
+    bool positions; /* print positions with the changes */
 };
 extern const struct option_row watch_option_rows[];
 extern const struct watch_options watch_option_defaults;

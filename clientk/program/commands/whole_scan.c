@@ -6,7 +6,7 @@
 struct run {
     const struct whole_scan *scan;
     uint64_t visited;
-    bool stopped; /* by the visitor */
+    bool stopped; /* the visitor ended the scan */
 };
 
 static bool count_visited(void *context, const struct clientk_entry *entry)

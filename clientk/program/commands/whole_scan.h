@@ -8,17 +8,18 @@
 #include "clientk/program/cli/cli_context.h"
 
 struct whole_scan {
-    const char *command; /* named in the reports */
+    const char *command; /* the command that the reports name */
     struct kv_slice prefix;
     bool keys_only;
-    uint64_t limit; /* entries; 0: all */
+    uint64_t limit; /* most entries; 0: all */
     clientk_visit visit;
     void *context;
 };
 
 /* KV_OK: the scan reached the end or the limit, or the visitor ended it. *left_out: the number of
  * skipped records. The first WHOLE_SCAN_TOLD of them were reported as failures with file and
- * offset, and then their number. Else the error that stopped it, as from clientk_scan. */
+ * offset, and the others by their number. Any other status is the error that stopped the scan, as
+ * from clientk_scan. */
 enum kv_status whole_scan_run(struct cli_context *context, const struct whole_scan *scan,
                               uint64_t *left_out);
 

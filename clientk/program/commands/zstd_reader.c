@@ -10,7 +10,7 @@
 
 static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
 
-/* Reads more input; as read(2). */
+/* Reads more input. Returns what read(2) returns. */
 static ssize_t fill_input(struct zstd_reader *reader, int fd)
 {
     if (!reader->input)
@@ -25,7 +25,8 @@ static ssize_t fill_input(struct zstd_reader *reader, int fd)
     return got;
 }
 
-/* Reads as much as tells what it is. 1: known; else as read(2). */
+/* Reads until the first bytes tell whether the data are compressed. Returns 1 if that is known;
+ * else what read(2) returned. */
 static ssize_t read_magic(struct zstd_reader *reader, int fd)
 {
     while (reader->end < sizeof magic &&
@@ -58,7 +59,7 @@ static ssize_t give_plain(struct zstd_reader *reader, int fd, void *data, size_t
     return (ssize_t)size;
 }
 
-/* 0: there is nothing to give yet. */
+/* Returns the number of bytes written to data; 0: more input is needed. */
 static ssize_t decompress(struct zstd_reader *reader, void *data, size_t size)
 {
     ZSTD_inBuffer in = {reader->input, reader->end, reader->start};

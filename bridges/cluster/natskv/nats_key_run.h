@@ -1,9 +1,9 @@
 /*
- * nats_turn_run: how the operations of a turn are carried out: one read for reads; for writes a
+ * nats_key_run: how the operations of a turn are carried out: one read for reads; for writes a
  * read where it is needed, and one write on condition that nothing has changed since.
  */
-#ifndef MQKV_NATSKV_NATS_TURN_RUN_H
-#define MQKV_NATSKV_NATS_TURN_RUN_H
+#ifndef MQKV_NATSKV_NATS_KEY_RUN_H
+#define MQKV_NATSKV_NATS_KEY_RUN_H
 
 #include "bridges/cluster/natskv/nats_engine.h"
 #include "bridges/cluster/natskv/nats_entry.h"
@@ -11,9 +11,9 @@
 
 /* The operations on one key that are under way or wait. It exists as long as there are any. Each is
  * carried out by one thread at a time, that of its last answer. */
-struct key_turn {
-    struct key_turn *next; /* of the chain */
-    struct key_turns *turns;
+struct key_queue {
+    struct key_queue *next; /* of the chain */
+    struct key_queues *queues;
     struct nats_engine *engine;
     uint64_t hash;
     uint32_t shard;
@@ -36,12 +36,12 @@ struct key_turn {
     char message_id[NATS_MESSAGE_ID_BYTES];
 
     /* Called when the run is over and its operations are done, no lock held. */
-    void (*over)(struct key_turn *turn);
+    void (*over)(struct key_queue *queue);
 
     char subject[];
 };
 
-/* Carries out turn->run, perhaps until after it returns; the turn may be gone then. */
-void nats_turn_begin(struct key_turn *turn);
+/* Carries out queue->run, perhaps until after it returns; the turn may be gone then. */
+void nats_key_run_begin(struct key_queue *queue);
 
 #endif

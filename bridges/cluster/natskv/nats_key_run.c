@@ -1,4 +1,4 @@
-#include "bridges/cluster/natskv/nats_turn_run.h"
+#include "bridges/cluster/natskv/nats_key_run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,35 +29,35 @@
 /* Ends ----------------------------------------------------------------------------------------- */
 
 /* All operations of the run are done, with the outcomes they have. */
-static void end_run(struct key_turn *turn)
+static void end_run(struct key_queue *queue)
 {
-    struct engine_operation *operation = turn->run;
-    turn->run = NULL;
-    nats_rewrite_free(&turn->rewrite);
+    struct engine_operation *operation = queue->run;
+    queue->run = NULL;
+    nats_rewrite_free(&queue->rewrite);
     while (operation) {
         struct engine_operation *next = operation->next;
         operation->next = NULL;
         operation->done(operation);
         operation = next;
     }
-    nats_entry_free(&turn->entry);
-    turn->over(turn);
+    nats_entry_free(&queue->entry);
+    queue->over(queue);
 }
 
-static void end_all(struct key_turn *turn, enum kv_status status, const char *sentence)
+static void end_all(struct key_queue *queue, enum kv_status status, const char *sentence)
 {
-    for (struct engine_operation *operation = turn->run; operation; operation = operation->next) {
+    for (struct engine_operation *operation = queue->run; operation; operation = operation->next) {
         operation->status = status;
         operation->sentence = sentence;
     }
-    end_run(turn);
+    end_run(queue);
 }
 
 /* The write has failed, or perhaps not; what does not rest on it stands. */
-static void end_unwritten(struct key_turn *turn, enum kv_status status, const char *sentence)
+static void end_unwritten(struct key_queue *queue, enum kv_status status, const char *sentence)
 {
-    nats_rewrite_fail(turn->run, status, sentence);
-    end_run(turn);
+    nats_rewrite_fail(queue->run, status, sentence);
+    end_run(queue);
 }
 
 /* Reading -------------------------------------------------------------------------------------- */
@@ -65,31 +65,31 @@ static void end_unwritten(struct key_turn *turn, enum kv_status status, const ch
 /* Whether any replica may answer. What a write rests on the leader tells: a replica that is behind
  * would refuse a version that was read a moment ago. The only replica is the leader, and answers
  * faster so. */
-static bool is_direct(const struct key_turn *turn)
+static bool is_direct(const struct key_queue *queue)
 {
-    return (turn->reads && turn->engine->read_any) ||
-           nats_look_replicas(turn->engine, turn->shard) == 1;
+    return (queue->reads && queue->engine->read_any) ||
+           nats_look_replicas(queue->engine, queue->shard) == 1;
 }
 
 static bool make_read(struct link_call *call, const char *reply, natsMsg **message)
 {
-    struct key_turn *turn = (struct key_turn *)((char *)call - offsetof(struct key_turn, call));
-    struct nats_engine *engine = turn->engine;
+    struct key_queue *queue = (struct key_queue *)((char *)call - offsetof(struct key_queue, call));
+    struct nats_engine *engine = queue->engine;
     char stream[NATS_STREAM_NAME_BYTES], subject[NATS_STREAM_NAME_BYTES + 40];
     char json[NATS_SUBJECT_BYTES + 32];
-    nats_bucket_stream(&engine->bucket, turn->shard, stream);
-    turn->direct = is_direct(turn);
+    nats_bucket_stream(&engine->bucket, queue->shard, stream);
+    queue->direct = is_direct(queue);
     snprintf(subject, sizeof subject,
-             turn->direct ? "$JS.API.DIRECT.GET.%s" : "$JS.API.STREAM.MSG.GET.%s", stream);
-    int size = snprintf(json, sizeof json, "{\"last_by_subj\":\"%s\"}", turn->subject);
+             queue->direct ? "$JS.API.DIRECT.GET.%s" : "$JS.API.STREAM.MSG.GET.%s", stream);
+    int size = snprintf(json, sizeof json, "{\"last_by_subj\":\"%s\"}", queue->subject);
     return natsMsg_Create(message, subject, reply, json, size) == NATS_OK;
 }
 
 /* Outcomes of reads. */
-static void tell_entry(struct key_turn *turn)
+static void tell_entry(struct key_queue *queue)
 {
-    const struct nats_entry *entry = &turn->entry;
-    for (struct engine_operation *operation = turn->run; operation; operation = operation->next) {
+    const struct nats_entry *entry = &queue->entry;
+    for (struct engine_operation *operation = queue->run; operation; operation = operation->next) {
         operation->status = entry->present ? KV_OK : KV_NOT_FOUND;
         if (!entry->present)
             continue;
@@ -98,24 +98,24 @@ static void tell_entry(struct key_turn *turn)
                                                   .value_bytes = (uint32_t)entry->value.size};
         operation->found_value = entry->value;
     }
-    end_run(turn);
+    end_run(queue);
 }
 
-static void write_on(struct key_turn *turn);
-static void read_then(struct key_turn *turn, uint64_t begin_ms);
+static void write_on(struct key_queue *queue);
+static void read_then(struct key_queue *queue, uint64_t begin_ms);
 
 /* After a write that others came before, or that may have been applied: the message there is says
  * whether it was ours. True: the run has ended. */
-static bool settle_doubt(struct key_turn *turn)
+static bool settle_doubt(struct key_queue *queue)
 {
-    if (!turn->doubtful)
+    if (!queue->doubtful)
         return false;
-    turn->doubtful = false;
-    if (turn->entry.sequence > 0 && strcmp(turn->entry.message_id, turn->message_id) == 0) {
-        nats_rewrite_tell_versions(&turn->rewrite, turn->run, turn->entry.sequence);
-        end_run(turn);
+    queue->doubtful = false;
+    if (queue->entry.sequence > 0 && strcmp(queue->entry.message_id, queue->message_id) == 0) {
+        nats_rewrite_tell_versions(&queue->rewrite, queue->run, queue->entry.sequence);
+        end_run(queue);
     } else {
-        end_unwritten(turn, KV_OUTCOME_UNKNOWN, NATS_SILENCE);
+        end_unwritten(queue, KV_OUTCOME_UNKNOWN, NATS_SILENCE);
     }
     return true;
 }
@@ -124,73 +124,73 @@ static bool settle_doubt(struct key_turn *turn)
 static bool take_entry(struct link_call *call, enum link_outcome outcome, natsMsg *message,
                        bool repeats)
 {
-    struct key_turn *turn = (struct key_turn *)((char *)call - offsetof(struct key_turn, call));
+    struct key_queue *queue = (struct key_queue *)((char *)call - offsetof(struct key_queue, call));
     (void)repeats;
     enum kv_status status = KV_NO_SERVER;
-    nats_entry_free(&turn->entry);
-    if (outcome == LINK_ANSWERED && turn->direct)
-        status = nats_entry_from_message(message, !turn->reads, &turn->entry);
+    nats_entry_free(&queue->entry);
+    if (outcome == LINK_ANSWERED && queue->direct)
+        status = nats_entry_from_message(message, !queue->reads, &queue->entry);
     else if (outcome == LINK_ANSWERED)
         status = nats_entry_from_json(
             kv_slice(natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message)),
-            &turn->entry);
+            &queue->entry);
     if (status == KV_NO_SERVER && outcome == LINK_ANSWERED) { /* "come back later" */
-        read_then(turn, clock_monotonic_coarse_ms() + 100);
+        read_then(queue, clock_monotonic_coarse_ms() + 100);
         return false;
     }
-    if (status != KV_OK && turn->doubtful)
-        end_unwritten(turn, KV_OUTCOME_UNKNOWN, NATS_SILENCE);
+    if (status != KV_OK && queue->doubtful)
+        end_unwritten(queue, KV_OUTCOME_UNKNOWN, NATS_SILENCE);
     else if (status != KV_OK)
-        end_all(turn, status, status == KV_NO_SERVER ? NATS_NO_QUORUM : NULL);
-    else if (turn->reads)
-        tell_entry(turn);
-    else if (!settle_doubt(turn))
-        write_on(turn);
+        end_all(queue, status, status == KV_NO_SERVER ? NATS_NO_QUORUM : NULL);
+    else if (queue->reads)
+        tell_entry(queue);
+    else if (!settle_doubt(queue))
+        write_on(queue);
     return false;
 }
 
-static void read_then(struct key_turn *turn, uint64_t begin_ms)
+static void read_then(struct key_queue *queue, uint64_t begin_ms)
 {
-    turn->call = (struct link_call){.deadline_ms = turn->deadline_ms,
-                                    .begin_ms = begin_ms,
-                                    .again_ms = NATS_AGAIN_MS,
-                                    .make = make_read,
-                                    .answer = take_entry};
-    if (nats_link_send(turn->engine->link, &turn->call))
+    queue->call = (struct link_call){.deadline_ms = queue->deadline_ms,
+                                     .begin_ms = begin_ms,
+                                     .again_ms = NATS_AGAIN_MS,
+                                     .make = make_read,
+                                     .answer = take_entry};
+    if (nats_link_send(queue->engine->link, &queue->call))
         return;
-    if (turn->doubtful)
-        end_unwritten(turn, KV_OUTCOME_UNKNOWN, NATS_SILENCE);
+    if (queue->doubtful)
+        end_unwritten(queue, KV_OUTCOME_UNKNOWN, NATS_SILENCE);
     else
-        end_all(turn, KV_OVERLOADED, NULL);
+        end_all(queue, KV_OVERLOADED, NULL);
 }
 
 /* Writing -------------------------------------------------------------------------------------- */
 
 static bool make_write(struct link_call *call, const char *reply, natsMsg **message)
 {
-    struct key_turn *turn = (struct key_turn *)((char *)call - offsetof(struct key_turn, call));
-    const struct nats_writing writing = {.subject = turn->subject,
-                                         .value = turn->rewrite.value,
-                                         .expiry_ms = turn->rewrite.expiry_ms,
-                                         .tombstone = !turn->rewrite.present,
-                                         .conditional = turn->conditional,
-                                         .sequence = turn->expected,
-                                         .message_id = turn->message_id};
+    struct key_queue *queue = (struct key_queue *)((char *)call - offsetof(struct key_queue, call));
+    const struct nats_writing writing = {.subject = queue->subject,
+                                         .value = queue->rewrite.value,
+                                         .expiry_ms = queue->rewrite.expiry_ms,
+                                         .tombstone = !queue->rewrite.present,
+                                         .conditional = queue->conditional,
+                                         .sequence = queue->expected,
+                                         .message_id = queue->message_id};
     return nats_entry_to_message(&writing, reply, message);
 }
 
 /* Others were faster: after a while that grows, at random, the entry is read again. If the write
  * is doubtful, what is read settles it (settle_doubt), after however many tries. */
-static void try_again(struct key_turn *turn)
+static void try_again(struct key_queue *queue)
 {
-    atomic_fetch_add_explicit(&turn->engine->conflicts, 1, memory_order_relaxed);
-    if (++turn->tries > MAX_TRIES && !turn->doubtful) {
-        end_unwritten(turn, KV_OVERLOADED, "others write this key all the time: try again later");
+    atomic_fetch_add_explicit(&queue->engine->conflicts, 1, memory_order_relaxed);
+    if (++queue->tries > MAX_TRIES && !queue->doubtful) {
+        end_unwritten(queue, KV_OVERLOADED, "others write this key all the time: try again later");
         return;
     }
-    unsigned most_ms = turn->tries < 6 ? 1u << turn->tries : 64u;
-    uint64_t wait_ms = turn->tries > 2 ? random_secret() % most_ms : 0;
-    read_then(turn, wait_ms > 0 ? clock_monotonic_coarse_ms() + wait_ms : 0);
+    unsigned most_ms = queue->tries < 6 ? 1u << queue->tries : 64u;
+    uint64_t wait_ms = queue->tries > 2 ? random_secret() % most_ms : 0;
+    read_then(queue, wait_ms > 0 ? clock_monotonic_coarse_ms() + wait_ms : 0);
 }
 
 static bool describes(struct kv_slice failure, const char *words)
@@ -267,28 +267,28 @@ static void tell_refusal(struct refusal *refusal, struct kv_slice failure, uint6
                  (const char *)words.data, code, unsaid);
 }
 
-static void send_write(struct key_turn *turn, uint64_t begin_ms);
+static void send_write(struct key_queue *queue, uint64_t begin_ms);
 
 /* The server refused this copy of the write. An earlier one that nobody has answered may have been
  * applied all the same: then the entry says so. */
-static void take_refusal(struct key_turn *turn, struct kv_slice failure, bool repeats)
+static void take_refusal(struct key_queue *queue, struct kv_slice failure, bool repeats)
 {
     uint64_t code = 0;
     nats_json_number(failure, "err_code", &code);
-    turn->doubtful |= repeats;
+    queue->doubtful |= repeats;
     if (is_for_now(failure, code)) {
-        turn->doubtful |= code == DUPLICATE_IN_PROCESS;
-        send_write(turn, clock_monotonic_coarse_ms() + 50);
+        queue->doubtful |= code == DUPLICATE_IN_PROCESS;
+        send_write(queue, clock_monotonic_coarse_ms() + 50);
     } else if (code == WRONG_LAST_SEQUENCE || code == WRONG_LAST_SEQUENCE_CONSTANT) {
-        try_again(turn);
+        try_again(queue);
     } else {
         struct refusal *refusal = refusal_of(failure, code);
         tell_refusal(refusal, failure, code);
-        if (turn->doubtful) {
-            read_then(turn, 0);
+        if (queue->doubtful) {
+            read_then(queue, 0);
             return;
         }
-        end_unwritten(turn, refusal->status,
+        end_unwritten(queue, refusal->status,
                       refusal->status == KV_NO_SPACE
                           ? "the cluster has no room for the write: the log of serverk says why"
                           : "the servers refused the write: the log of serverk says why");
@@ -296,16 +296,16 @@ static void take_refusal(struct key_turn *turn, struct kv_slice failure, bool re
 }
 
 /* No server has answered the write. */
-static void end_unanswered(struct key_turn *turn, enum link_outcome outcome)
+static void end_unanswered(struct key_queue *queue, enum link_outcome outcome)
 {
-    if (outcome == LINK_SILENT || (outcome == LINK_NOT_SENT && turn->doubtful))
-        end_unwritten(turn, KV_OUTCOME_UNKNOWN, NATS_SILENCE);
+    if (outcome == LINK_SILENT || (outcome == LINK_NOT_SENT && queue->doubtful))
+        end_unwritten(queue, KV_OUTCOME_UNKNOWN, NATS_SILENCE);
     else if (outcome == LINK_NOT_SENT)
-        end_unwritten(turn, KV_NO_SERVER, NATS_NO_QUORUM);
-    else if (turn->doubtful)
-        read_then(turn, 0);
+        end_unwritten(queue, KV_NO_SERVER, NATS_NO_QUORUM);
+    else if (queue->doubtful)
+        read_then(queue, 0);
     else
-        end_unwritten(turn, KV_VALUE_TOO_BIG,
+        end_unwritten(queue, KV_VALUE_TOO_BIG,
                       "the value is larger than the servers take now: their max_payload is less "
                       "than it was when serverk started");
 }
@@ -314,71 +314,72 @@ static void end_unanswered(struct key_turn *turn, enum link_outcome outcome)
 static bool take_acknowledgement(struct link_call *call, enum link_outcome outcome,
                                  natsMsg *message, bool repeats)
 {
-    struct key_turn *turn = (struct key_turn *)((char *)call - offsetof(struct key_turn, call));
+    struct key_queue *queue = (struct key_queue *)((char *)call - offsetof(struct key_queue, call));
     uint64_t sequence = 0;
     if (outcome != LINK_ANSWERED) {
-        end_unanswered(turn, outcome);
+        end_unanswered(queue, outcome);
         return false;
     }
     struct kv_slice answer =
         kv_slice(natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message));
     struct kv_slice failure = nats_json_member(answer, "error");
     if (failure.size > 0) {
-        take_refusal(turn, failure, repeats);
+        take_refusal(queue, failure, repeats);
     } else if (nats_json_number(answer, "seq", &sequence) && sequence > 0) {
-        nats_rewrite_tell_versions(&turn->rewrite, turn->run, sequence);
-        end_run(turn);
+        nats_rewrite_tell_versions(&queue->rewrite, queue->run, sequence);
+        end_run(queue);
     } else {
-        end_unwritten(turn, KV_OUTCOME_UNKNOWN, "the server's answer makes no sense");
+        end_unwritten(queue, KV_OUTCOME_UNKNOWN, "the server's answer makes no sense");
     }
     return false;
 }
 
-static void send_write(struct key_turn *turn, uint64_t begin_ms)
+static void send_write(struct key_queue *queue, uint64_t begin_ms)
 {
-    turn->call = (struct link_call){.deadline_ms = turn->deadline_ms,
-                                    .begin_ms = begin_ms,
-                                    .again_ms = NATS_AGAIN_MS,
-                                    .make = make_write,
-                                    .answer = take_acknowledgement};
-    if (nats_link_send(turn->engine->link, &turn->call))
+    queue->call = (struct link_call){.deadline_ms = queue->deadline_ms,
+                                     .begin_ms = begin_ms,
+                                     .again_ms = NATS_AGAIN_MS,
+                                     .make = make_write,
+                                     .answer = take_acknowledgement};
+    if (nats_link_send(queue->engine->link, &queue->call))
         return;
-    end_unwritten(turn, turn->doubtful ? KV_OUTCOME_UNKNOWN : KV_OVERLOADED, NULL);
+    end_unwritten(queue, queue->doubtful ? KV_OUTCOME_UNKNOWN : KV_OVERLOADED, NULL);
 }
 
-static void name_message(struct key_turn *turn)
+static void name_message(struct key_queue *queue)
 {
-    struct nats_engine *engine = turn->engine;
+    struct nats_engine *engine = queue->engine;
     uint64_t number = atomic_fetch_add_explicit(&engine->message_number, 1, memory_order_relaxed);
-    snprintf(turn->message_id, sizeof turn->message_id, "%s-%" PRIu64,
+    snprintf(queue->message_id, sizeof queue->message_id, "%s-%" PRIu64,
              nats_link_instance(engine->link), number);
 }
 
-/* Executes the run on the entry as it was read (turn->blind: it was not), and writes the result. */
-static void write_on(struct key_turn *turn)
+/* Executes the run on the entry that was read (queue->blind: none was), and writes the result. */
+static void write_on(struct key_queue *queue)
 {
-    struct nats_engine *engine = turn->engine;
-    nats_rewrite_run(&turn->rewrite, turn->blind ? NULL : &turn->entry, turn->run,
+    struct nats_engine *engine = queue->engine;
+    nats_rewrite_run(&queue->rewrite, queue->blind ? NULL : &queue->entry, queue->run,
                      engine->max_value_bytes);
-    if (turn->rewrite.changes == 0) {
-        end_run(turn);
+    if (queue->rewrite.changes == 0) {
+        end_run(queue);
         return;
     }
-    if (!turn->blind) {
-        turn->conditional = true;
-        turn->expected = turn->entry.sequence;
+    if (!queue->blind) {
+        queue->conditional = true;
+        queue->expected = queue->entry.sequence;
     }
-    turn->blind = false;
-    if (turn->tries == 0)
-        atomic_fetch_add_explicit(&engine->folded, turn->rewrite.changes - 1, memory_order_relaxed);
-    name_message(turn);
-    send_write(turn, 0);
+    queue->blind = false;
+    if (queue->tries == 0)
+        atomic_fetch_add_explicit(&engine->folded, queue->rewrite.changes - 1,
+                                  memory_order_relaxed);
+    name_message(queue);
+    send_write(queue, 0);
 }
 
 /* Whether the outcome does not depend on what is there: all are puts without a condition. */
-static bool is_unconditional(const struct key_turn *turn)
+static bool is_unconditional(const struct key_queue *queue)
 {
-    for (const struct engine_operation *operation = turn->run; operation;
+    for (const struct engine_operation *operation = queue->run; operation;
          operation = operation->next)
         if (operation->opcode != ENGINE_PUT || operation->put.condition != KVSTORE_ALWAYS ||
             operation->put.keep_expiry)
@@ -389,28 +390,28 @@ static bool is_unconditional(const struct key_turn *turn)
 /* Whether it is one put of what must not be there: a condition that the server can look at. That an
  * entry has a version it cannot: to the server a tombstone, and what has expired, is a message with
  * a sequence as any other. */
-static bool is_if_absent(const struct key_turn *turn)
+static bool is_if_absent(const struct key_queue *queue)
 {
-    const struct engine_operation *operation = turn->run;
-    return turn->run_count == 1 && operation->opcode == ENGINE_PUT &&
+    const struct engine_operation *operation = queue->run;
+    return queue->run_count == 1 && operation->opcode == ENGINE_PUT &&
            operation->put.condition == KVSTORE_IF_ABSENT && !operation->put.keep_expiry;
 }
 
-void nats_turn_begin(struct key_turn *turn)
+void nats_key_run_begin(struct key_queue *queue)
 {
-    turn->doubtful = turn->conditional = turn->blind = false;
-    if (turn->reads) {
-        read_then(turn, 0);
+    queue->doubtful = queue->conditional = queue->blind = false;
+    if (queue->reads) {
+        read_then(queue, 0);
         return;
     }
-    if (is_unconditional(turn)) {
-        turn->blind = true;
-    } else if (is_if_absent(turn)) {
-        turn->expected = 0;
-        turn->blind = turn->conditional = true;
+    if (is_unconditional(queue)) {
+        queue->blind = true;
+    } else if (is_if_absent(queue)) {
+        queue->expected = 0;
+        queue->blind = queue->conditional = true;
     }
-    if (turn->blind)
-        write_on(turn);
+    if (queue->blind)
+        write_on(queue);
     else
-        read_then(turn, 0);
+        read_then(queue, 0);
 }

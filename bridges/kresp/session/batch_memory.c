@@ -1,29 +1,29 @@
-#include "bridges/kresp/session/turn_memory.h"
+#include "bridges/kresp/session/batch_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Values that are larger give their memory back after the turn. */
+/* A result with a larger value gives its memory back after the batch. */
 #define LARGE_VALUE_BYTES ((size_t)16 * 1024)
 
 #define PIECE_BYTES ((size_t)64 * 1024)
 
-struct turn_piece {
-    struct turn_piece *next;
+struct batch_piece {
+    struct batch_piece *next;
     size_t bytes;
     _Alignas(16) char data[];
 };
 
-static void free_pieces(struct turn_memory *memory)
+static void free_pieces(struct batch_memory *memory)
 {
     while (memory->pieces) {
-        struct turn_piece *piece = memory->pieces;
+        struct batch_piece *piece = memory->pieces;
         memory->pieces = piece->next;
         free(piece);
     }
 }
 
-void turn_memory_free(struct turn_memory *memory)
+void batch_memory_free(struct batch_memory *memory)
 {
     for (size_t i = 0; i < memory->result_capacity; i++)
         clientk_value_free(&memory->results[i].value);
@@ -32,10 +32,10 @@ void turn_memory_free(struct turn_memory *memory)
     free_pieces(memory);
 }
 
-bool turn_memory_grow(struct turn_memory *memory)
+bool batch_memory_grow(struct batch_memory *memory)
 {
     size_t capacity =
-        memory->operation_capacity > 0 ? memory->operation_capacity * 2 : TURN_OPERATIONS;
+        memory->operation_capacity > 0 ? memory->operation_capacity * 2 : BATCH_OPERATIONS;
     void *operations = realloc(memory->operations, capacity * sizeof *memory->operations);
     if (!operations)
         return false;
@@ -44,7 +44,7 @@ bool turn_memory_grow(struct turn_memory *memory)
     return true;
 }
 
-bool turn_memory_make_results(struct turn_memory *memory)
+bool batch_memory_make_results(struct batch_memory *memory)
 {
     if (memory->operation_count <= memory->result_capacity)
         return true;
@@ -58,12 +58,12 @@ bool turn_memory_make_results(struct turn_memory *memory)
     return true;
 }
 
-void *turn_memory_allocate(struct turn_memory *memory, size_t bytes)
+void *batch_memory_allocate(struct batch_memory *memory, size_t bytes)
 {
     bytes = (bytes + 15) & ~(size_t)15;
     if (!memory->pieces || memory->pieces->bytes - memory->piece_used < bytes) {
         size_t size = bytes > PIECE_BYTES ? bytes : PIECE_BYTES;
-        struct turn_piece *piece = malloc(sizeof *piece + size);
+        struct batch_piece *piece = malloc(sizeof *piece + size);
         if (!piece)
             return NULL;
         piece->next = memory->pieces;
@@ -76,21 +76,21 @@ void *turn_memory_allocate(struct turn_memory *memory, size_t bytes)
     return given;
 }
 
-/* Keeps one piece of the usual size. */
-static void forget_pieces(struct turn_memory *memory)
+/* Frees all pieces but one of the usual size. */
+static void forget_pieces(struct batch_memory *memory)
 {
     memory->piece_used = 0;
     if (memory->pieces && (memory->pieces->next || memory->pieces->bytes > PIECE_BYTES))
         free_pieces(memory);
 }
 
-void turn_memory_limit_session(struct turn_memory *memory, size_t value_bytes)
+void batch_memory_limit_session(struct batch_memory *memory, size_t value_bytes)
 {
-    size_t count = value_bytes > 0 ? TURN_SESSION_BYTES / value_bytes : TURN_OPERATIONS;
-    memory->session_limit = count < 1 ? 1 : count > TURN_OPERATIONS ? TURN_OPERATIONS : count;
+    size_t count = value_bytes > 0 ? BATCH_SESSION_BYTES / value_bytes : BATCH_OPERATIONS;
+    memory->session_limit = count < 1 ? 1 : count > BATCH_OPERATIONS ? BATCH_OPERATIONS : count;
 }
 
-static void trim_results(struct turn_memory *memory)
+static void trim_results(struct batch_memory *memory)
 {
     for (size_t i = 0; i < memory->operation_count; i++) {
         struct clientk_value *value = &memory->results[i].value;
@@ -100,7 +100,7 @@ static void trim_results(struct turn_memory *memory)
     }
 }
 
-void turn_memory_end(struct turn_memory *memory)
+void batch_memory_end(struct batch_memory *memory)
 {
     trim_results(memory);
     memory->operation_count = 0;

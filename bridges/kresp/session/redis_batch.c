@@ -1,4 +1,4 @@
-#include "bridges/kresp/session/redis_turn.h"
+#include "bridges/kresp/session/redis_batch.h"
 
 #include <stdlib.h>
 
@@ -6,45 +6,46 @@
 #include "bridges/kresp/session/redis_command.h"
 
 /* A session whose large values become small is expected to read large ones for some hundred
- * turns. */
+ * batches. */
 #define FORGET 64u
 
-/* New sessions are expected to read what others have read, for more turns, and at least so much. */
+/* New sessions are expected to read what others have read, and at least FIRST_VALUE_BYTES. */
 #define FORGET_OTHERS     1024u
 #define FIRST_VALUE_BYTES ((size_t)2 * 1024)
 
-void redis_turn_init(struct redis_turn *turn, struct redis_service *service)
+void redis_batch_init(struct redis_batch *batch, struct redis_service *service)
 {
-    *turn = (struct redis_turn){.service = service};
+    *batch = (struct redis_batch){.service = service};
 }
 
-void redis_turn_free(struct redis_turn *turn)
+void redis_batch_free(struct redis_batch *batch)
 {
-    free(turn->jobs);
-    turn_memory_free(&turn->memory);
+    free(batch->jobs);
+    batch_memory_free(&batch->memory);
 }
 
-static struct redis_job *add_job(struct redis_turn *turn)
+static struct redis_job *add_job(struct redis_batch *batch)
 {
-    if (turn->job_count == turn->job_capacity) {
-        size_t capacity = turn->job_capacity > 0 ? turn->job_capacity * 2 : 64;
-        void *jobs = realloc(turn->jobs, capacity * sizeof *turn->jobs);
+    if (batch->job_count == batch->job_capacity) {
+        size_t capacity = batch->job_capacity > 0 ? batch->job_capacity * 2 : 64;
+        void *jobs = realloc(batch->jobs, capacity * sizeof *batch->jobs);
         if (!jobs)
             return NULL;
-        turn->jobs = jobs;
-        turn->job_capacity = capacity;
+        batch->jobs = jobs;
+        batch->job_capacity = capacity;
     }
-    return &turn->jobs[turn->job_count++];
+    return &batch->jobs[batch->job_count++];
 }
 
-/* Takes back the operations of a job that found a mistake. */
+/* Takes back the operations of a job that has failed in plan. */
 static void drop_job_operations(struct redis_job *job)
 {
     job->memory->operation_count = job->first_operation;
     job->operations = 0;
 }
 
-/* The job fails: the condition of its EXEC was for its write alone, not for the next one. */
+/* Ends the condition of EXEC because the job fails: it was for its write alone, not for the next
+ * one. */
 static void drop_condition(struct redis_job *job)
 {
     if (!job->conditional)
@@ -66,17 +67,17 @@ static void plan_job(struct redis_job *job)
     drop_condition(job);
 }
 
-/* What became of a command that was looked at. */
+/* What became of a command. */
 enum taken {
-    TAKEN_GO_ON, /* the next one may be taken */
-    TAKEN_LAST,  /* it was taken, and nothing behind it may be in this turn */
+    TAKEN_GO_ON, /* the next command may be taken */
+    TAKEN_LAST,  /* it was taken, and nothing behind it may be in this batch */
     TAKEN_NOT    /* it has to wait for the answers to those before it */
 };
 
-/* Adds the job to the turn and plans it. */
-static enum taken take_planned(struct redis_turn *turn, const struct redis_job *looked_at)
+/* Adds the job to the batch and plans it. */
+static enum taken take_planned(struct redis_batch *batch, const struct redis_job *looked_at)
 {
-    struct redis_job *job = add_job(turn);
+    struct redis_job *job = add_job(batch);
     if (!job) {
         looked_at->session->closing = true;
         return TAKEN_LAST;
@@ -86,8 +87,8 @@ static enum taken take_planned(struct redis_turn *turn, const struct redis_job *
     return job->holds_others ? TAKEN_LAST : TAKEN_GO_ON;
 }
 
-/* One that is executed at once, or, where it finds that it needs the store, planned. */
-static enum taken take_at_once(struct redis_turn *turn, struct redis_job *job)
+/* Executes the command at once, or plans it if it finds that it needs the store. */
+static enum taken take_at_once(struct redis_batch *batch, struct redis_job *job)
 {
     if (job->command->answer(job)) {
         if (job->error)
@@ -95,11 +96,12 @@ static enum taken take_at_once(struct redis_turn *turn, struct redis_job *job)
         redis_job_end(job);
         return TAKEN_GO_ON;
     }
-    take_planned(turn, job);
+    take_planned(batch, job);
     return TAKEN_LAST;
 }
 
-/* It is answered at once, thus not before what is planned already (an error of WATCH). */
+/* Queues the command of a transaction, and answers it at once; so it has to wait for the answer to
+ * what is planned already (such as an error of WATCH). */
 static enum taken take_queued(struct redis_job *job, bool first)
 {
     struct redis_session *session = job->session;
@@ -119,11 +121,11 @@ static enum taken take_queued(struct redis_job *job, bool first)
     return TAKEN_GO_ON;
 }
 
-static enum taken take_command(struct redis_turn *turn, struct redis_session *session,
+static enum taken take_command(struct redis_batch *batch, struct redis_session *session,
                                const struct kv_slice *arguments, size_t count, bool first)
 {
     struct redis_job job = {.session = session,
-                            .memory = &turn->memory,
+                            .memory = &batch->memory,
                             .owner = session->reply.bytes.owner,
                             .arguments = arguments,
                             .count = count};
@@ -138,15 +140,15 @@ static enum taken take_command(struct redis_turn *turn, struct redis_session *se
         (job.error || !(job.command->flags & COMMAND_NOT_QUEUED)))
         return take_queued(&job, first);
     if (job.error || !(job.command->flags & COMMAND_AT_ONCE))
-        return take_planned(turn, &job);
+        return take_planned(batch, &job);
     if (!first)
         return TAKEN_NOT;
-    return take_at_once(turn, &job);
+    return take_at_once(batch, &job);
 }
 
-/* The next command of an EXEC. False: there is none any more. The queue is forgotten when the
- * session is released: commands of this turn may be made of it. */
-static bool take_executing(struct redis_turn *turn, struct redis_session *session, bool first,
+/* Takes the next command of an EXEC. False: there is none left. The queue is forgotten only when
+ * the session is released, since jobs of this batch may borrow from it. */
+static bool take_executing(struct redis_batch *batch, struct redis_session *session, bool first,
                            enum taken *taken)
 {
     struct redis_transaction *transaction = &session->transaction;
@@ -156,7 +158,7 @@ static bool take_executing(struct redis_turn *turn, struct redis_session *sessio
     }
     struct queued_command queued = redis_transaction_command(transaction, transaction->next);
     struct kv_slice *arguments =
-        turn_memory_allocate(&turn->memory, queued.arguments * sizeof *arguments);
+        batch_memory_allocate(&batch->memory, queued.arguments * sizeof *arguments);
     if (!arguments) {
         session->closing = true;
         *taken = TAKEN_LAST;
@@ -164,46 +166,47 @@ static bool take_executing(struct redis_turn *turn, struct redis_session *sessio
     }
     for (size_t i = 0; i < queued.arguments; i++)
         arguments[i] = redis_transaction_argument(transaction, &queued, i);
-    *taken = take_command(turn, session, arguments, queued.arguments, first);
+    *taken = take_command(batch, session, arguments, queued.arguments, first);
     if (*taken != TAKEN_NOT)
         transaction->next++;
     return true;
 }
 
-/* A request that was not kept. */
-static enum taken take_oversized(struct redis_turn *turn, struct redis_session *session, bool first)
+/* Answers a request that was too large to be kept. */
+static enum taken take_oversized(struct redis_batch *batch, struct redis_session *session,
+                                 bool first)
 {
-    struct redis_job failed = {.session = session, .memory = &turn->memory};
+    struct redis_job failed = {.session = session, .memory = &batch->memory};
     redis_job_fail(&failed, "%s", REDIS_TOO_LARGE);
     enum taken taken = session->transaction.state == TRANSACTION_QUEUEING
                            ? take_queued(&failed, first)
-                           : take_planned(turn, &failed);
+                           : take_planned(batch, &failed);
     if (taken == TAKEN_NOT)
         resp_request_hold(&session->request);
     return taken;
 }
 
-/* The request that was read last. False: there is no memory for it. */
-static bool take_request(struct redis_turn *turn, struct redis_session *session, bool first,
+/* Takes the request that was read last. False: there is no memory for it. */
+static bool take_request(struct redis_batch *batch, struct redis_session *session, bool first,
                          enum taken *taken)
 {
     struct resp_request *request = &session->request;
     struct kv_slice *arguments =
-        turn_memory_allocate(&turn->memory, request->count * sizeof *arguments);
+        batch_memory_allocate(&batch->memory, request->count * sizeof *arguments);
     if (!arguments) {
         session->closing = true;
         return false;
     }
     for (size_t i = 0; i < request->count; i++)
         arguments[i] = resp_request_argument(request, &session->input, i);
-    *taken = take_command(turn, session, arguments, request->count, first);
+    *taken = take_command(batch, session, arguments, request->count, first);
     if (*taken == TAKEN_NOT)
         resp_request_hold(request);
     return true;
 }
 
-/* The next command that the client sent. False: there is no whole one. */
-static bool take_sent(struct redis_turn *turn, struct redis_session *session, bool first,
+/* Takes the next command that the client sent. False: no whole one has come. */
+static bool take_sent(struct redis_batch *batch, struct redis_session *session, bool first,
                       enum taken *taken)
 {
     struct redis_service *service = session->service;
@@ -214,47 +217,47 @@ static bool take_sent(struct redis_turn *turn, struct redis_session *session, bo
         .unauthenticated = !session->authenticated,
     };
     char problem[RESP_PROBLEM_BYTES];
-    struct redis_job failed = {.session = session, .memory = &turn->memory};
+    struct redis_job failed = {.session = session, .memory = &batch->memory};
     switch (resp_request_next(&session->request, &session->input, &limits, problem)) {
     case RESP_INCOMPLETE:
         return false;
     case RESP_BAD:
         redis_job_fail(&failed, "ERR Protocol error: %s", problem);
-        *taken = take_planned(turn, &failed);
+        *taken = take_planned(batch, &failed);
         session->closing = true;
         return true;
     case RESP_OVERSIZED:
-        *taken = take_oversized(turn, session, first);
+        *taken = take_oversized(batch, session, first);
         return true;
     case RESP_REQUEST:
         break;
     }
-    return take_request(turn, session, first, taken);
+    return take_request(batch, session, first, taken);
 }
 
-/* Takes what the session may have in one turn. */
-static bool take_commands(struct redis_turn *turn, struct redis_session *session)
+/* Takes as many of the session's commands as one batch may have. */
+static bool take_commands(struct redis_batch *batch, struct redis_session *session)
 {
-    size_t jobs_before = turn->job_count, operations_before = turn->memory.operation_count;
+    size_t jobs_before = batch->job_count, operations_before = batch->memory.operation_count;
     size_t read_before = session->request.at;
     if (session->unfinished) {
         struct redis_job *job = session->unfinished;
         session->unfinished = NULL;
-        take_planned(turn, job);
-        free(job); /* what it owned belongs to its copy, or is lost with the connection */
+        take_planned(batch, job);
+        free(job); /* what the job owned belongs to its copy, or is lost with the connection */
         return true;
     }
     for (uint64_t taken_count = 0; !session->closing; taken_count++) {
-        bool first = turn->job_count == jobs_before;
+        bool first = batch->job_count == jobs_before;
         enum taken taken;
-        if (taken_count == session->service->max_pipeline || redis_turn_is_full(turn) ||
-            turn->memory.operation_count - operations_before >= turn->memory.session_limit ||
-            session->request.at - read_before >= TURN_SESSION_BYTES)
+        if (taken_count == session->service->max_pipeline || redis_batch_is_full(batch) ||
+            batch->memory.operation_count - operations_before >= batch->memory.session_limit ||
+            session->request.at - read_before >= BATCH_SESSION_BYTES)
             return true;
         if (session->transaction.state == TRANSACTION_EXECUTING) {
-            if (!take_executing(turn, session, first, &taken))
+            if (!take_executing(batch, session, first, &taken))
                 continue;
-        } else if (!take_sent(turn, session, first, &taken)) {
+        } else if (!take_sent(batch, session, first, &taken)) {
             return false;
         }
         if (taken != TAKEN_GO_ON)
@@ -263,33 +266,33 @@ static bool take_commands(struct redis_turn *turn, struct redis_session *session
     return false;
 }
 
-bool redis_turn_take(struct redis_turn *turn, struct redis_session *session)
+bool redis_batch_take(struct redis_batch *batch, struct redis_session *session)
 {
-    struct turn_memory *memory = &turn->memory;
+    struct batch_memory *memory = &batch->memory;
     size_t operations_before = memory->operation_count, read_before = session->request.at;
     if (session->value_bytes == 0)
         session->value_bytes =
-            turn->value_bytes > FIRST_VALUE_BYTES ? turn->value_bytes : FIRST_VALUE_BYTES;
+            batch->value_bytes > FIRST_VALUE_BYTES ? batch->value_bytes : FIRST_VALUE_BYTES;
     session->value_bytes -= session->value_bytes / FORGET;
-    turn_memory_limit_session(memory, session->value_bytes);
-    bool has_more = take_commands(turn, session);
+    batch_memory_limit_session(memory, session->value_bytes);
+    bool has_more = take_commands(batch, session);
     memory->expected_bytes += session->request.at - read_before;
     memory->expected_bytes += (memory->operation_count - operations_before) * session->value_bytes;
     return has_more;
 }
 
-/* What the job's values say of those that its session will read. */
-static void learn(struct redis_turn *turn, const struct redis_job *job)
+/* Learns from the values of the job what size the session will read next. */
+static void learn(struct redis_batch *batch, const struct redis_job *job)
 {
     struct redis_session *session = job->session;
     for (size_t i = 0; i < job->operations; i++)
         if (redis_job_result(job, i)->value.size > session->value_bytes)
             session->value_bytes = redis_job_result(job, i)->value.size;
-    if (session->value_bytes > turn->value_bytes)
-        turn->value_bytes = session->value_bytes;
+    if (session->value_bytes > batch->value_bytes)
+        batch->value_bytes = session->value_bytes;
 }
 
-/* Writes the job's reply, or keeps it for its next turn. */
+/* Writes the job's reply, or keeps it for its next batch. */
 static void answer_job(struct redis_job *job)
 {
     struct redis_session *session = job->session;
@@ -310,36 +313,36 @@ static void add_more(_Atomic uint64_t *counter, uint64_t more)
         atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
 
-/* What was counted since the last turn, once for all: threads share the counters. */
-static void add_turn_counts(struct redis_turn *turn)
+/* Adds the counts of this batch to the service's at once, since threads share those. */
+static void add_batch_counts(struct redis_batch *batch)
 {
-    struct redis_service *service = turn->service;
-    struct turn_memory *memory = &turn->memory;
-    add_more(&service->commands, turn->job_count);
+    struct redis_service *service = batch->service;
+    struct batch_memory *memory = &batch->memory;
+    add_more(&service->commands, batch->job_count);
     add_more(&service->hits, memory->hits);
     add_more(&service->misses, memory->misses);
     memory->hits = memory->misses = 0;
 }
 
-void redis_turn_run(struct redis_turn *turn)
+void redis_batch_run(struct redis_batch *batch)
 {
-    struct turn_memory *memory = &turn->memory;
-    if (memory->operation_count > 0 && turn_memory_make_results(memory)) {
-        redis_store_execute(turn->service->store, memory->operations, memory->operation_count,
+    struct batch_memory *memory = &batch->memory;
+    if (memory->operation_count > 0 && batch_memory_make_results(memory)) {
+        redis_store_execute(batch->service->store, memory->operations, memory->operation_count,
                             memory->results);
     } else if (memory->operation_count > 0) {
-        for (size_t i = 0; i < turn->job_count; i++) {
-            turn->jobs[i].error = "ERR kresp: out of memory";
-            drop_condition(&turn->jobs[i]);
+        for (size_t i = 0; i < batch->job_count; i++) {
+            batch->jobs[i].error = "ERR kresp: out of memory";
+            drop_condition(&batch->jobs[i]);
         }
         memory->operation_count = 0;
     }
-    turn->value_bytes -= turn->value_bytes / FORGET_OTHERS;
-    for (size_t i = 0; i < turn->job_count; i++) {
-        learn(turn, &turn->jobs[i]);
-        answer_job(&turn->jobs[i]);
+    batch->value_bytes -= batch->value_bytes / FORGET_OTHERS;
+    for (size_t i = 0; i < batch->job_count; i++) {
+        learn(batch, &batch->jobs[i]);
+        answer_job(&batch->jobs[i]);
     }
-    add_turn_counts(turn);
-    turn->job_count = 0;
-    turn_memory_end(memory);
+    add_batch_counts(batch);
+    batch->job_count = 0;
+    batch_memory_end(memory);
 }
