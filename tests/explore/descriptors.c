@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "tests/explore/explore.h"
+#include "tests/explore/message_queues.h"
 #include "tests/explore/seeded_schedule.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-#define HERE            __builtin_return_address(0)
-#define DESCRIPTORS_MAX 1024
+#define HERE __builtin_return_address(0)
 
 /* The number of the process + 1; 0: of nobody. */
 static uint8_t owners[DESCRIPTORS_MAX];
@@ -25,6 +25,7 @@ void descriptors_reset(void)
 {
     memset(owners, 0, sizeof owners);
     memset(timers, 0, sizeof timers);
+    message_queues_reset();
 }
 
 void descriptors_close(unsigned process)
@@ -32,8 +33,10 @@ void descriptors_close(unsigned process)
     for (int i = 0; i < DESCRIPTORS_MAX; i++)
         if (owners[i] == process + 1) {
             owners[i] = 0;
+            message_queues_forget(i, process);
             close(i);
         }
+    message_queues_end_process(process);
 }
 
 int explored_timerfd_settime(int timer, int flags, const struct itimerspec *time,
@@ -50,7 +53,7 @@ bool explore_timer_runs(int timer)
     return timers[timer];
 }
 
-static int owned(int descriptor)
+int descriptors_own(int descriptor)
 {
     if (schedule_is_running() && descriptor >= 0 && descriptor < DESCRIPTORS_MAX)
         owners[descriptor] = (uint8_t)(schedule_process() + 1);
@@ -64,7 +67,7 @@ int explored_open(const char *path, int flags, ...)
     mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
     schedule_step(HERE);
-    return owned(open(path, flags, mode));
+    return descriptors_own(open(path, flags, mode));
 }
 
 int explored_openat(int directory, const char *path, int flags, ...)
@@ -74,19 +77,21 @@ int explored_openat(int directory, const char *path, int flags, ...)
     mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
     schedule_step(HERE);
-    return owned(openat(directory, path, flags, mode));
+    return descriptors_own(openat(directory, path, flags, mode));
 }
 
 int explored_shm_open(const char *name, int flags, mode_t mode)
 {
     schedule_step(HERE);
-    return owned(shm_open(name, flags, mode));
+    return descriptors_own(shm_open(name, flags, mode));
 }
 
 int explored_close(int descriptor)
 {
     schedule_step(HERE);
-    if (descriptor >= 0 && descriptor < DESCRIPTORS_MAX)
+    if (descriptor >= 0 && descriptor < DESCRIPTORS_MAX) {
+        message_queues_forget(descriptor, schedule_process());
         owners[descriptor] = 0;
+    }
     return close(descriptor);
 }

@@ -51,9 +51,13 @@ void explore_wait_until(bool (*is_ready)(const void *what), const void *what);
 /* Whether the timer (timerfd) was set; it gives no sign. */
 bool explore_timer_runs(int timer);
 
+/* From here on each process has a pid, record locks of its own, and an end that its pidfds show. */
+void explore_simulate_processes(void);
+
 /* From here on, until it is called again, steps are no places at which another thread goes on, nor
- * are they counted: for what is set up and taken down. Who waits still lets others go on. */
-void explore_quietly(bool quiet);
+ * are they counted: for what is set up and taken down, and what a harness notes. Who waits still
+ * lets others go on. Returns what it was before. */
+bool explore_quietly(bool quiet);
 
 /* The scheduler may kill the process, or stop it for ever, at a step of its choice, from now on. A
  * harness that calls neither keeps all of its processes. */

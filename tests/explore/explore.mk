@@ -1,10 +1,10 @@
 # Schedules from a seed: see tests/explore/explore.h. The rooms are compiled as for the thread sanitizer, and linked with
 # the functions of tests/explore instead of its library.
-#   tests/explore/explore_<noun>.c     a harness, or some
+#   tests/explore/explore_<noun>.c     a harness, or some; explored_server.c is the server of those of clients
 #   every other tests/explore/*.c      the scheduler, which is no part of what it schedules
 
 EXPLORE_CFLAGS := -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
-EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/history/history.c
+EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/explore/explored_server.c tests/history/history.c
 EXPLORE_RUNTIME := $(filter-out $(EXPLORE_HARNESSES),$(wildcard tests/explore/*.c))
 EXPLORE_ROOMS := $(OUT)/obj/serverk/receive/parking.o $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
 EXPLORE_OBJ := $(patsubst $(OUT)/obj/%,$(EXPLORE_OUT)/obj/%,$(sort $(EXPLORE_ROOMS))) $(EXPLORE_HARNESSES:%.c=$(EXPLORE_OUT)/obj/%.o)

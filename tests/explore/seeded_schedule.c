@@ -624,9 +624,11 @@ static bool are_awaited_gone(const void *self)
     return true;
 }
 
-void explore_quietly(bool quiet)
+bool explore_quietly(bool quiet)
 {
+    bool before = now.is_quiet;
     now.is_quiet = quiet;
+    return before;
 }
 
 void explore_wait_for_threads(void)
@@ -722,5 +724,6 @@ void schedule_run(const struct schedule_plan *plan, void (*run)(void),
     now.running = true;
     fiber_switch(now.outside, now.threads[0].fiber);
     now.running = false;
+    descriptors_reset();
     result->steps = now.steps;
 }

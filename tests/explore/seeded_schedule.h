@@ -109,7 +109,7 @@ void schedule_fail(const char *format, ...) __attribute__((format(printf, 1, 2),
 void thread_values_begin(void);
 void thread_values_end(void);
 
-/* Stores that are delayed (delayed_stores.c). */
+/* Stores that are delayed (memory_calls.c). */
 bool schedule_delays_stores(void);
 void delayed_stores_reset(void);
 void delayed_stores_flush(unsigned thread);
