@@ -78,7 +78,7 @@ static enum kv_status read_changes(struct reading *reading, const struct logfile
                                    uint64_t *offset, uint64_t end)
 {
     uint64_t until = *offset + BYTES_PER_HOLD;
-    logfile_begin(log, READ_BUFFER_WALK);
+    logfile_begin(log, READ_BUFFER_VISIT);
     for (unsigned i = 0;
          i < RECORDS_PER_HOLD && *offset < end && *offset < until && !reading_is_over(reading);
          i++) {
@@ -88,7 +88,7 @@ static enum kv_status read_changes(struct reading *reading, const struct logfile
         uint32_t mark = mapguard_mark(log->guard);
         struct kvstore_position before = reading->position;
         enum record_verdict verdict =
-            logfile_walk(log, READ_BUFFER_WALK, *offset, end, &record, &size_bytes, &verified);
+            logfile_walk(log, READ_BUFFER_VISIT, *offset, end, &record, &size_bytes, &verified);
         if (verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
         if (verdict != RECORD_VALID || (!verified && !logfile_verify(log, *offset, &record)))

@@ -14,6 +14,7 @@
 
 #include "common/time/clock.h"
 #include "kvstore/format/fileheader.h"
+#include "kvstore/log/fileio.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/fault.h"
 #include "tests/support/follower.h"
@@ -160,6 +161,40 @@ START_TEST(compactions_change_nothing_for_followers)
     ck_assert_uint_eq(first.count, 6 * 20 + 5);
     ck_assert_uint_eq(level.count, first.count);
     ck_assert_uint_eq(behind.count, 5 * 20 + 5);
+}
+END_TEST
+
+static _Atomic uint64_t bytes_got;
+
+static ssize_t count_read(int fd, void *data, size_t size, off_t offset)
+{
+    ssize_t got = fileio_system.read_at(fd, data, size, offset);
+    bytes_got += got > 0 ? (uint64_t)got : 0;
+    return got;
+}
+
+START_TEST(followers_read_a_log_about_once)
+{
+    struct follower follower;
+    struct fileio table = fileio_system;
+    struct kvstore_options options = keeping_changes;
+    options.io = KVSTORE_IO_PREAD;
+    must_reopen(&options);
+    follower_start(&follower, store);
+    for (int round = 0; round < 1000; round++)
+        put_round(20, round);
+    uint64_t log_bytes = total_statistics(store).live_bytes + total_statistics(store).dead_bytes;
+    for (int past = 0; past < 2; past++) { /* the log in use, and the same when it was replaced */
+        struct follower reader = follower;
+        bytes_got = 0;
+        table.read_at = count_read;
+        fileio = &table;
+        ck_assert_int_eq(follower_catch_up(&reader, store), KV_OK);
+        fileio = &fileio_system;
+        ck_assert_uint_eq(reader.count, 1000 * 20);
+        ck_assert_uint_le(bytes_got, 8 * log_bytes);
+        must_compact();
+    }
 }
 END_TEST
 
@@ -458,6 +493,7 @@ TEST_SUITE(kvstore_changes)
     tcase_add_test(tests, who_has_no_room_goes_on_from_there);
     tcase_add_test(tests, what_expires_is_a_change);
     tcase_add_test(tests, compactions_change_nothing_for_followers);
+    tcase_add_test(tests, followers_read_a_log_about_once);
     tcase_add_test(tests, positions_stay_good_over_restarts);
     tcase_add_loop_test(tests, a_killed_store_goes_on, 0, 2);
     tcase_add_test(tests, what_is_not_kept_is_missed);
