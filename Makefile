@@ -93,15 +93,15 @@ $(OUT)/obj/%.o: %.c Makefile
 
 $(OUT)/libkvstore.a: $(KVSTORE_OBJ) $(COMMON_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcsD $@ $^
 
 $(OUT)/liballocator.a: $(ALLOCATOR_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcsD $@ $^
 
 $(OUT)/libclientk.a: $(CLIENTK_OBJ) $(WIRE_OBJ) $(COMMON_OBJ)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcsD $@ $^
 
 # The number of each library's binary interface: one more whenever a program that was built before would not run
 # as it did (a public struct that changed, a symbol that is gone): see tests/lint/abi.
@@ -163,7 +163,7 @@ $(OUT)/installed/%.a: $(OUT)/%.a
 	@rm -f $@
 	$(LD) -r --whole-archive -o $(@:.a=.o) $<
 	$(OBJCOPY) --localize-hidden --wildcard --weaken-symbol='kv_*' $(@:.a=.o)
-	$(AR) rcs $@ $(@:.a=.o)
+	$(AR) rcsD $@ $(@:.a=.o)
 
 INSTALL ?= install
 bindir = $(DESTDIR)$(PREFIX)/bin
@@ -243,17 +243,6 @@ uninstall:
 	  cmp -s packaging/$${file%:*} $(sysconfdir)/$${file#*:} && rm $(sysconfdir)/$${file#*:}; done; true
 	rm -rf $(includedir)
 
-# Releasing: see CONTRIBUTING.md. The same commit gives the same bytes.
-DIST := mqkv-$(VERSION)
-.PHONY: dist
-dist:
-	@git diff --quiet HEAD -- || { echo 'dist: there are changes that are not committed' >&2; exit 1; }
-	@mkdir -p build
-	@git archive --format=tar --prefix=$(DIST)/ --output=build/$(DIST).tar HEAD
-	@gzip -9n <build/$(DIST).tar >build/$(DIST).tar.gz
-	@rm build/$(DIST).tar
-	@cd build && sha256sum $(DIST).tar.gz >$(DIST).tar.gz.sha256 && cat $(DIST).tar.gz.sha256
-
 .PHONY: clean help
 clean:
 	rm -rf build
@@ -264,5 +253,4 @@ help:
 #? make               build everything into build/
 #? make deps          install what build, tests and plots need (Debian packages)
 #? make install       install under PREFIX (default /usr/local), honours DESTDIR
-#? make dist          a tarball of the committed tree, build/mqkv-VERSION.tar.gz, and its SHA-256
 #? make clean         remove build/

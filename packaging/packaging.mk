@@ -1,3 +1,24 @@
+# Releases and packages: see CONTRIBUTING.md, Releasing. The same commit, compiler and libraries give the same bytes
+# (tests/scenario/rebuilt_*.sh).
+
+DIST := mqkv-$(VERSION)
+.PHONY: dist sbom release-sign
+dist: sbom
+	@git diff --quiet HEAD -- || { echo 'dist: there are changes that are not committed' >&2; exit 1; }
+	@git -c tar.umask=0022 -c core.autocrlf=false archive --format=tar --prefix=$(DIST)/ HEAD >$(OUT)/$(DIST).tar
+	@env -u GZIP gzip -9n <$(OUT)/$(DIST).tar >$(OUT)/$(DIST).tar.gz
+	@rm $(OUT)/$(DIST).tar
+	@sha256sum $(OUT)/$(DIST).tar.gz
+
+# The bill of materials.
+sbom: all
+	@packaging/sbom mqkv $(VERSION) $(PROGRAMS) $(SHARED_LIBS) >$(OUT)/$(DIST).spdx.json
+	@echo $(OUT)/$(DIST).spdx.json
+
+RELEASE_SIGNERS ?= packaging/release-signers
+release-sign:
+	@packaging/release-sign '$(KEY)' $(RELEASE_SIGNERS) $(VERSION) $(OUT)
+
 # Debian packages: packaging/debian has what debhelper needs, packaging/deb copies the tree and builds there.
 
 DEB_REVISION ?= 1
@@ -13,5 +34,8 @@ check-deb:
 	@packaging/check-deb $(OUT)
 
 #?
+#? make dist          a tarball of the committed tree, build/mqkv-VERSION.tar.gz, and its bill of materials
+#? make sbom          the bill of materials (SPDX) of what was built: build/mqkv-VERSION.spdx.json
 #? make deb           Debian packages, into build/deb; DEB_REVISION (1) is the last part of their version
 #? make check-deb     the packages installed, upgraded and purged in a Debian of its own, under systemd where it boots
+#? make release-sign  KEY=FILE: what dist and deb made, with signed checksums, into build/release

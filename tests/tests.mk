@@ -23,7 +23,7 @@ LIBSUPPORT := $(OUT)/tests/libsupport.a
 $(LIBSUPPORT): $(call objects_of,$(filter-out $(TEST_PROGRAM_SRC),$(SUPPORT_SRC)))
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcsD $@ $^
 
 # What one needs beside the libraries: the parts of serverk that microbench measures.
 PROGRAM_NEEDS_microbench := $(call without_main,$(SERVERK_OBJ))
@@ -103,7 +103,7 @@ test-run:
 
 # The programs of the coverage build are those that tests/bench/on_the_way counts.
 check:
-	@tests/deps
+	@tests/deps check
 	@$(MAKE) --no-print-directory check-run
 
 check-run:
@@ -180,7 +180,7 @@ $(FUZZ_ROOMS): $(COMMON_OBJ) $(KVSTORE_OBJ) $(WIRE_OBJ) $(CLIENTK_OBJ) \
 		$(call without_main,$(SERVERK_OBJ) $(CLIENTK_PROGRAM_OBJ) $(KRESP_OBJ))
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) rcsD $@ $^
 
 $(OUT)/tests/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(LIBSUPPORT) $(FUZZ_ROOMS)
 	$(CC) $(BASE_LDFLAGS) -fprofile-instr-generate -fsanitize=fuzzer -o $@ $^ -lxxhash -ledit -lzstd -lseccomp -linih $(NATS_LIBS) -lm

@@ -4,7 +4,7 @@
 # Debian's own Python, for which tests/deps installs what the tests need.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 PYTHON_INCLUDE := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)
-PYTHON_SRC := $(wildcard bridges/python/extension/*.c)
+PYTHON_SRC := $(sort $(wildcard bridges/python/extension/*.c))
 PYTHON_OBJ := $(PYTHON_SRC:%.c=$(OUT)/obj/%.o)
 PYTHON_PACKAGE := $(OUT)/python/mqkv
 PYTHON_SOURCES := $(wildcard bridges/python/mqkv/*.py bridges/python/mqkv/*.pyi) bridges/python/mqkv/py.typed

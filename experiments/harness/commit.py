@@ -5,7 +5,8 @@ import pathlib
 import re
 import subprocess
 
-# `git archive` (make dist) puts the commit here; in a working tree it is a placeholder.
+# `git archive` (make dist) puts the commit here, into the first line; in a working tree it is a
+# placeholder.
 FILE = pathlib.PurePath("packaging/COMMIT")
 
 HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
@@ -61,6 +62,6 @@ def _dirty(repository):
 
 def _of_file(path):
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8").partition("\n")[0]
     except (OSError, UnicodeDecodeError):
         return ""
