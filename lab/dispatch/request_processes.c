@@ -185,7 +185,7 @@ static void take_back(struct request_processes *all, struct request_process *pla
     cancel_reservation(all, place);
     slots_count_taken_back(all->slots);
     uint8_t *buffer = worker->receiver.buffer;
-    session_hold(place->session); /* it may have ended meanwhile */
+    session_retain(place->session); /* it may have ended meanwhile */
     worker->receiver.session = place->session;
     worker->receiver.buffer = place->message;
     worker_handle(worker, place->message_bytes);

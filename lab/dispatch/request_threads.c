@@ -48,7 +48,7 @@ static void join(struct request_thread *place)
 static uint64_t start_thread(void *context, struct worker *front, size_t message_bytes)
 {
     struct request_threads *threads = context;
-    receiver_claim(&front->receiver, message_bytes);
+    receiver_find_session(&front->receiver, message_bytes);
     struct request_thread *place = &threads->places[slots_take(threads->slots)];
     join(place);
     worker_take_message(&place->worker, front);

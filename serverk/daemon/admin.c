@@ -27,9 +27,9 @@ typedef enum kv_status (*admin_function)(struct admin_command *command, struct k
 
 /* Commands ------------------------------------------------------------------------------------- */
 
-static struct request_watch *watch_of(const struct admin_command *command)
+static struct request_notes *notes_of(const struct admin_command *command)
 {
-    return command->admin->stats->service->watch;
+    return command->admin->stats->service->notes;
 }
 
 struct wanted_session {
@@ -128,7 +128,7 @@ static enum kv_status list_slow(struct admin_command *command, struct kv_error *
     struct slow_request *slow = calloc(SLOW_LOG_ENTRIES, sizeof *slow);
     if (!slow)
         return kv_error_set(error, KV_NO_MEMORY, "the server has no memory for the answer");
-    unsigned count = slow_log_take(watch_of(command)->slow_log, slow, &noted);
+    unsigned count = slow_log_take(notes_of(command)->slow_log, slow, &noted);
     open_array(&json);
     for (unsigned i = 0; i < count; i++)
         put_slow(&json, &slow[i]);
@@ -140,7 +140,7 @@ static enum kv_status list_slow(struct admin_command *command, struct kv_error *
 static enum kv_status clear_slow(struct admin_command *command, struct kv_error *error)
 {
     (void)error;
-    slow_log_clear(watch_of(command)->slow_log);
+    slow_log_clear(notes_of(command)->slow_log);
     return KV_OK;
 }
 
@@ -151,7 +151,7 @@ static enum kv_status begin_hot(struct admin_command *command, struct kv_error *
     if (!parse_u64(command->argument, 1, HOT_KEYS_LONGEST_MS, &ms))
         return kv_error_set(error, KV_USAGE, "'%.40s' is not 1 to %u milliseconds",
                             command->argument, HOT_KEYS_LONGEST_MS);
-    request_watch_begin_hot(watch_of(command), ms);
+    request_notes_begin_hot(notes_of(command), ms);
     return KV_OK;
 }
 
@@ -165,7 +165,7 @@ static enum kv_status list_hot(struct admin_command *command, struct kv_error *e
     struct hot_key *keys = calloc(HOT_KEYS, sizeof *keys);
     if (!keys)
         return kv_error_set(error, KV_NO_MEMORY, "the server has no memory for the answer");
-    unsigned count = hot_keys_take(watch_of(command)->hot_keys, keys, &seen);
+    unsigned count = hot_keys_take(notes_of(command)->hot_keys, keys, &seen);
     open_object(&json);
     put_number(&json, "seen", seen);
     begin_member(&json, "keys");

@@ -126,7 +126,7 @@ static enum kv_status bind_to_cpus(const struct server_options *options, struct 
                                      "may not use them (taskset -p $$ shows which it may)");
 }
 
-/* A lanes_payer_watcher. */
+/* A lanes_payer_listener. */
 static void forget_payer(void *shares, unsigned payer)
 {
     shares_forget(shares, payer);
@@ -163,9 +163,9 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     service->stats_context = &server->stats;
     server->stats.reload = server->reload;
     server->admin = (struct admin){.stats = &server->stats, .reload = server->reload};
-    service->watch = request_watch_create();
-    if (service->watch)
-        request_watch_set_slow(service->watch, options->slow_ms);
+    service->notes = request_notes_create();
+    if (service->notes)
+        request_notes_set_slow(service->notes, options->slow_ms);
     service->run_admin = admin_run;
     service->admin_context = &server->admin;
     service->admin_waits = admin_waits;
@@ -196,7 +196,7 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         if (service->shares)
             *service->shares = (struct shares){
                 .workers = dispatch_model_receivers(options->dispatch, options->workers)};
-        lanes_set_payer_watcher(service->lanes, forget_payer, service->shares);
+        lanes_set_payer_listener(service->lanes, forget_payer, service->shares);
     }
     if (wants_parking(options)) {
         long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -206,7 +206,7 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
     }
     if (options->sched == ORDER_LAB)
         service->order = lab.create_order(service);
-    if (!service->watch || !service->statistics || !service->sessions ||
+    if (!service->notes || !service->statistics || !service->sessions ||
         (!service->commit && !service->submissions) || (service->commit && !service->watchers) ||
         !service->farewells || (options->sched == ORDER_LAB && !service->order) ||
         (lanes_have_door(service->lanes) && !service->shares) ||
@@ -368,7 +368,7 @@ static enum kv_status release_server(struct server *server, struct kv_error *err
     pidfile_remove(server->pidfile);
     lanes_close(service->lanes);
     reload_free(server->reload);
-    request_watch_free(service->watch);
+    request_notes_free(service->notes);
     if (server->stats.memory >= 0)
         close(server->stats.memory);
     if (server->stats.descriptors)

@@ -95,7 +95,7 @@ static enum kv_status change_slow(const struct setting_place *place,
                                   const struct server_options *now, struct kv_error *error)
 {
     (void)error;
-    request_watch_set_slow(place->service->watch, now->slow_ms);
+    request_notes_set_slow(place->service->notes, now->slow_ms);
     return KV_OK;
 }
 

@@ -36,7 +36,7 @@ struct pool {
     int stop_event;
     int shared_epoll;        /* LANES_AUTO: all lanes in use; else -1 */
     struct steward *steward; /* NULL unless workers park */
-    struct farewell_turn *steward_turn;
+    struct farewell_pulse *steward_pulse;
     _Atomic bool stopping;
     _Atomic bool failed;
     struct pool_worker workers[];
@@ -133,7 +133,7 @@ static int create_epoll(const struct pool *pool)
     return epoll;
 }
 
-/* A lane watcher: sessions may send to the lane from now on. */
+/* A lanes_listener: sessions may send to the lane from now on. */
 static void watch_lane(void *context, unsigned queue)
 {
     const struct pool *pool = context;
@@ -150,7 +150,7 @@ static int create_shared_epoll(struct pool *pool)
         return -1;
     if (pool->service->aside && add_to_epoll(pool->shared_epoll, pool->service->aside->event) != 0)
         return -1;
-    lanes_set_watcher(lanes, watch_lane, pool);
+    lanes_set_listener(lanes, watch_lane, pool);
     for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++)
         if ((served_lanes_set(lanes_served(lanes)) >> queue & 1) != 0 &&
             add_to_epoll(pool->shared_epoll, (int)lanes_queue(lanes, queue)) != 0)
@@ -191,13 +191,13 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
                                   .shares = automatic ? service->shares : NULL,
                                   .stop_event = pool->stop_event,
                                   .sessions = service->sessions,
-                                  .turn = farewells_turn(service->farewells, number, queues),
+                                  .pulse = farewells_pulse(service->farewells, number, queues),
                                   .order = service->order,
                                   .aside = service->aside,
                                   .wants_priority = service->order || service->options->nice,
                                   .stopping = &pool->stopping};
     if (service->parking)
-        receiver->place = parking_place(service->parking, number, &receiver->turn->turn);
+        receiver->place = parking_place(service->parking, number, &receiver->pulse->beat);
     struct wire_spin spin = service->options->spin;
     wire_waiter_init(&receiver->waiter, service->store ? spin : wire_spin_for_network(spin));
     if (service->options->nice)
@@ -247,7 +247,7 @@ static enum kv_status start_steward(struct pool *pool, struct kv_error *error)
                                 .sleep_epoll = -1,
                                 .stop_event = pool->stop_event,
                                 .sessions = service->sessions,
-                                .turn = pool->steward_turn,
+                                .pulse = pool->steward_pulse,
                                 .stopping = &pool->stopping};
     return steward_start(service, &service->statistics[pool->count], &receiver, &pool->steward,
                          error);
@@ -286,8 +286,8 @@ enum kv_status pool_start(const struct service *service, struct pool **result,
         status = kv_error_set_errno(error, "cannot watch the request queues");
     if (status == KV_OK)
         status = set_up_workers(pool, error);
-    if (status == KV_OK && service->parking) /* before a worker looks at the turns of others */
-        pool->steward_turn = farewells_turn(service->farewells, count, ALL_QUEUES);
+    if (status == KV_OK && service->parking) /* before a worker looks at the pulses of others */
+        pool->steward_pulse = farewells_pulse(service->farewells, count, ALL_QUEUES);
     if (status == KV_OK)
         status = start_pool_threads(pool, error);
     if (status == KV_OK && service->parking)
@@ -379,7 +379,7 @@ void pool_free(struct pool *pool)
         close(pool->shared_epoll);
     if (pool->stop_event >= 0)
         close(pool->stop_event);
-    lanes_set_watcher(pool->service->lanes, NULL, NULL);
+    lanes_set_listener(pool->service->lanes, NULL, NULL);
     if (pool->feed.free)
         pool->feed.free(pool->feed.context);
     free(pool);

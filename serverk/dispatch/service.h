@@ -12,7 +12,7 @@
 #include "serverk/config/options.h"
 #include "serverk/execute/commit.h"
 #include "serverk/execute/execution_context.h"
-#include "serverk/execute/request_watch.h"
+#include "serverk/execute/request_notes.h"
 #include "serverk/execute/statistics.h"
 #include "serverk/execute/submission_pool.h"
 #include "serverk/execute/watchers.h"
@@ -35,7 +35,7 @@ struct service {
     struct store_engine *engine;
     struct kvstore *store;           /* the engine's; NULL: its operations are submitted */
     struct submissions *submissions; /* NULL unless they are */
-    struct request_watch *watch;
+    struct request_notes *notes;
     struct lanes *lanes;
     struct access *access; /* of users */
     struct session_table *sessions;

@@ -77,7 +77,7 @@ static void deal_with(struct steward *steward, size_t size)
 {
     struct worker *worker = &steward->worker;
     struct receiver *receiver = &worker->receiver;
-    receiver_claim(receiver, size);
+    receiver_find_session(receiver, size);
     struct session *session = receiver->session;
     if (handles(steward->service, session, receiver->buffer, size)) {
         worker_handle(worker, size);
@@ -142,7 +142,7 @@ enum kv_status steward_start(const struct service *service, struct worker_statis
                             "no memory to start with (is it limited: ulimit -v?)");
     }
     steward->service = service;
-    steward->worker.is_unwatched = true;
+    steward->worker.is_unnoted = true;
     steward->worker.receiver = *receiver;
     steward->worker.receiver.statistics = statistics;
     steward->worker.receiver.buffer = wire_queue_buffer(receiver->buffer_bytes);

@@ -26,7 +26,7 @@
 struct steward;
 
 /* For workers that have started. statistics: a block of its own. receiver: as that of a worker of
- * all lanes, with a turn of its own, without a place and a buffer. KV_LIMIT, KV_NO_MEMORY, with a
+ * all lanes, with a pulse of its own, without a place and a buffer. KV_LIMIT, KV_NO_MEMORY, with a
  * sentence. */
 enum kv_status steward_start(const struct service *service, struct worker_statistics *statistics,
                              const struct receiver *receiver, struct steward **steward,

@@ -138,18 +138,18 @@ static void submit_request(struct worker *worker, struct session *session,
 }
 
 /* Out of the way of the others. */
-__attribute__((noinline)) static void watch_request(const struct worker *worker,
-                                                    const struct session *session,
-                                                    struct kv_slice operations, unsigned count,
-                                                    uint64_t work_ns, uint64_t lock_wait_ns)
+__attribute__((noinline)) static void note_request(const struct worker *worker,
+                                                   const struct session *session,
+                                                   struct kv_slice operations, unsigned count,
+                                                   uint64_t work_ns, uint64_t lock_wait_ns)
 {
-    const struct watched_request request = {.session = session,
-                                            .operations =
-                                                read_cursor(operations.data, operations.size),
-                                            .count = count,
-                                            .work_ns = work_ns,
-                                            .lock_wait_ns = lock_wait_ns};
-    request_watch_take(worker->service->watch, &request);
+    const struct noted_request request = {.session = session,
+                                          .operations =
+                                              read_cursor(operations.data, operations.size),
+                                          .count = count,
+                                          .work_ns = work_ns,
+                                          .lock_wait_ns = lock_wait_ns};
+    request_notes_take(worker->service->notes, &request);
 }
 
 /* A request, in one message or put together from parts. */
@@ -196,9 +196,9 @@ static void run_request(struct worker *worker, struct session *session,
     send_worker_reply(worker, session, &reply);
     uint64_t sent_ns = worker->done_ns = clock_monotonic_ns();
     uint64_t work_ns = worked_ns - received_ns;
-    if (request_watch_wants(worker->service->watch, work_ns) && !worker->is_unwatched)
-        watch_request(worker, session, kv_slice(first, (size_t)(operations->end - first)),
-                      request->count, work_ns, lock_wait_ns);
+    if (request_notes_wants(worker->service->notes, work_ns) && !worker->is_unnoted)
+        note_request(worker, session, kv_slice(first, (size_t)(operations->end - first)),
+                     request->count, work_ns, lock_wait_ns);
     histogram_record(&statistics->stages[STAGE_LOCK_WAIT], lock_wait_ns);
     histogram_record(&statistics->work[kind], work_ns > lock_wait_ns ? work_ns - lock_wait_ns : 0);
     histogram_record(&statistics->stages[STAGE_REPLY], sent_ns - worked_ns);

@@ -30,7 +30,7 @@ struct worker {
     struct execution_context execution;
     message_handler handle; /* NULL: worker_handle */
     void *handle_context;
-    bool is_unwatched; /* request_watch.h hears nothing of its requests */
+    bool is_unnoted; /* request_notes.h hears nothing of its requests */
 
     struct nice nice; /* of its thread */
 

@@ -262,7 +262,7 @@ void commit_hold(struct commit *commit, struct session *session, struct kv_slice
         wait_and_send(commit, session, reply, extended, waits);
         return;
     }
-    session_hold(session);
+    session_retain(session);
     if (enlist_held_reply(commit, held, waits)) {
         send_list(commit, held);
         return;

@@ -43,8 +43,8 @@ struct commit *commit_create(struct kvstore *store, struct session_table *sessio
 void commit_free(struct commit *commit);
 
 /* Sends a copy of the reply (extended as for deliver_reply) when its waits are over; asks the store
- * for the syncs. Takes a hold of the session for that time; the caller keeps its own. A session of
- * which as many replies are held as it has credits breaks their rule, and ends. */
+ * for the syncs. Takes a reference to the session for that time; the caller keeps its own. A
+ * session of which as many replies are held as it has credits breaks their rule, and ends. */
 void commit_hold(struct commit *commit, struct session *session, struct kv_slice reply,
                  bool extended, const struct commit_waits *waits);
 

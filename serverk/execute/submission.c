@@ -354,7 +354,7 @@ enum kv_status submission_take(struct submissions *all, struct session *session,
         *sentence = "too many large replies are waiting: fetch those first";
         return status;
     }
-    session_hold(session);
+    session_retain(session);
     pthread_mutex_lock(&submission->lock);
     advance_locked(submission);
     return KV_OK;

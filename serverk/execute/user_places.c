@@ -5,17 +5,17 @@
 #include "serverk/session/user_share.h"
 
 /* What one user has. */
-struct user_share {
-    struct user_share *next;
+struct user_usage {
+    struct user_usage *next;
     uid_t uid;
     uint64_t count; /* above 0 */
     uint64_t bytes;
 };
 
-/* The link to the user's share, or to the end. */
-static struct user_share **find_share(struct user_places *places, uid_t uid)
+/* The link to the user's usage, or to the end. */
+static struct user_usage **find_usage(struct user_places *places, uid_t uid)
 {
-    struct user_share **link = &places->users;
+    struct user_usage **link = &places->users;
     while (*link && (*link)->uid != uid)
         link = &(*link)->next;
     return link;
@@ -28,10 +28,10 @@ static bool user_places_fit(uint64_t used_count, uint64_t used_bytes, unsigned c
     return used_count + count <= max_count && (used_count == 0 || used_bytes + bytes <= max_bytes);
 }
 
-static bool has_user_room(const struct user_places *places, const struct user_share *share,
+static bool has_user_room(const struct user_places *places, const struct user_usage *usage,
                           uid_t uid, unsigned count, size_t bytes)
 {
-    uint64_t of_user = share ? share->count : 0, bytes_of_user = share ? share->bytes : 0;
+    uint64_t of_user = usage ? usage->count : 0, bytes_of_user = usage ? usage->bytes : 0;
     if (user_share_is_owner(uid))
         return user_places_fit(places->count, places->bytes, count, bytes, places->max_count,
                                places->max_bytes);
@@ -45,7 +45,7 @@ static bool has_user_room(const struct user_places *places, const struct user_sh
 
 enum kv_status user_places_take(struct user_places *places, uid_t uid, unsigned count, size_t bytes)
 {
-    struct user_share **link = find_share(places, uid);
+    struct user_usage **link = find_usage(places, uid);
     if (!has_user_room(places, *link, uid, count, bytes))
         return KV_OVERLOADED;
     if (!*link) {
@@ -63,16 +63,16 @@ enum kv_status user_places_take(struct user_places *places, uid_t uid, unsigned 
 
 void user_places_give_back(struct user_places *places, uid_t uid, unsigned count, size_t bytes)
 {
-    struct user_share **link = find_share(places, uid);
-    struct user_share *share = *link;
+    struct user_usage **link = find_usage(places, uid);
+    struct user_usage *usage = *link;
     places->count -= count;
     places->bytes -= bytes;
-    if (!share)
+    if (!usage)
         return; /* cannot be */
-    share->bytes -= bytes;
-    share->count -= count;
-    if (share->count > 0)
+    usage->bytes -= bytes;
+    usage->count -= count;
+    if (usage->count > 0)
         return;
-    *link = share->next;
-    free(share);
+    *link = usage->next;
+    free(usage);
 }

@@ -17,7 +17,7 @@
 struct user_places {
     uint64_t max_count, max_bytes;
     uint64_t count, bytes; /* in use */
-    struct user_share *users;
+    struct user_usage *users;
 };
 
 /* Takes so many places and bytes for the user. KV_OVERLOADED: too much is in use; the first place

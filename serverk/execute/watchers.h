@@ -2,7 +2,7 @@
  * watchers: requests with a WATCH for which there is nothing yet. One thread, which begins with the
  * first of them, executes each again when something was written, and when its time is over. It
  * takes at most half of a CPU. A request takes a place and some bytes here until it is answered,
- * and no hold of its session: a client that is slow, stopped or dead costs nobody anything.
+ * and no reference to its session: a client that is slow, stopped or dead costs nobody anything.
  *
  * Threads: any.
  */

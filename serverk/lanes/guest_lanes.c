@@ -48,7 +48,7 @@ bool guest_lanes_init(struct guest_lanes *guests, const char *base, mode_t mode,
 /* Queues --------------------------------------------------------------------------------------- */
 
 /* A queue that was given away is taken back first: others' cannot be unlinked. */
-static void unlink_lane(const struct guest_lanes *guests, const struct guest_lane *lane)
+static void unlink_guest_lane(const struct guest_lanes *guests, const struct guest_lane *lane)
 {
     char name[WIRE_QUEUE_NAME_BYTES];
     wire_queue_name(name, guests->base, WIRE_GUEST_LANE, 0, lane->name);
@@ -97,16 +97,16 @@ static bool move_queue_to_lane(struct guest_lane *lane, mqd_t queue)
     return taken;
 }
 
-static void retire(struct guest_lanes *guests, struct guest_lane *lane)
+static void retire_guest_lane(struct guest_lanes *guests, struct guest_lane *lane)
 {
-    unlink_lane(guests, lane);
+    unlink_guest_lane(guests, lane);
     dup3(guests->placeholder, (int)lane->queue, O_CLOEXEC);
     guests->bytes_left += wire_geometry_charge(lane->geometry);
     lane->live = false;
 }
 
 /* The lane's other fields are set. False: it could not be made, and nothing is left. */
-static bool make_lane(struct guest_lanes *guests, struct guest_lane *lane)
+static bool prepare_guest_lane(struct guest_lanes *guests, struct guest_lane *lane)
 {
     mqd_t queue;
     enum kv_status status;
@@ -130,7 +130,7 @@ static bool make_lane(struct guest_lanes *guests, struct guest_lane *lane)
         lane->live = true;
         return true;
     }
-    retire(guests, lane);
+    retire_guest_lane(guests, lane);
     guests->reason = "the queue cannot be prepared";
     return false;
 }
@@ -174,7 +174,7 @@ static struct guest_lane *choose_unused(struct guest_lanes *guests, uid_t uid)
     return chosen;
 }
 
-static struct guest_lane *make(struct guest_lanes *guests, uid_t uid)
+static struct guest_lane *make_guest_lane(struct guest_lanes *guests, uid_t uid)
 {
     struct guest_lane *lane = may_have_another(guests, uid) ? choose_unused(guests, uid) : NULL;
     guests->reason = "there are as many users with lanes of their own as there is room for";
@@ -193,7 +193,7 @@ static struct guest_lane *make(struct guest_lanes *guests, uid_t uid)
     lane->sessions = lane->opening = 0;
     atomic_store(&lane->messages, 0);
     atomic_store(&lane->garbage, 0);
-    return make_lane(guests, lane) ? lane : NULL;
+    return prepare_guest_lane(guests, lane) ? lane : NULL;
 }
 
 static void set_guest_timer(struct guest_lanes *guests, uint64_t milliseconds)
@@ -212,7 +212,7 @@ void guest_lanes_reopen(struct guest_lanes *guests, struct guest_lane *lane, uns
         set_guest_timer(guests, OPEN_MS);
 }
 
-static void close_lane(struct guest_lane *lane)
+static void close_guest_lane(struct guest_lane *lane)
 {
     lane->open = lane->open && fchmod((int)lane->queue, 0600) != 0;
 }
@@ -222,7 +222,7 @@ struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool
     struct guest_lane *lane = find_guest_lane(guests, uid);
     *made = !lane;
     if (!lane)
-        lane = make(guests, uid);
+        lane = make_guest_lane(guests, uid);
     if (!lane)
         return NULL;
     lane->sessions++;
@@ -236,7 +236,7 @@ struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool
 void guest_lanes_arrived(struct guest_lane *lane, unsigned round)
 {
     if (round == lane->round && --lane->opening == 0 && !lane->reopened)
-        close_lane(lane);
+        close_guest_lane(lane);
 }
 
 void guest_lanes_tick(struct guest_lanes *guests)
@@ -249,7 +249,7 @@ void guest_lanes_tick(struct guest_lanes *guests)
         if (!lane->live || !lane->open)
             continue;
         if (now_ms >= lane->open_until_ms) {
-            close_lane(lane);
+            close_guest_lane(lane);
             lane->round++;
             lane->reopened = false;
             lane->opening = 0;
@@ -265,7 +265,7 @@ bool guest_lanes_leave(struct guest_lanes *guests, struct guest_lane *lane)
 {
     if (--lane->sessions > 0)
         return false;
-    retire(guests, lane);
+    retire_guest_lane(guests, lane);
     return true;
 }
 
@@ -284,7 +284,7 @@ void guest_lanes_unlink(struct guest_lanes *guests)
 {
     for (unsigned i = 0; i < LANE_PLAN_MAX_GUESTS; i++)
         if (guests->lanes[i].live)
-            unlink_lane(guests, &guests->lanes[i]);
+            unlink_guest_lane(guests, &guests->lanes[i]);
 }
 
 void guest_lanes_close(struct guest_lanes *guests)

@@ -48,9 +48,9 @@ struct lanes {
     unsigned assigned; /* sessions so far; guarded by lock */
     _Atomic unsigned in_use;
     struct served_lanes served; /* with the descriptors of all queues */
-    lanes_watcher watcher;
-    void *watcher_context;
-    lanes_payer_watcher payer_watcher;
+    lanes_listener listener;
+    void *listener_context;
+    lanes_payer_listener payer_listener;
     void *payer_context;
 
     _Atomic mode_t queue_mode;
@@ -317,8 +317,8 @@ static unsigned choose_filling(const struct lanes *lanes)
 /* Messages may come through the queue from now on. holds: lock. */
 static void open_lane_queue(struct lanes *lanes, unsigned queue)
 {
-    if (lanes->watcher)
-        lanes->watcher(lanes->watcher_context, queue);
+    if (lanes->listener)
+        lanes->listener(lanes->listener_context, queue);
     atomic_fetch_or(&lanes->served.set, UINT32_C(1) << queue);
 }
 
@@ -378,8 +378,8 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
     assignment->spoiled = &guest->spoiled;
     if (!made)
         return;
-    if (lanes->payer_watcher && !guest->known)
-        lanes->payer_watcher(lanes->payer_context, PAYER_GUESTS + number);
+    if (lanes->payer_listener && !guest->known)
+        lanes->payer_listener(lanes->payer_context, PAYER_GUESTS + number);
     lanes->served.queues[assignment->queue] = guest->queue;
     open_lane_queue(lanes, assignment->queue);
 }
@@ -559,9 +559,9 @@ const struct served_lanes *lanes_served(const struct lanes *lanes)
     return &lanes->served;
 }
 
-void lanes_set_payer_watcher(struct lanes *lanes, lanes_payer_watcher watcher, void *context)
+void lanes_set_payer_listener(struct lanes *lanes, lanes_payer_listener listener, void *context)
 {
-    lanes->payer_watcher = watcher;
+    lanes->payer_listener = listener;
     lanes->payer_context = context;
 }
 
@@ -570,10 +570,10 @@ unsigned lanes_in_use(const struct lanes *lanes)
     return atomic_load_explicit(&lanes->in_use, memory_order_relaxed);
 }
 
-void lanes_set_watcher(struct lanes *lanes, lanes_watcher watcher, void *context)
+void lanes_set_listener(struct lanes *lanes, lanes_listener listener, void *context)
 {
-    lanes->watcher = watcher;
-    lanes->watcher_context = context;
+    lanes->listener = listener;
+    lanes->listener_context = context;
 }
 
 static void add_depth(mqd_t queue, struct lanes_depth *depth)

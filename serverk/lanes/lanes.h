@@ -140,15 +140,16 @@ void lanes_count_garbage(struct lanes *lanes, unsigned queue);
 /* Lanes that sessions may send to by now are 0 .. lanes_in_use-1; it never shrinks. */
 unsigned lanes_in_use(const struct lanes *lanes);
 
-/* The queues that may have messages: the lanes in use, all bulk lanes, all guest lanes. The watcher
- * (one, set before sessions come) is told of a new one. A queue that leaves the set is closed. */
+/* The queues that may have messages: the lanes in use, all bulk lanes, all guest lanes. The
+ * listener (one, set before sessions come) is told of a new one. A queue that leaves the set is
+ * closed. */
 const struct served_lanes *lanes_served(const struct lanes *lanes);
 static inline uint32_t served_lanes_set(const struct served_lanes *served)
 {
     return atomic_load_explicit(&served->set, memory_order_acquire);
 }
-typedef void (*lanes_watcher)(void *context, unsigned queue);
-void lanes_set_watcher(struct lanes *lanes, lanes_watcher watcher, void *context);
+typedef void (*lanes_listener)(void *context, unsigned queue);
+void lanes_set_listener(struct lanes *lanes, lanes_listener listener, void *context);
 
 /* Whether other users would have lanes of their own, with these options. */
 bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode, bool has_read_lane);
@@ -192,8 +193,8 @@ static inline uint32_t lanes_of_payers(uint32_t payers)
 }
 
 /* A payer's account is to begin anew, since somebody else gets its lane. */
-typedef void (*lanes_payer_watcher)(void *context, unsigned payer);
-void lanes_set_payer_watcher(struct lanes *lanes, lanes_payer_watcher watcher, void *context);
+typedef void (*lanes_payer_listener)(void *context, unsigned payer);
+void lanes_set_payer_listener(struct lanes *lanes, lanes_payer_listener listener, void *context);
 
 /* For statistics: the guest of number `guest`, if there is one now. */
 struct guest_facts {

@@ -33,9 +33,9 @@ struct aside *aside_create(void);
 /* No message waits any more. NULL is harmless. */
 void aside_free(struct aside *aside);
 
-/* Adds a copy of the message from that queue, whose session is held; the hold is the message's.
- * False: no room for more of its payer, or the session has more unanswered messages than
- * credits; it is still the caller's to release. */
+/* Adds a copy of `message`, which came from `queue`, and takes over the caller's reference to its
+ * session. False: there is no room for more of its payer, or the session has more unanswered
+ * messages than credits; the reference is still the caller's to release. */
 bool aside_add(struct aside *aside, struct kv_slice message, struct session *session,
                unsigned queue);
 

@@ -127,14 +127,14 @@ static ssize_t try_queues(struct receiver *receiver, uint32_t set)
     return 0;
 }
 
-/* The first message from those queues that was set aside. It takes a turn, for that tells that the
+/* The first message from those queues that was set aside. Its pulse beats, for that tells that the
  * worker is not away. */
 static size_t take_aside(struct receiver *receiver, uint32_t queues)
 {
     if (!receiver->aside || aside_waiting(receiver->aside) == 0)
         return 0;
-    if (receiver->turn)
-        farewell_enter(receiver->turn);
+    if (receiver->pulse)
+        farewell_enter(receiver->pulse);
     size_t size = aside_take(receiver->aside, queues, receiver->buffer, &receiver->session,
                              &receiver->current);
     receiver_settle(receiver);
@@ -158,8 +158,8 @@ static ssize_t poll_round(void *context)
         return (ssize_t)before;
     if (receiver->order)
         served &= ~lanes_of_payers(receiver->order->full_payers(receiver->order));
-    if (receiver->turn)
-        farewell_enter(receiver->turn);
+    if (receiver->pulse)
+        farewell_enter(receiver->pulse);
     uint32_t cold = cold_queues(receiver, served);
     bool cold_too = ++receiver->round % COLD_ROUNDS == 0;
     ssize_t size = cold_too ? try_queues(receiver, cold) : 0;
@@ -181,7 +181,8 @@ ssize_t receiver_look(struct receiver *receiver)
     return size;
 }
 
-static void claim(struct receiver *receiver, size_t size, struct wire_header *header)
+static void find_received_session(struct receiver *receiver, size_t size,
+                                  struct wire_header *header)
 {
     struct read_cursor cursor = read_cursor(receiver->buffer, size);
     *header = (struct wire_header){0};
@@ -192,11 +193,11 @@ static void claim(struct receiver *receiver, size_t size, struct wire_header *he
     receiver_settle(receiver);
 }
 
-void receiver_claim(struct receiver *receiver, size_t size)
+void receiver_find_session(struct receiver *receiver, size_t size)
 {
     struct wire_header header;
-    if (!receiver->order) /* it was claimed on its way into the order */
-        claim(receiver, size, &header);
+    if (!receiver->order) /* it was looked for on its way into the order */
+        find_received_session(receiver, size, &header);
 }
 
 void receiver_drop(struct receiver *receiver, enum dropped_reason reason)
@@ -222,7 +223,7 @@ bool receiver_drop_stray(struct receiver *receiver, const struct wire_header *he
 
 uint32_t receiver_source(const struct receiver *receiver)
 {
-    bool own = receiver->turn && !receiver->order;
+    bool own = receiver->pulse && !receiver->order;
     return own ? UINT32_C(1) << receiver->current : UINT32_MAX;
 }
 
@@ -237,7 +238,7 @@ static unsigned payer_of(const struct receiver *receiver, unsigned queue)
 static void add_to_order(struct receiver *receiver, size_t size)
 {
     struct wire_header header;
-    claim(receiver, size, &header);
+    find_received_session(receiver, size, &header);
     uint64_t now_ns = clock_monotonic_ns();
     if (!receiver_drop_stray(receiver, &header, receiver->session)) {
         struct kv_slice message = kv_slice(receiver->buffer, size);
@@ -370,7 +371,7 @@ static ssize_t take_polling(struct receiver *receiver)
 static ssize_t take_blocking(struct receiver *receiver)
 {
     while (!atomic_load_explicit(receiver->stopping, memory_order_relaxed)) {
-        farewell_enter(receiver->turn);
+        farewell_enter(receiver->pulse);
         ssize_t size = receive_from(receiver, receiver->current);
         receiver->taken++;
         if (size != 0)

@@ -43,7 +43,7 @@ struct receiver {
 
     struct session_table *sessions;
     struct session *session; /* of the message received, held; NULL: not looked for yet, or none */
-    struct farewell_turn *turn; /* NULL: it does not receive itself */
+    struct farewell_pulse *pulse; /* NULL: it does not receive itself */
 
     struct message_order *order; /* of all workers; NULL: messages wait in the queues alone */
     unsigned priority;           /* of the message received, if wants_priority */
@@ -86,13 +86,13 @@ void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t d
 
 /* Finds the session of the message of `size` bytes that was received, and holds it:
  * receiver->session. Who does not do that calls receiver_settle when it has. */
-void receiver_claim(struct receiver *receiver, size_t size);
+void receiver_find_session(struct receiver *receiver, size_t size);
 
 /* What was received is with its session. */
 static inline void receiver_settle(struct receiver *receiver)
 {
-    if (receiver->turn)
-        farewell_leave(receiver->turn);
+    if (receiver->pulse)
+        farewell_leave(receiver->pulse);
 }
 
 /* The queues (as bits) from which who received the last message may have received others of its

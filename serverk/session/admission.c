@@ -27,7 +27,7 @@ static bool count_session(void *context, struct session *session)
             session_end(census->table, session, SESSION_REPLACED);
             return true;
         }
-        session_hold(session);
+        session_retain(session);
         census->twin = session;
         return false;
     }

@@ -27,7 +27,7 @@ struct farewells {
     void *nudge_context;
 
     _Atomic unsigned waiting; /* leavers; changed under the lock */
-    pthread_mutex_t lock;     /* all that follows, but the turns */
+    pthread_mutex_t lock;     /* all that follows, but the pulses */
     bool armed;               /* the timer */
     bool words_due;           /* session_send_due_byes is to be called */
     struct leaver *leaving;   /* for whom `seen` was noted */
@@ -37,9 +37,9 @@ struct farewells {
     unsigned mourned_count;
     bool more_died;
 
-    unsigned receivers; /* without who stands in for them; the others have a turn more */
-    uint64_t *seen;     /* by receiver: the odd turn that has to end; 0: none */
-    struct farewell_turn turns[];
+    unsigned receivers; /* without the one that stands in for them, which has a pulse, too */
+    uint64_t *seen;     /* by receiver: the odd beat that has to end; 0: none */
+    struct farewell_pulse pulses[];
 };
 
 static void free_parts(struct farewells *farewells)
@@ -53,18 +53,18 @@ static void free_parts(struct farewells *farewells)
 
 struct farewells *farewells_create(unsigned receivers, struct session_table *sessions)
 {
-    unsigned turns = receivers + 1;
-    size_t size = sizeof(struct farewells) + turns * sizeof(struct farewell_turn);
+    unsigned pulses = receivers + 1;
+    size_t size = sizeof(struct farewells) + pulses * sizeof(struct farewell_pulse);
     struct farewells *farewells = aligned_alloc(_Alignof(struct farewells), size);
     if (!farewells)
         return NULL;
     *farewells = (struct farewells){.sessions = sessions, .receivers = receivers};
     pthread_mutex_init(&farewells->lock, NULL);
-    farewells->seen = calloc(turns, sizeof *farewells->seen);
+    farewells->seen = calloc(pulses, sizeof *farewells->seen);
     farewells->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    for (unsigned i = 0; i < turns; i++)
-        farewells->turns[i] =
-            (struct farewell_turn){.waiting = &farewells->waiting, .farewells = farewells};
+    for (unsigned i = 0; i < pulses; i++)
+        farewells->pulses[i] =
+            (struct farewell_pulse){.waiting = &farewells->waiting, .farewells = farewells};
     if (farewells->seen && farewells->timer >= 0)
         return farewells;
     free_parts(farewells);
@@ -86,15 +86,15 @@ uint64_t farewells_progress(const struct farewells *farewells)
 {
     uint64_t sum = 0;
     for (unsigned i = 0; i < farewells->receivers; i++)
-        sum += atomic_load_explicit(&farewells->turns[i].turn, memory_order_relaxed);
+        sum += atomic_load_explicit(&farewells->pulses[i].beat, memory_order_relaxed);
     return sum;
 }
 
-struct farewell_turn *farewells_turn(struct farewells *farewells, unsigned receiver,
-                                     uint32_t queues)
+struct farewell_pulse *farewells_pulse(struct farewells *farewells, unsigned receiver,
+                                       uint32_t queues)
 {
-    farewells->turns[receiver].queues = queues;
-    return &farewells->turns[receiver];
+    farewells->pulses[receiver].queues = queues;
+    return &farewells->pulses[receiver];
 }
 
 /* Holds: lock. */
@@ -106,19 +106,19 @@ static void arm(struct farewells *farewells)
     farewells->armed = timerfd_settime(farewells->timer, 0, &soon, NULL) == 0;
 }
 
-/* The odd turn that a receiver of these queues is in; 0: none. The kernel's lock of a queue orders
- * this: who received a message before ours had entered his turn before that. */
-static uint64_t turn_in_the_way(struct farewells *farewells, unsigned receiver, uint32_t queues)
+/* The odd beat that a receiver of these queues is in; 0: none. The kernel's lock of a queue orders
+ * this: a receiver that took a message before ours had made its beat odd before that. */
+static uint64_t beat_in_the_way(struct farewells *farewells, unsigned receiver, uint32_t queues)
 {
-    const struct farewell_turn *turn = &farewells->turns[receiver];
-    uint64_t now = atomic_load(&turn->turn);
-    return (turn->queues & queues) != 0 && now & 1 ? now : 0;
+    const struct farewell_pulse *pulse = &farewells->pulses[receiver];
+    uint64_t now = atomic_load(&pulse->beat);
+    return (pulse->queues & queues) != 0 && now & 1 ? now : 0;
 }
 
 static bool nobody_in_the_way(struct farewells *farewells, uint32_t queues)
 {
     for (unsigned i = 0; i <= farewells->receivers; i++)
-        if (turn_in_the_way(farewells, i, queues) != 0)
+        if (beat_in_the_way(farewells, i, queues) != 0)
             return false;
     return true;
 }
@@ -127,7 +127,8 @@ static bool nobody_in_the_way(struct farewells *farewells, uint32_t queues)
 static bool all_moved_on(const struct farewells *farewells)
 {
     for (unsigned i = 0; i <= farewells->receivers; i++)
-        if (farewells->seen[i] != 0 && atomic_load(&farewells->turns[i].turn) == farewells->seen[i])
+        if (farewells->seen[i] != 0 &&
+            atomic_load(&farewells->pulses[i].beat) == farewells->seen[i])
             return false;
     return true;
 }
@@ -138,7 +139,7 @@ static void begin_next_farewell(struct farewells *farewells)
     farewells->leaving = farewells->next;
     farewells->next = NULL;
     for (unsigned i = 0; farewells->leaving && i <= farewells->receivers; i++)
-        farewells->seen[i] = turn_in_the_way(farewells, i, farewells->next_queues);
+        farewells->seen[i] = beat_in_the_way(farewells, i, farewells->next_queues);
     farewells->next_queues = 0;
 }
 
@@ -188,7 +189,7 @@ void farewells_end(struct farewells *farewells, struct session *session, uint32_
         session_end(farewells->sessions, session, reason);
         return;
     }
-    session_hold(session);
+    session_retain(session);
     pthread_mutex_lock(&farewells->lock);
     *leaver = (struct leaver){.next = farewells->next, .session = session, .reason = reason};
     farewells->next = leaver;
@@ -237,7 +238,7 @@ static void nudge_all(struct farewells *farewells)
         pthread_mutex_lock(&farewells->lock);
         uint64_t seen = farewells->leaving ? farewells->seen[i] : 0;
         pthread_mutex_unlock(&farewells->lock);
-        if (seen != 0 && atomic_load(&farewells->turns[i].turn) == seen)
+        if (seen != 0 && atomic_load(&farewells->pulses[i].beat) == seen)
             farewells->nudge(farewells->nudge_context, i);
     }
 }

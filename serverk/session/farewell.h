@@ -3,15 +3,15 @@
  * message of the session from the same queue, and not have looked up the session yet. So the end
  * waits until every message that was received before the BYE has found its session.
  *
- * Each worker that receives has a turn: a number that is odd while the worker may have a message
- * without its session. It becomes odd before the worker looks into a queue, and even when the queue
- * was empty or the message holds its session. The worker that handles a BYE notes which turns are
- * odd; the session ends when all of them have changed. A worker that sleeps in a receive keeps an
- * odd turn: after TICK_MS the main thread nudges it.
+ * Each worker that receives has a pulse: a number, its beat, that is odd while the worker may have
+ * a message without its session. The beat becomes odd before the worker looks into a queue, and
+ * even when the queue was empty or the message holds its session. The worker that handles a BYE
+ * notes which beats are odd; the session ends when all of them have changed. A worker that sleeps
+ * in a receive keeps an odd beat: after TICK_MS the main thread nudges that worker.
  *
  * The main thread also removes here what a dead process left besides its sessions.
  *
- * Threads: turns are their worker's own; the rest may be called by any thread, farewells_tick by
+ * Threads: a pulse is its worker's own; the rest may be called by any thread, farewells_tick by
  * one. Locks: one of its own, under which nothing else that locks is called.
  */
 #ifndef MQKV_SERVERK_SESSION_FAREWELL_H
@@ -25,8 +25,8 @@
 
 struct farewells;
 
-struct farewell_turn {
-    _Atomic uint64_t turn;
+struct farewell_pulse {
+    _Atomic uint64_t beat;
     const _Atomic unsigned *waiting; /* sessions that wait for their end */
     struct farewells *farewells;
     uint32_t queues; /* bit i: the worker receives from queue i; constant once it does */
@@ -46,31 +46,32 @@ int farewells_timer(const struct farewells *farewells);
 typedef void (*farewell_nudge)(void *context, unsigned receiver);
 void farewells_set_nudge(struct farewells *farewells, farewell_nudge nudge, void *context);
 
-/* The turn of receiver i, which receives from these queues (as bits); that of who stands in for the
- * others is the one behind the last. */
-struct farewell_turn *farewells_turn(struct farewells *farewells, unsigned receiver,
-                                     uint32_t queues);
+/* The pulse of the receiver of that number, which receives from `queues` (as bits). The pulse
+ * behind the last receiver's belongs to the one that stands in for the others. */
+struct farewell_pulse *farewells_pulse(struct farewells *farewells, unsigned receiver,
+                                       uint32_t queues);
 
-/* Before a look into a queue. */
-static inline void farewell_enter(struct farewell_turn *turn)
+/* To be called by the pulse's worker before it looks into a queue. */
+static inline void farewell_enter(struct farewell_pulse *pulse)
 {
-    uint64_t now = atomic_load_explicit(&turn->turn, memory_order_relaxed);
-    atomic_store_explicit(&turn->turn, now | 1, memory_order_relaxed);
+    uint64_t now = atomic_load_explicit(&pulse->beat, memory_order_relaxed);
+    atomic_store_explicit(&pulse->beat, now | 1, memory_order_relaxed);
 }
 
 /* Ends the sessions whose wait is over. */
 void farewells_go_on(struct farewells *farewells);
 
-/* The worker has no message without its session any more. Harmless if it had none before. This call
- * may miss a session that begins to wait at this moment; the timer finds it. */
-static inline void farewell_leave(struct farewell_turn *turn)
+/* To be called by the pulse's worker when it has no message without its session any more; harmless
+ * if it had none before. This call may miss a session that begins to wait at this moment; the timer
+ * finds it. */
+static inline void farewell_leave(struct farewell_pulse *pulse)
 {
-    uint64_t now = atomic_load_explicit(&turn->turn, memory_order_relaxed);
+    uint64_t now = atomic_load_explicit(&pulse->beat, memory_order_relaxed);
     if (!(now & 1))
         return;
-    atomic_store_explicit(&turn->turn, now + 1, memory_order_release);
-    if (atomic_load_explicit(turn->waiting, memory_order_relaxed) > 0)
-        farewells_go_on(turn->farewells);
+    atomic_store_explicit(&pulse->beat, now + 1, memory_order_release);
+    if (atomic_load_explicit(pulse->waiting, memory_order_relaxed) > 0)
+        farewells_go_on(pulse->farewells);
 }
 
 /* Ends the session, held by the caller, for that reason: now, or when the receivers of these queues

@@ -6,7 +6,7 @@
 
 #include "serverk/session/session_state.h"
 
-void session_hold(struct session *session)
+void session_retain(struct session *session)
 {
     atomic_fetch_add_explicit(&session->state, 1, memory_order_relaxed);
 }
@@ -21,7 +21,7 @@ void session_close_queue(mqd_t reply_queue)
 static bool is_held_by_caller_alone(struct session *session)
 {
     uint64_t state = atomic_fetch_add(&session->state, 0);
-    return phase_of(state) == LIVE && (state & HOLDS_MASK) == 2;
+    return phase_of(state) == LIVE && (state & REFERENCES_MASK) == 2;
 }
 
 /* Closes all but the last segment. Holds: fragments.lock. */

@@ -2,8 +2,8 @@
  * session: one client that is connected: its reply queue or ring, its lane, its segments.
  * session_table.h says how sessions are found, held and ended.
  *
- * Fields below "constant" are written before LIVE and after the last hold is gone; so who holds a
- * session reads them freely.
+ * Fields below "constant" are written before LIVE and after the last reference is gone; so a thread
+ * that holds a session reads them freely.
  */
 #ifndef MQKV_SERVERK_SESSION_SESSION_H
 #define MQKV_SERVERK_SESSION_SESSION_H
@@ -92,8 +92,8 @@ struct session {
  * was removed; 0: session_send_due_byes is to be called soon. */
 typedef void (*session_death_listener)(void *context, pid_t pid);
 
-/* One more hold, for somebody who holds it already. */
-void session_hold(struct session *session);
+/* Adds a reference to the session, which the caller holds already. */
+void session_retain(struct session *session);
 
 /* Sends without ever waiting, and changes nothing but queue or ring: also a forked child may call
  * it. False: there is no room. */

@@ -27,7 +27,7 @@ static bool fault_is_news(struct session_table *table)
  * the watcher awake, for as long as somebody holds the session; and a process that was forked
  * meanwhile has a copy of it, so that closing ours would not take it out of the set. The caller
  * holds the session. */
-static void unwatch(const struct session_table *table, const struct session *session)
+static void unwatch_process(const struct session_table *table, const struct session *session)
 {
     if (session->pidfd >= 0)
         epoll_ctl(table->watch_epoll, EPOLL_CTL_DEL, session->pidfd, NULL);
@@ -72,7 +72,7 @@ bool session_retire(struct session_table *table, struct session *session,
 {
     unsigned counted = SESSION_END_REASONS;
     if (atomic_compare_exchange_strong(&session->counted, &counted, reason)) {
-        unwatch(table, session);
+        unwatch_process(table, session);
         atomic_fetch_add(&table->ended[reason], 1);
         return true;
     }
@@ -118,7 +118,7 @@ static void finish_ending(struct session_table *table, struct session *session,
     else
         log_debug("session %u of process %ld ended: %s", session->id, (long)session->pid,
                   session_end_reason_name(reason));
-    session_release(table, session); /* the table's hold */
+    session_release(table, session); /* the table's reference */
 }
 
 void session_end(struct session_table *table, struct session *session,
@@ -213,10 +213,10 @@ bool session_send_due_byes(struct session_table *table)
 void session_client_died(struct session_table *table, uint32_t id)
 {
     struct session *session = &table->slots[id & (SESSION_MAX_SESSIONS - 1)];
-    if (!session_hold_if_live(table, session))
+    if (!session_retain_if_live(table, session))
         return;
     if (session->id == id && !is_retired(session)) {
-        unwatch(table, session);
+        unwatch_process(table, session);
         end_after_queued(table, session, SESSION_DIED);
     }
     session_release(table, session);

@@ -55,7 +55,7 @@ static inline bool is_retired(const struct session *session)
 /* Makes the timer run, if it does not. */
 void session_start_unseen_timer(struct session_table *table);
 
-/* Holds the slot's session. False: it is not live. */
-bool session_hold_if_live(struct session_table *table, struct session *session);
+/* Adds a reference to the slot's session. False: it is not live. */
+bool session_retain_if_live(struct session_table *table, struct session *session);
 
 #endif

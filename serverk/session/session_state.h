@@ -12,13 +12,14 @@
 #define GENERATION_BITS 20u
 #define MAX_CAPACITY    (1u << SLOT_BITS)
 
-/* A state is, from the top: generation, phase (32 bits together), holds (32 bits). A thread that
- * looks for a session adds a hold before it knows what the slot is, and takes it away again if it
- * is not the session it wants; so holds may flicker in any phase, and phases are changed by adding
- * a difference above the holds. The table itself has one hold of a LIVE session. */
+/* A state is, from the top: generation, phase (32 bits together), references (32 bits). A thread
+ * that looks for a session adds a reference before it knows what the slot is, and takes it away
+ * again if that is not the session it wants; so references may flicker in any phase, and phases are
+ * changed by adding a difference above the references. The table itself has one reference to a LIVE
+ * session. */
 enum phase { FREE = 0, LIVE = 1, CLOSING = 2, DISPOSING = 3 };
-#define PHASE_BITS 2u
-#define HOLDS_MASK 0xffffffffu
+#define PHASE_BITS      2u
+#define REFERENCES_MASK 0xffffffffu
 
 static inline uint64_t tag(uint32_t generation, enum phase phase)
 {

@@ -97,7 +97,7 @@ static void note_queue(struct session *session)
 }
 
 /* Whether the end of the process, if it is seen, will be noticed. */
-static bool watch(const struct session_table *table, int pidfd, uint32_t id)
+static bool watch_process(const struct session_table *table, int pidfd, uint32_t id)
 {
     struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = id}};
     return pidfd < 0 || epoll_ctl(table->watch_epoll, EPOLL_CTL_ADD, pidfd, &event) == 0;
@@ -113,7 +113,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     struct session *session = &table->slots[slot];
     uint32_t generation = generation_of(atomic_load(&session->state));
     uint32_t id = (generation << SLOT_BITS) | (uint32_t)slot;
-    if (!watch(table, start->pidfd, id)) {
+    if (!watch_process(table, start->pidfd, id)) {
         int error_number = errno;
         return_slot(table, session);
         errno = error_number;
@@ -153,7 +153,7 @@ struct session *session_open(struct session_table *table, const struct session_s
     session->segment_count = 0;
     session->segment_name[0] = '\0';
     atomic_fetch_add(&table->opened, 1);
-    /* Two holds: the table's and the caller's. */
+    /* Two references: the table's and the caller's. */
     atomic_fetch_add(&session->state, tag(generation, LIVE) - tag(generation, FREE) + 2);
     if (session->pidfd < 0)
         session_start_unseen_timer(table);
@@ -167,7 +167,8 @@ struct session *session_acquire(struct session_table *table, uint32_t id, uint64
         return NULL;
     struct session *session = &table->slots[slot];
     uint64_t state = atomic_fetch_add_explicit(&session->state, 1, memory_order_acquire);
-    if ((state & ~(uint64_t)HOLDS_MASK) == tag(id >> SLOT_BITS, LIVE) && session->cookie == cookie)
+    if ((state & ~(uint64_t)REFERENCES_MASK) == tag(id >> SLOT_BITS, LIVE) &&
+        session->cookie == cookie)
         return session;
     session_release(table, session);
     return NULL;
@@ -231,7 +232,7 @@ static void session_keep_reads(struct session_table *table, const struct session
 }
 
 /* Nobody holds the session, and nobody can find it. */
-static void dispose(struct session_table *table, struct session *session)
+static void dispose_of_session(struct session_table *table, struct session *session)
 {
     if (session->client_died) {
         unlink_leftovers(session);
@@ -263,16 +264,16 @@ static void dispose(struct session_table *table, struct session *session)
 void session_release(struct session_table *table, struct session *session)
 {
     uint64_t before = atomic_fetch_sub_explicit(&session->state, 1, memory_order_acq_rel);
-    if ((before & HOLDS_MASK) != 1 || phase_of(before) != CLOSING)
+    if ((before & REFERENCES_MASK) != 1 || phase_of(before) != CLOSING)
         return;
-    /* If a hold flickers in between, its owner comes here too and does it. */
+    /* If a reference flickers in between, its owner comes here too and does it. */
     uint64_t idle = before - 1;
     uint64_t disposing = tag(generation_of(before), DISPOSING);
     if (atomic_compare_exchange_strong(&session->state, &idle, disposing))
-        dispose(table, session);
+        dispose_of_session(table, session);
 }
 
-bool session_hold_if_live(struct session_table *table, struct session *session)
+bool session_retain_if_live(struct session_table *table, struct session *session)
 {
     if (phase_of(atomic_load(&session->state)) != LIVE) /* not before earlier stores: the mode */
         return false;
@@ -289,7 +290,7 @@ void session_each(struct session_table *table,
     bool go_on = true;
     for (unsigned slot = 0; slot < table->capacity && go_on; slot++) {
         struct session *session = &table->slots[slot];
-        if (!session_hold_if_live(table, session))
+        if (!session_retain_if_live(table, session))
             continue;
         if (!is_retired(session))
             go_on = visit(context, session);
@@ -347,7 +348,7 @@ void session_reads(struct session_table *table, struct session_reads *reads)
     uint64_t found = atomic_load(&table->reads_found), absent = atomic_load(&table->reads_absent);
     for (unsigned slot = 0; slot < table->capacity; slot++) {
         struct session *session = &table->slots[slot];
-        if (!session_hold_if_live(table, session))
+        if (!session_retain_if_live(table, session))
             continue;
         if (session->ring)
             wire_ring_add_reads(session->ring, &found, &absent);

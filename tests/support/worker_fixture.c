@@ -78,7 +78,7 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
     static const struct pool_feed no_feed = {.handle = NULL};
     service->feed = &no_feed;
     service->access = &fixture->access;
-    service->watch = request_watch_create();
+    service->notes = request_notes_create();
     must(lanes_open(&lanes, &service->lanes, &error), &error);
     fixture->budget.message_max_bytes = max_value_bytes + FRAGMENTS_EXTRA_BYTES;
     fixture->budget.max_bytes = 8 * (uint64_t)fixture->budget.message_max_bytes;

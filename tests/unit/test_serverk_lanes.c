@@ -198,7 +198,7 @@ START_TEST(automatic_lanes_fill_one_after_the_other)
         SKIP_TEST("other programs have the queues that this user may have");
     }
     unsigned told = 0;
-    lanes_set_watcher(lanes, note_lane, &told);
+    lanes_set_listener(lanes, note_lane, &told);
     ck_assert_uint_eq(lanes_in_use(lanes), 1);
     struct lane_assignment assignments[64];
     unsigned count = 0;
@@ -254,7 +254,7 @@ END_TEST
 
 static unsigned payers_begun;
 
-/* A lanes_payer_watcher. */
+/* A lanes_payer_listener. */
 static void count_payer(void *context, unsigned payer)
 {
     (void)context;
@@ -305,7 +305,7 @@ START_TEST(each_guest_has_a_lane_for_as_long_as_it_has_sessions)
     /* The place of the last lane of a guest is kept for it while there are others, and its account
      * goes on. */
     payers_begun = 0;
-    lanes_set_payer_watcher(lanes, count_payer, NULL);
+    lanes_set_payer_listener(lanes, count_payer, NULL);
     struct lane_assignment third = assign_to(lanes, 12347, true);
     ck_assert_uint_ne(third.queue, first.queue);
     ck_assert(served_lanes_set(lanes_served(lanes)) >> third.queue & 1);

@@ -11,7 +11,7 @@
 static char name[WIRE_QUEUE_NAME_BYTES];
 static struct lanes *lanes;
 static struct farewells *farewells;
-static struct farewell_turn *turn; /* of the only worker */
+static struct farewell_pulse *pulse; /* of the only worker */
 static struct watchdog watchdog;
 
 static void set_up(void)
@@ -23,7 +23,7 @@ static void set_up(void)
     ck_assert_int_eq(lanes_open(&options, &lanes, &error), KV_OK);
     farewells = farewells_create(1, NULL);
     ck_assert_ptr_nonnull(farewells);
-    turn = farewells_turn(farewells, 0, 1);
+    pulse = farewells_pulse(farewells, 0, 1);
     watchdog = (struct watchdog){0};
 }
 
@@ -59,7 +59,7 @@ START_TEST(a_message_that_nobody_looks_at_is_a_hang)
     leave_message();
     ck_assert(look(false));
     ck_assert(!look(false));
-    farewell_enter(turn);
+    farewell_enter(pulse);
     ck_assert(look(false));
 }
 END_TEST
@@ -81,7 +81,7 @@ START_TEST(a_reload_ends_no_hang)
     look(false);
     ck_assert(!look(false));
     ck_assert(!look(true));
-    farewell_enter(turn);
+    farewell_enter(pulse);
     ck_assert(look(true));
 }
 END_TEST
