@@ -6,22 +6,23 @@
 #include "common/report/error.h"
 #include "common/text/parse.h"
 
-static uint32_t max_value_bytes(const struct store_engine *engine)
+static uint32_t local_max_value_bytes(const struct store_engine *engine)
 {
     return kvstore_max_value_bytes(engine->store);
 }
 
-static uint32_t datafiles(const struct store_engine *engine)
+static uint32_t local_datafiles(const struct store_engine *engine)
 {
     return kvstore_datafiles(engine->store);
 }
 
-static void direct_facts(const struct store_engine *engine, struct kvstore_direct_facts *facts)
+static void local_direct_facts(const struct store_engine *engine,
+                               struct kvstore_direct_facts *facts)
 {
     kvstore_direct_facts(engine->store, facts);
 }
 
-static const char *describe(const struct store_engine *engine, char *text, size_t size)
+static const char *describe_local(const struct store_engine *engine, char *text, size_t size)
 {
     char count[32];
     format_count(kvstore_datafiles(engine->store), "data file", count);
@@ -31,14 +32,15 @@ static const char *describe(const struct store_engine *engine, char *text, size_
     return text;
 }
 
-static void no_numbers(const struct store_engine *engine, engine_number_visit visit, void *context)
+static void tell_no_numbers(const struct store_engine *engine, engine_number_visit visit,
+                            void *context)
 {
     (void)engine;
     (void)visit;
     (void)context;
 }
 
-static enum kv_status close_store(struct store_engine *engine, struct kv_error *error)
+static enum kv_status close_local_store(struct store_engine *engine, struct kv_error *error)
 {
     enum kv_status status = kvstore_close(engine->store, error);
     free(engine);
@@ -46,12 +48,12 @@ static enum kv_status close_store(struct store_engine *engine, struct kv_error *
 }
 
 static const struct engine_calls calls = {.name = "kvstore",
-                                          .max_value_bytes = max_value_bytes,
-                                          .datafiles = datafiles,
-                                          .direct_facts = direct_facts,
-                                          .describe = describe,
-                                          .numbers = no_numbers,
-                                          .close = close_store};
+                                          .max_value_bytes = local_max_value_bytes,
+                                          .datafiles = local_datafiles,
+                                          .direct_facts = local_direct_facts,
+                                          .describe = describe_local,
+                                          .numbers = tell_no_numbers,
+                                          .close = close_local_store};
 
 enum kv_status local_engine_open(const char *dir, const struct kvstore_options *options,
                                  struct store_engine **result, struct kv_error *error)

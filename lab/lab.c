@@ -63,14 +63,14 @@ static void lab_put_stats(const struct stats_source *source, struct json *json)
     if (!has_service_time(options) || !(sum = statistics_create(1)))
         return;
     stats_source_sum(source, sum);
-    begin_member(json, "service_time");
-    open_object(json);
-    put_text(json, "warning", "each operation is made slow, for experiments");
-    put_text(json, "setting", options_text_of(options, "service-time"));
-    put_number(json, "operations", sum->lab[SERVING_OPERATIONS]);
-    put_us(json, "asked_us", (double)sum->lab[SERVING_ASKED_NS]);
-    put_us(json, "taken_us", (double)sum->lab[SERVING_TAKEN_NS]);
-    close_object(json);
+    json_begin_member(json, "service_time");
+    json_open_object(json);
+    json_put_text(json, "warning", "each operation is made slow, for experiments");
+    json_put_text(json, "setting", options_text_of(options, "service-time"));
+    json_put_number(json, "operations", sum->lab[SERVING_OPERATIONS]);
+    json_put_us(json, "asked_us", (double)sum->lab[SERVING_ASKED_NS]);
+    json_put_us(json, "taken_us", (double)sum->lab[SERVING_TAKEN_NS]);
+    json_close_object(json);
     free(sum);
 }
 

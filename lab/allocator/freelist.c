@@ -18,7 +18,7 @@ static char *end_of(const struct freelist_block *block)
 }
 
 /* Only the owner writes: no read-modify-write instruction is needed. */
-static void add(atomic_uint_fast64_t *count, uint64_t more)
+static void raise_count(atomic_uint_fast64_t *count, uint64_t more)
 {
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + more,
                           memory_order_relaxed);
@@ -43,7 +43,7 @@ void *block_start(void *memory, size_t block_bytes)
     return (char *)memory + BLOCK_HEADER_BYTES;
 }
 
-static _Noreturn void refuse(const void *payload, const char *why)
+static _Noreturn void refuse_block(const void *payload, const char *why)
 {
     fprintf(stderr, "allocator: %p is not a block to free: %s\n", payload, why);
     abort();
@@ -52,12 +52,12 @@ static _Noreturn void refuse(const void *payload, const char *why)
 struct freelist_block *block_of(void *payload)
 {
     if ((uintptr_t)payload % BLOCK_ALIGNMENT != 0)
-        refuse(payload, "its alignment is not that of a block");
+        refuse_block(payload, "its alignment is not that of a block");
     struct freelist_block *block = (struct freelist_block *)((char *)payload - BLOCK_HEADER_BYTES);
     if (block->mark == mark_of(block, FREE_MARK))
-        refuse(payload, "it is free already");
+        refuse_block(payload, "it is free already");
     if (block->mark != mark_of(block, LIVE_MARK))
-        refuse(payload, "it was not allocated here, or the header before it was overwritten");
+        refuse_block(payload, "it was not allocated here, or the header before it was overwritten");
     return block;
 }
 
@@ -92,7 +92,7 @@ static void unlink_block(struct free_list *list, struct freelist_block *block)
         list->first = block->next;
     if (block->next)
         block->next->previous = block->previous;
-    add(&list->blocks, (uint64_t)-1);
+    raise_count(&list->blocks, (uint64_t)-1);
 }
 
 /* previous NULL: at the beginning. */
@@ -107,7 +107,7 @@ static void link_block(struct free_list *list, struct freelist_block *previous,
         previous->next = block;
     else
         list->first = block;
-    add(&list->blocks, 1);
+    raise_count(&list->blocks, 1);
 }
 
 void *free_list_take(struct free_list *list, size_t block_bytes)
@@ -123,7 +123,7 @@ void *free_list_take(struct free_list *list, size_t block_bytes)
         taken = (struct freelist_block *)end_of(block);
         taken->bytes = block_bytes;
     }
-    add(&list->bytes, -(uint64_t)taken->bytes);
+    raise_count(&list->bytes, -(uint64_t)taken->bytes);
     return block_start(taken, taken->bytes);
 }
 
@@ -147,7 +147,7 @@ static struct freelist_block *put_after(struct free_list *list, struct freelist_
     for (struct freelist_block *next = from ? from->next : list->first; next && next < block;
          next = next->next)
         previous = next;
-    add(&list->bytes, block->bytes);
+    raise_count(&list->bytes, block->bytes);
     block->mark = mark_of(block, FREE_MARK);
     link_block(list, previous, block);
     join_next(list, block);

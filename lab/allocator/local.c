@@ -25,7 +25,7 @@ static bool can_see_ends;
 
 /* A thread that frees something after this (in another such destructor) becomes known again, and
  * this is called again. */
-static void leave(void *argument)
+static void give_list_to_heap(void *argument)
 {
     struct local *local = argument;
     pthread_mutex_lock(&heap.mutex);
@@ -106,7 +106,7 @@ static void add_list(struct allocator_statistics *statistics, const struct free_
     statistics->free_blocks += free_list_blocks(list);
 }
 
-static void statistics(struct allocator_statistics *statistics)
+static void local_statistics(struct allocator_statistics *statistics)
 {
     *statistics = (struct allocator_statistics){.segment_bytes = segment_bytes(&heap.segment)};
     pthread_mutex_lock(&heap.mutex);
@@ -116,7 +116,7 @@ static void statistics(struct allocator_statistics *statistics)
     pthread_mutex_unlock(&heap.mutex);
 }
 
-static bool is_sound(void)
+static bool is_local_sound(void)
 {
     return heap_is_sound(&heap) && free_list_is_sound(&own.list);
 }
@@ -125,8 +125,8 @@ const struct allocator kv_allocator_thread_local = {
     .name = "thread-local",
     .allocate = kv_local_malloc,
     .release = kv_local_free,
-    .statistics = statistics,
-    .is_sound = is_sound,
+    .statistics = local_statistics,
+    .is_sound = is_local_sound,
 };
 
 /* Of the parent's threads the child has only the one that forked. */
@@ -136,8 +136,8 @@ static void forget_other_threads(void)
     known = own.is_known ? &own : NULL;
 }
 
-__attribute__((constructor)) static void prepare(void)
+__attribute__((constructor)) static void prepare_local(void)
 {
-    can_see_ends = pthread_key_create(&end_of_thread, leave) == 0;
+    can_see_ends = pthread_key_create(&end_of_thread, give_list_to_heap) == 0;
     heap_watch_forks(&heap, forget_other_threads);
 }

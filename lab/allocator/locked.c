@@ -41,7 +41,7 @@ void *kv_locked_realloc(void *block, size_t bytes)
     return blocks_resize(&kv_allocator_locked, block, bytes);
 }
 
-static void statistics(struct allocator_statistics *statistics)
+static void locked_statistics(struct allocator_statistics *statistics)
 {
     pthread_mutex_lock(&heap.mutex);
     statistics->segment_bytes = segment_bytes(&heap.segment);
@@ -50,7 +50,7 @@ static void statistics(struct allocator_statistics *statistics)
     pthread_mutex_unlock(&heap.mutex);
 }
 
-static bool is_sound(void)
+static bool is_locked_sound(void)
 {
     return heap_is_sound(&heap);
 }
@@ -59,11 +59,11 @@ const struct allocator kv_allocator_locked = {
     .name = "locked",
     .allocate = kv_locked_malloc,
     .release = kv_locked_free,
-    .statistics = statistics,
-    .is_sound = is_sound,
+    .statistics = locked_statistics,
+    .is_sound = is_locked_sound,
 };
 
-__attribute__((constructor)) static void prepare(void)
+__attribute__((constructor)) static void prepare_locked(void)
 {
     heap_watch_forks(&heap, NULL);
 }

@@ -22,7 +22,7 @@ static void *map_range(size_t needed_bytes, size_t *range_bytes)
     }
 }
 
-static bool has_room(struct segment *segment, size_t bytes)
+static bool has_segment_room(struct segment *segment, size_t bytes)
 {
     if (bytes <= (size_t)(segment->end - segment->next))
         return true;
@@ -39,7 +39,7 @@ void *segment_grow(struct segment *segment, size_t bytes)
 {
     void *grown = NULL;
     pthread_mutex_lock(&segment->mutex);
-    if (has_room(segment, bytes)) {
+    if (has_segment_room(segment, bytes)) {
         grown = segment->next;
         segment->next += bytes;
         segment->bytes += bytes;

@@ -179,8 +179,8 @@ static void deliver_made(struct request_processes *all, unsigned number, struct 
 }
 
 /* Executes the request of the place in this thread. */
-static void take_back(struct request_processes *all, struct request_process *place,
-                      struct worker *worker)
+static void take_request_back(struct request_processes *all, struct request_process *place,
+                              struct worker *worker)
 {
     cancel_reservation(all, place);
     slots_count_taken_back(all->slots);
@@ -192,7 +192,7 @@ static void take_back(struct request_processes *all, struct request_process *pla
     worker->receiver.buffer = buffer;
 }
 
-static void leave(struct request_processes *all, unsigned number)
+static void free_place(struct request_processes *all, unsigned number)
 {
     cancel_reservation(all, &all->places[number]);
     session_release(all->service->sessions, all->places[number].session);
@@ -200,7 +200,7 @@ static void leave(struct request_processes *all, unsigned number)
 }
 
 /* Waits for the end of the child, which is there or near, and sees to what it left. */
-static void reap(struct request_processes *all, unsigned number, struct worker *worker)
+static void reap_child(struct request_processes *all, unsigned number, struct worker *worker)
 {
     struct request_process *place = &all->places[number];
     siginfo_t info = {0};
@@ -222,11 +222,11 @@ static void reap(struct request_processes *all, unsigned number, struct worker *
     else if (exited && info.si_status == CHILD_FOUND_QUEUE_FULL)
         session_end(all->service->sessions, place->session, SESSION_FAULT);
     else if (!answered)
-        take_back(all, place, worker);
-    leave(all, number);
+        take_request_back(all, place, worker);
+    free_place(all, number);
 }
 
-static void *reap_all(void *argument)
+static void *reap_children(void *argument)
 {
     struct request_processes *all = argument;
     for (;;) {
@@ -235,7 +235,7 @@ static void *reap_all(void *argument)
             continue;
         if (event.data.u64 == STOP_TAG)
             return NULL;
-        reap(all, (unsigned)event.data.u64, &all->reaper);
+        reap_child(all, (unsigned)event.data.u64, &all->reaper);
     }
 }
 
@@ -267,15 +267,15 @@ static bool is_for_child(const struct request_processes *all, struct worker *fro
         header->session == 0 || allowance_deadline_passed(header) || !only_reads(request))
         return false;
     struct session_table *sessions = all->service->sessions;
-    struct session *claimed = front->receiver.session;
-    *session = claimed ? claimed : session_acquire(sessions, header->session, header->secret);
+    struct session *found = front->receiver.session;
+    *session = found ? found : session_acquire(sessions, header->session, header->secret);
     if (!*session)
         return false;
     if (worker_lane_admits(front, *session)) {
         front->receiver.session = NULL;
         return true;
     }
-    if (!claimed)
+    if (!found)
         session_release(sessions, *session);
     return false;
 }
@@ -327,18 +327,18 @@ static uint64_t serve_message(void *context, struct worker *front, size_t messag
                       fragments_reserve(&session->fragments, all->service->budget);
     place->pid = start_child(all, number, &request);
     if (place->pid < 0) {
-        take_back(all, place, front);
-        leave(all, number);
+        take_request_back(all, place, front);
+        free_place(all, number);
         return clock_monotonic_ns();
     }
     place->pidfd = (int)syscall(SYS_pidfd_open, place->pid, 0);
     if (!watch_child(all, number))
-        reap(all, number, front);
+        reap_child(all, number, front);
     return clock_monotonic_ns();
 }
 
 /* The pool's finish: children end with this thread, so it waits for them. */
-static void wait_for_all(void *context)
+static void wait_for_children(void *context)
 {
     const struct request_processes *all = context;
     slots_wait_all(all->slots);
@@ -385,7 +385,7 @@ static void *map_shared(size_t bytes)
     return shared == MAP_FAILED ? NULL : shared;
 }
 
-static bool allocate(struct request_processes *all, unsigned count)
+static bool allocate_places(struct request_processes *all, unsigned count)
 {
     const struct service *service = all->service;
     size_t message_bytes = lanes_message_bytes(service->lanes);
@@ -413,7 +413,7 @@ static enum kv_status start_reaper(struct request_processes *all, struct kv_erro
     sigdelset(&everything, SIGBUS); /* mapguard */
     sigdelset(&everything, SIGSYS); /* syscall_filter */
     pthread_sigmask(SIG_SETMASK, &everything, &before);
-    int result = pthread_create(&all->thread, NULL, reap_all, all);
+    int result = pthread_create(&all->thread, NULL, reap_children, all);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     all->started = result == 0;
     if (!all->started)
@@ -432,7 +432,7 @@ enum kv_status request_processes_create(const struct service *service, struct po
     all->slots = slots_create(count);
     all->epoll = all->stop_event = -1;
     enum kv_status status =
-        all->slots && allocate(all, count)
+        all->slots && allocate_places(all, count)
             ? start_reaper(all, error)
             : kv_error_set(error, KV_NO_MEMORY, "out of memory for %u processes (-w)", count);
     if (status != KV_OK) {
@@ -441,7 +441,7 @@ enum kv_status request_processes_create(const struct service *service, struct po
     }
     *feed = (struct pool_feed){.context = all,
                                .handle = serve_message,
-                               .finish = wait_for_all,
+                               .finish = wait_for_children,
                                .put_stats = put_process_stats,
                                .free = free_processes};
     return KV_OK;

@@ -28,7 +28,7 @@ struct request_threads {
     struct request_thread places[];
 };
 
-static void *serve(void *argument)
+static void *serve_in_thread(void *argument)
 {
     struct request_thread *place = argument;
     struct slots *slots = place->threads->slots;
@@ -37,7 +37,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-static void join(struct request_thread *place)
+static void join_thread(struct request_thread *place)
 {
     if (place->joinable)
         pthread_join(place->thread, NULL);
@@ -45,30 +45,31 @@ static void join(struct request_thread *place)
 }
 
 /* The pool's handler. */
-static uint64_t start_thread(void *context, struct worker *front, size_t message_bytes)
+static uint64_t start_request_thread(void *context, struct worker *front, size_t message_bytes)
 {
     struct request_threads *threads = context;
     receiver_find_session(&front->receiver, message_bytes);
     struct request_thread *place = &threads->places[slots_take(threads->slots)];
-    join(place);
+    join_thread(place);
     worker_take_message(&place->worker, front);
     place->message_bytes = message_bytes;
-    place->joinable = pthread_create(&place->thread, &threads->attributes, serve, place) == 0;
+    place->joinable =
+        pthread_create(&place->thread, &threads->attributes, serve_in_thread, place) == 0;
     if (!place->joinable) {
         slots_count_taken_back(threads->slots);
         place->worker.nice.on = false; /* there would be no way back for threads to come */
-        serve(place);
+        serve_in_thread(place);
     }
     return clock_monotonic_ns();
 }
 
 /* The pool's finish. */
-static void wait_for_all(void *context)
+static void wait_for_threads(void *context)
 {
     struct request_threads *threads = context;
     slots_wait_all(threads->slots);
     for (unsigned i = 0; i < threads->service->options->workers; i++)
-        join(&threads->places[i]);
+        join_thread(&threads->places[i]);
 }
 
 static void free_threads(void *context)
@@ -121,8 +122,8 @@ enum kv_status request_threads_create(const struct service *service, struct pool
                             count);
     }
     *feed = (struct pool_feed){.context = threads,
-                               .handle = start_thread,
-                               .finish = wait_for_all,
+                               .handle = start_request_thread,
+                               .finish = wait_for_threads,
                                .put_stats = put_thread_stats,
                                .free = free_threads};
     return KV_OK;

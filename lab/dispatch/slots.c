@@ -69,7 +69,7 @@ void slots_wait_all(struct slots *slots)
     pthread_mutex_unlock(&slots->lock);
 }
 
-static void count(struct slots *slots, uint64_t *counter)
+static void count_slot_event(struct slots *slots, uint64_t *counter)
 {
     pthread_mutex_lock(&slots->lock);
     ++*counter;
@@ -78,12 +78,12 @@ static void count(struct slots *slots, uint64_t *counter)
 
 void slots_count_died(struct slots *slots)
 {
-    count(slots, &slots->counts.died);
+    count_slot_event(slots, &slots->counts.died);
 }
 
 void slots_count_taken_back(struct slots *slots)
 {
-    count(slots, &slots->counts.taken_back);
+    count_slot_event(slots, &slots->counts.taken_back);
 }
 
 struct slot_counts slots_counts(struct slots *slots)
@@ -97,14 +97,14 @@ struct slot_counts slots_counts(struct slots *slots)
 void slots_put_stats(struct slots *slots, struct json *json)
 {
     struct slot_counts counts = slots_counts(slots);
-    begin_member(json, "alive");
-    open_object(json);
-    put_number(json, "now", counts.live);
-    put_number(json, "most", counts.live_max);
-    put_number(json, "limit", counts.limit);
-    put_number(json, "started", counts.started);
-    put_number(json, "limit_waits", counts.waits);
-    put_number(json, "died", counts.died);
-    put_number(json, "taken_back", counts.taken_back);
-    close_object(json);
+    json_begin_member(json, "alive");
+    json_open_object(json);
+    json_put_number(json, "now", counts.live);
+    json_put_number(json, "most", counts.live_max);
+    json_put_number(json, "limit", counts.limit);
+    json_put_number(json, "started", counts.started);
+    json_put_number(json, "limit_waits", counts.waits);
+    json_put_number(json, "died", counts.died);
+    json_put_number(json, "taken_back", counts.taken_back);
+    json_close_object(json);
 }

@@ -27,7 +27,6 @@
 
 #include "common/numbers/histogram.h"
 #include "mqkv/slice.h"
-#include "serverk/receive/message_order.h"
 
 /* A microsecond of expected work counts as a millisecond of waiting. */
 #define SCHEDULE_STRETCH 1000u
@@ -37,6 +36,13 @@
 
 struct schedule;
 struct session;
+
+/* Where a message comes from. */
+struct message_source {
+    struct session *session; /* held; NULL: none */
+    unsigned queue;
+    unsigned payer;
+};
 
 /* How long after it was received a message of that priority (above 31 counts as 31) is due. */
 uint64_t schedule_delay_ns(unsigned priority, uint64_t work_ns);

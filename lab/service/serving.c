@@ -34,7 +34,7 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
-static void burn(uint64_t ns)
+static void burn_cpu(uint64_t ns)
 {
     uint64_t until_ns = thread_cpu_ns() + ns;
     while (thread_cpu_ns() < until_ns)
@@ -51,7 +51,7 @@ static void wake_on_time(void)
     asked = true;
 }
 
-static void sleep_until(uint64_t monotonic_ns)
+static void sleep_until_ns(uint64_t monotonic_ns)
 {
     struct timespec until = {(time_t)(monotonic_ns / NS_PER_SECOND),
                              (long)(monotonic_ns % NS_PER_SECOND)};
@@ -69,9 +69,9 @@ void serving_before_unlock(void)
     uint64_t begun_ns = clock_monotonic_ns();
     owed.ns = 0;
     if (service_time_of(context)->work)
-        burn(asked_ns);
+        burn_cpu(asked_ns);
     else
-        sleep_until(begun_ns + asked_ns);
+        sleep_until_ns(begun_ns + asked_ns);
     struct worker_statistics *statistics = context->statistics;
     statistics_add(&statistics->lab[SERVING_OPERATIONS], 1);
     statistics_add(&statistics->lab[SERVING_ASKED_NS], asked_ns);

@@ -100,24 +100,24 @@ static void put_time(struct json *json, uint64_t time_ms)
     struct tm utc;
     size_t size = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", gmtime_r(&second, &utc));
     snprintf(text + size, sizeof text - size, ".%03uZ", (unsigned)(time_ms % 1000));
-    put_text(json, "time", text);
+    json_put_text(json, "time", text);
 }
 
 static void put_slow(struct json *json, const struct slow_request *slow)
 {
-    begin_element(json);
-    open_object(json);
+    json_begin_element(json);
+    json_open_object(json);
     put_time(json, slow->time_ms);
-    put_us(json, "work_us", (double)slow->work_ns);
-    put_us(json, "lock_wait_us", (double)slow->lock_wait_ns);
-    put_text(json, "operation", statistics_operation_name(slow->opcode));
-    put_number(json, "operations", slow->operations);
-    put_number(json, "session", slow->session);
-    put_number(json, "uid", slow->uid);
-    put_number(json, "pid", (uint64_t)slow->pid);
-    put_number(json, "key_bytes", slow->key_bytes);
-    put_bytes(json, "key", slow_request_key(slow));
-    close_object(json);
+    json_put_us(json, "work_us", (double)slow->work_ns);
+    json_put_us(json, "lock_wait_us", (double)slow->lock_wait_ns);
+    json_put_text(json, "operation", statistics_operation_name(slow->opcode));
+    json_put_number(json, "operations", slow->operations);
+    json_put_number(json, "session", slow->session);
+    json_put_number(json, "uid", slow->uid);
+    json_put_number(json, "pid", (uint64_t)slow->pid);
+    json_put_number(json, "key_bytes", slow->key_bytes);
+    json_put_bytes(json, "key", slow_request_key(slow));
+    json_close_object(json);
 }
 
 /* The latest first. */
@@ -129,10 +129,10 @@ static enum kv_status list_slow(struct admin_command *command, struct kv_error *
     if (!slow)
         return kv_error_set(error, KV_NO_MEMORY, "the server has no memory for the answer");
     unsigned count = slow_log_take(notes_of(command)->slow_log, slow, &noted);
-    open_array(&json);
+    json_open_array(&json);
     for (unsigned i = 0; i < count; i++)
         put_slow(&json, &slow[i]);
-    close_array(&json);
+    json_close_array(&json);
     free(slow);
     return KV_OK;
 }
@@ -166,23 +166,23 @@ static enum kv_status list_hot(struct admin_command *command, struct kv_error *e
     if (!keys)
         return kv_error_set(error, KV_NO_MEMORY, "the server has no memory for the answer");
     unsigned count = hot_keys_take(notes_of(command)->hot_keys, keys, &seen);
-    open_object(&json);
-    put_number(&json, "seen", seen);
-    begin_member(&json, "keys");
-    open_array(&json);
+    json_open_object(&json);
+    json_put_number(&json, "seen", seen);
+    json_begin_member(&json, "keys");
+    json_open_array(&json);
     for (unsigned i = 0; i < count && i < limit; i++) {
-        begin_element(&json);
-        open_object(&json);
-        put_number(&json, "count", keys[i].count);
-        put_number(&json, "error", keys[i].error);
-        begin_member(&json, "share");
+        json_begin_element(&json);
+        json_open_object(&json);
+        json_put_number(&json, "count", keys[i].count);
+        json_put_number(&json, "error", keys[i].error);
+        json_begin_member(&json, "share");
         fprintf(command->out, "%.4f", (double)keys[i].count / (double)seen);
-        put_number(&json, "key_bytes", keys[i].key_bytes);
-        put_bytes(&json, "key", hot_key_text(&keys[i]));
-        close_object(&json);
+        json_put_number(&json, "key_bytes", keys[i].key_bytes);
+        json_put_bytes(&json, "key", hot_key_text(&keys[i]));
+        json_close_object(&json);
     }
-    close_array(&json);
-    close_object(&json);
+    json_close_array(&json);
+    json_close_object(&json);
     free(keys);
     return KV_OK;
 }

@@ -11,7 +11,7 @@ static void figure_put(struct figures to, const char *json, const char *metric, 
                        uint64_t value)
 {
     if (to.json && json)
-        put_number(to.json, json, value);
+        json_put_number(to.json, json, value);
     else if (to.metrics && metric)
         metrics_put_new(to.metrics, metric, help, value);
 }
@@ -21,7 +21,7 @@ static void figure_put_labelled(struct figures to, const char *json, const char 
                                 const char *help, const char *label, const char *is, uint64_t value)
 {
     if (to.json)
-        put_number(to.json, json, value);
+        json_put_number(to.json, json, value);
     if (to.metrics && help)
         metrics_begin(to.metrics, metric, help);
     if (to.metrics)
@@ -33,14 +33,14 @@ static void figures_open(struct figures to, const char *json)
 {
     if (!to.json)
         return;
-    begin_member(to.json, json);
-    open_object(to.json);
+    json_begin_member(to.json, json);
+    json_open_object(to.json);
 }
 
 static void figures_close(struct figures to)
 {
     if (to.json)
-        close_object(to.json);
+        json_close_object(to.json);
 }
 
 /* Of each file, user and quota ----------------------------------------------------------------- */
@@ -106,7 +106,7 @@ void figures_put_members(struct json *json, const struct figure *table, const vo
 {
     for (const struct figure *figure = table; figure->json || figure->metric; figure++)
         if (figure->json)
-            put_number(json, figure->json, figure_value(figure, of));
+            json_put_number(json, figure->json, figure_value(figure, of));
 }
 
 void quota_facts_read(const struct service *service, unsigned quota, uint64_t max_bytes,
@@ -271,8 +271,8 @@ void figures_put_cache(const struct service *service, struct figures to)
     figure_put(to, "evictions", "cache_evictions_total", "Entries taken out to make room.",
                cache.evictions);
     if (to.json)
-        put_text(to.json, "allocator",
-                 kvstore_allocator_name(store_opening(service->options).allocator));
+        json_put_text(to.json, "allocator",
+                      kvstore_allocator_name(store_opening(service->options).allocator));
     figure_put(to, "segment_bytes", NULL, NULL, cache.segment_bytes);
     figure_put(to, "segment_free_bytes", NULL, NULL, cache.segment_free_bytes);
 }
@@ -289,7 +289,7 @@ void figures_put_bound(const struct service *service, struct figures to)
     figure_put(to, "fitting_bytes", NULL, NULL, bound.fitting_bytes);
     figure_put(to, "live_bytes", "bound_bytes", "Bytes that they have.", bound.live_bytes);
     if (to.json)
-        put_text(to.json, "evict", kvstore_evict_name(bound.evict));
+        json_put_text(to.json, "evict", kvstore_evict_name(bound.evict));
     figure_put(to, "evictions", "evictions_total", "Entries that made room for others.",
                bound.evictions);
     figure_put(to, "evicted_bytes", "evicted_bytes_total", "Bytes of those.", bound.evicted_bytes);

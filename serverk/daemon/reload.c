@@ -408,13 +408,13 @@ static void print_setting(const struct reload *reload, struct json *json,
     char where[ORIGIN_BYTES], text[SETTINGS_VALUE_BYTES];
     const struct option_origin *origin = &reload->in_force[row - options_rows];
     settings_describe_origin(origin, where, sizeof where);
-    begin_element(json);
-    open_object(json);
-    put_text(json, "name", row->name);
-    put_bytes(json, "value", value_in_force(reload, row, origin, text));
-    put_text(json, "origin", where);
-    put_flag(json, "live", setting_can_change(row->name));
-    close_object(json);
+    json_begin_element(json);
+    json_open_object(json);
+    json_put_text(json, "name", row->name);
+    json_put_bytes(json, "value", value_in_force(reload, row, origin, text));
+    json_put_text(json, "origin", where);
+    json_put_flag(json, "live", setting_can_change(row->name));
+    json_close_object(json);
 }
 
 enum kv_status reload_print(struct reload *reload, const char *name, FILE *stream,
@@ -424,11 +424,11 @@ enum kv_status reload_print(struct reload *reload, const char *name, FILE *strea
     if (name && !options_find(name))
         return refuse_name(name, error);
     pthread_mutex_lock(&reload->lock);
-    open_array(&json);
+    json_open_array(&json);
     for (const struct option_row *row = options_rows; row->name; row++)
         if (row->section && (!name || strcmp(row->name, name) == 0))
             print_setting(reload, &json, row);
-    close_array(&json);
+    json_close_array(&json);
     pthread_mutex_unlock(&reload->lock);
     return KV_OK;
 }

@@ -32,21 +32,22 @@ static void put_latency_section(const struct stats_source *source, struct json *
         return;
     stats_source_sum(source, sum);
     for (unsigned stage = 0; stage < STAGES; stage++)
-        put_quantiles(json, latency_stage_name((enum latency_stage)stage), &sum->stages[stage]);
-    begin_member(json, "work_by_operation");
-    open_object(json);
+        json_put_quantiles(json, latency_stage_name((enum latency_stage)stage),
+                           &sum->stages[stage]);
+    json_begin_member(json, "work_by_operation");
+    json_open_object(json);
     for (unsigned kind = 0; kind < STATISTICS_OPCODES; kind++)
         if (sum->work[kind].total_count > 0)
-            put_quantiles(json, statistics_operation_name(kind), &sum->work[kind]);
-    close_object(json);
+            json_put_quantiles(json, statistics_operation_name(kind), &sum->work[kind]);
+    json_close_object(json);
     free(sum);
 }
 
 static void put_schedule_section(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;
-    put_text(json, "sched", sched_name(service->options->sched));
-    put_flag(json, "nice", service->options->nice);
+    json_put_text(json, "sched", sched_name(service->options->sched));
+    json_put_flag(json, "nice", service->options->nice);
     if (service->order)
         service->order->put_stats(service->order, json);
 }
@@ -54,23 +55,23 @@ static void put_schedule_section(const struct stats_source *source, struct json 
 static void put_quota_list(const struct service *service, struct json *json)
 {
     const struct access_rules *rules = service->access ? service->access->rules : NULL;
-    begin_member(json, "quotas");
-    open_array(json);
+    json_begin_member(json, "quotas");
+    json_open_array(json);
     for (unsigned i = 0; rules && service->store && i < rules->quota_count; i++) {
         const struct access_rule *rule = access_quota_rule(rules, i);
         struct quota_facts facts;
         quota_facts_read(service, i, rules->quotas[i].max_bytes, rules->quotas[i].max_keys, &facts);
-        begin_element(json);
-        open_object(json);
-        put_bytes(json, "prefix", rules->quotas[i].prefix);
+        json_begin_element(json);
+        json_open_object(json);
+        json_put_bytes(json, "prefix", rules->quotas[i].prefix);
         figures_put_members(json, quota_figures, &facts);
         if (rule) {
-            put_text(json, "of", access_subject_name(rule->subject));
-            put_text(json, "name", rule->name);
+            json_put_text(json, "of", access_subject_name(rule->subject));
+            json_put_text(json, "name", rule->name);
         }
-        close_object(json);
+        json_close_object(json);
     }
-    close_array(json);
+    json_close_array(json);
 }
 
 /* What the user has of the quota of its section. */
@@ -90,25 +91,26 @@ static void put_access_section(const struct stats_source *source, struct json *j
     const struct service *service = source->service;
     if (service->access)
         pthread_mutex_lock(&service->access->lock);
-    put_flag(json, "restricted", service->access && access_rules_restrict(service->access->rules));
-    begin_member(json, "users");
-    open_array(json);
+    json_put_flag(json, "restricted",
+                  service->access && access_rules_restrict(service->access->rules));
+    json_begin_member(json, "users");
+    json_open_array(json);
     const struct access_user *user = service->access ? atomic_load(&service->access->users) : NULL;
     for (; user; user = user->next) {
         const struct access_rule *rule = atomic_load(&user->rule);
-        begin_element(json);
-        open_object(json);
-        put_number(json, "uid", user->uid);
-        put_flag(json, "read_only", user->reads_only);
-        put_text(json, "rule", rule ? access_subject_name(rule->subject) : "none");
-        put_text(json, "name", rule ? rule->name : "");
-        put_number(json, "max_sessions", rule ? rule->sessions : 0);
-        put_number(json, "max_operations_s", rule ? rule->operations_s : 0);
+        json_begin_element(json);
+        json_open_object(json);
+        json_put_number(json, "uid", user->uid);
+        json_put_flag(json, "read_only", user->reads_only);
+        json_put_text(json, "rule", rule ? access_subject_name(rule->subject) : "none");
+        json_put_text(json, "name", rule ? rule->name : "");
+        json_put_number(json, "max_sessions", rule ? rule->sessions : 0);
+        json_put_number(json, "max_operations_s", rule ? rule->operations_s : 0);
         figures_put_members(json, user_figures, user);
         put_user_quota(service, json, rule);
-        close_object(json);
+        json_close_object(json);
     }
-    close_array(json);
+    json_close_array(json);
     put_quota_list(service, json);
     if (service->access)
         pthread_mutex_unlock(&service->access->lock);
@@ -117,21 +119,21 @@ static void put_access_section(const struct stats_source *source, struct json *j
 static bool put_session(void *context, struct session *session)
 {
     struct json *json = context;
-    begin_element(json);
-    open_object(json);
-    put_number(json, "session", session->id);
-    put_number(json, "pid", (uint64_t)session->pid);
-    put_number(json, "uid", session->uid);
-    put_number(json, "age_ms", clock_monotonic_coarse_ms() - session->opened_ms);
-    put_number(json, "threads", session->threads);
-    put_number(json, "lane", session->assignment.lane);
-    put_flag(json, "read_only", session->assignment.queue == LANE_PLAN_READ_LANE);
-    put_number(json, "credits", session->assignment.credits);
-    put_number(json, "reply_bytes", session->reply_bytes);
-    put_text(json, "replies", session->ring ? "shared" : "queue");
+    json_begin_element(json);
+    json_open_object(json);
+    json_put_number(json, "session", session->id);
+    json_put_number(json, "pid", (uint64_t)session->pid);
+    json_put_number(json, "uid", session->uid);
+    json_put_number(json, "age_ms", clock_monotonic_coarse_ms() - session->opened_ms);
+    json_put_number(json, "threads", session->threads);
+    json_put_number(json, "lane", session->assignment.lane);
+    json_put_flag(json, "read_only", session->assignment.queue == LANE_PLAN_READ_LANE);
+    json_put_number(json, "credits", session->assignment.credits);
+    json_put_number(json, "reply_bytes", session->reply_bytes);
+    json_put_text(json, "replies", session->ring ? "shared" : "queue");
     const struct wire_segment *segment = atomic_load(&session->segment);
-    put_number(json, "segment_bytes", segment ? wire_segment_bytes(segment) : 0);
-    close_object(json);
+    json_put_number(json, "segment_bytes", segment ? wire_segment_bytes(segment) : 0);
+    json_close_object(json);
     return true;
 }
 
@@ -141,27 +143,27 @@ static void put_sessions_section(const struct stats_source *source, struct json 
     struct session_counts counts;
     session_counts(service->sessions, &counts);
     figures_put_sessions(&counts, (struct figures){.json = json});
-    begin_member(json, "each");
-    open_array(json);
+    json_begin_member(json, "each");
+    json_open_array(json);
     session_each(service->sessions, put_session, json);
-    close_array(json);
+    json_close_array(json);
 }
 
 static void put_file(struct json *json, uint32_t number, const struct kvstore_file_statistics *file)
 {
-    begin_element(json);
-    open_object(json);
-    put_number(json, "file", number);
+    json_begin_element(json);
+    json_open_object(json);
+    json_put_number(json, "file", number);
     figures_put_members(json, file_figures, file);
-    put_number(json, "unsynced_ms", file->unsynced_ms);
-    put_number(json, "stale_ms", file->stale_ms);
-    put_flag(json, "from_checkpoint", file->from_checkpoint);
-    put_flag(json, "taken_over", file->taken_over);
-    put_flag(json, "read_only", file->read_only);
-    put_flag(json, "full", file->full);
-    put_flag(json, "compaction_failing", file->compaction_failing);
-    put_number(json, "damaged_at", file->damaged_at);
-    close_object(json);
+    json_put_number(json, "unsynced_ms", file->unsynced_ms);
+    json_put_number(json, "stale_ms", file->stale_ms);
+    json_put_flag(json, "from_checkpoint", file->from_checkpoint);
+    json_put_flag(json, "taken_over", file->taken_over);
+    json_put_flag(json, "read_only", file->read_only);
+    json_put_flag(json, "full", file->full);
+    json_put_flag(json, "compaction_failing", file->compaction_failing);
+    json_put_number(json, "damaged_at", file->damaged_at);
+    json_close_object(json);
 }
 
 static void put_files_section(const struct stats_source *source, struct json *json)
@@ -171,8 +173,8 @@ static void put_files_section(const struct stats_source *source, struct json *js
     uint32_t count = engine_datafiles(service->engine);
     if (service->store)
         figures_put_disk(service, (struct figures){.json = json});
-    begin_member(json, "each");
-    open_array(json);
+    json_begin_member(json, "each");
+    json_open_array(json);
     for (uint32_t i = 0; i < count; i++) {
         struct kvstore_file_statistics file;
         kvstore_file_statistics(service->store, i, &file);
@@ -180,13 +182,13 @@ static void put_files_section(const struct stats_source *source, struct json *js
         if (i < MAX_FILES_LISTED)
             put_file(json, i, &file);
     }
-    close_array(json);
-    begin_member(json, "sum");
-    open_object(json);
-    put_number(json, "files", count);
+    json_close_array(json);
+    json_begin_member(json, "sum");
+    json_open_object(json);
+    json_put_number(json, "files", count);
     figures_put_members(json, file_figures, &totals.sums);
     figures_put_file_totals(&totals, (struct figures){.json = json});
-    close_object(json);
+    json_close_object(json);
 }
 
 static void put_cache_section(const struct stats_source *source, struct json *json)
@@ -224,18 +226,18 @@ enum kv_status stats_json(const void *source, struct kv_slice section, char **te
     if (!json.stream)
         return KV_NO_MEMORY;
     bool known = section.size == 0;
-    open_object(&json);
+    json_open_object(&json);
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
         bool asked = kv_slice_equal(section, kv_slice_from_string(sections[i].name));
         known |= asked;
         if (section.size > 0 && !asked)
             continue;
-        begin_member(&json, sections[i].name);
-        open_object(&json);
+        json_begin_member(&json, sections[i].name);
+        json_open_object(&json);
         sections[i].put(source, &json);
-        close_object(&json);
+        json_close_object(&json);
     }
-    close_object(&json);
+    json_close_object(&json);
     if (fclose(json.stream) != 0)
         return KV_NO_MEMORY;
     return known ? KV_OK : KV_NOT_FOUND;

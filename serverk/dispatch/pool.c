@@ -339,7 +339,8 @@ void pool_drain(struct pool *pool)
     worker->nice.on = false; /* it is that of the worker's thread, not of this one */
     while ((taken = receiver_take_aside(&worker->receiver)) > 0)
         worker_handle(worker, taken);
-    while (worker->receiver.order && (taken = receiver_take_ordered(&worker->receiver)) > 0)
+    struct message_order *order = worker->receiver.order;
+    while (order && (taken = order->take(order, &worker->receiver)) > 0)
         worker_handle(worker, taken);
     for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++) {
         if ((served_lanes_set(lanes_served(lanes)) >> queue & 1) == 0)

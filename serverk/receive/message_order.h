@@ -8,49 +8,31 @@
 #ifndef MQKV_SERVERK_RECEIVE_MESSAGE_ORDER_H
 #define MQKV_SERVERK_RECEIVE_MESSAGE_ORDER_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-#include "mqkv/slice.h"
+#include <sys/types.h>
 
 struct json;
-struct session;
-
-/* Where a message comes from. */
-struct message_source {
-    struct session *session; /* held; NULL: none */
-    unsigned queue;
-    unsigned payer;
-};
+struct receiver;
 
 struct message_order {
-    /* Returns true if no more messages should be received. If false, the worker that asked may
-     * receive one and is sure of a place for it. */
-    bool (*is_full)(const struct message_order *order);
+    /* Moves the message that is next to the receiver's buffer, with its session, its queue and its
+     * priority, after receiving what has come (receiver_poll) where that is due. Returns as
+     * receiver_take, but 0: no message of a payer that does not rest is there. Sets
+     * receiver->closed_queues to the queues that the receiver is to leave alone, as the order has
+     * no room for their messages. */
+    ssize_t (*receive)(struct message_order *order, struct receiver *receiver);
 
-    /* The payers (as bits) that use all the places that one payer may have: no more of their
-     * messages should be received. The same promise holds for the worker that asked. */
-    uint32_t (*full_payers)(const struct message_order *order);
+    /* The same of what waits in the order, whichever payers rest, without a look at the queues:
+     * the size of the message; 0: none waits. */
+    size_t (*take)(struct message_order *order, struct receiver *receiver);
 
-    /* Adds a copy of the message, which was received now. */
-    void (*add)(struct message_order *order, struct kv_slice message, struct message_source source,
-                unsigned priority, uint64_t now_ns);
-
-    /* Moves the first message of those payers (as bits) to `buffer`: its size, its source and
-     * priority (as `add` was told), and how long it waited; 0: none waits. */
-    size_t (*take)(struct message_order *order, uint32_t payers, uint8_t *buffer,
-                   struct message_source *source, unsigned *priority, uint64_t now_ns,
-                   uint64_t *waited_ns);
-
+    /* The number of messages that wait in the order. */
     unsigned (*waiting)(const struct message_order *order);
-
-    /* The payers (as bits) that have messages waiting. */
-    uint32_t (*payers)(const struct message_order *order);
 
     /* Adds members to section "schedule" of the statistics. */
     void (*put_stats)(struct message_order *order, struct json *json);
 
+    /* No message may wait any more. */
     void (*free)(struct message_order *order);
 };
 

@@ -15,11 +15,6 @@
 #define COLD_AFTER  64u
 #define COLD_ROUNDS 8u
 
-/* While messages wait in the order, the queues are looked at so often: each look costs a system
- * call a queue. At most so many are received at once, lest a worker be kept from working. */
-#define COLLECT_EVERY_NS 20000u
-#define COLLECT_MESSAGES 64u
-
 /* A worker sleeps for so long at most beside messages of who rests that were set aside. */
 #define ASIDE_SLEEP_NS (2u * 1000 * 1000)
 
@@ -146,18 +141,16 @@ size_t receiver_take_aside(struct receiver *receiver)
     return take_aside(receiver, UINT32_MAX);
 }
 
-/* A wire_attempt. What was set aside came before all else; who rests waits there, too. Cold queues
- * come first when it is their turn: behind those that always have something they would wait for
- * ever where both counts have a divisor in common. */
-static ssize_t poll_round(void *context)
+/* What was set aside came before all else; messages of payers that rest wait there, too. Cold
+ * queues come first when it is their turn: behind those that always have something they would wait
+ * for ever where both counts have a divisor in common. */
+ssize_t receiver_poll(struct receiver *receiver)
 {
-    struct receiver *receiver = context;
     uint32_t served = due_queues(receiver);
     size_t before = take_aside(receiver, ~lanes_of_payers(receiver->resting));
     if (before > 0)
         return (ssize_t)before;
-    if (receiver->order)
-        served &= ~lanes_of_payers(receiver->order->full_payers(receiver->order));
+    served &= ~receiver->closed_queues;
     if (receiver->pulse)
         farewell_enter(receiver->pulse);
     uint32_t cold = cold_queues(receiver, served);
@@ -175,14 +168,13 @@ static ssize_t poll_round(void *context)
 ssize_t receiver_look(struct receiver *receiver)
 {
     receiver->round = COLD_ROUNDS - 1;
-    ssize_t size = poll_round(receiver);
+    ssize_t size = receiver_poll(receiver);
     if (size < 0)
         receiver_settle(receiver);
     return size;
 }
 
-static void find_received_session(struct receiver *receiver, size_t size,
-                                  struct wire_header *header)
+void receiver_look_up_session(struct receiver *receiver, size_t size, struct wire_header *header)
 {
     struct read_cursor cursor = read_cursor(receiver->buffer, size);
     *header = (struct wire_header){0};
@@ -191,13 +183,6 @@ static void find_received_session(struct receiver *receiver, size_t size,
                             ? session_acquire(receiver->sessions, header->session, header->secret)
                             : NULL;
     receiver_settle(receiver);
-}
-
-void receiver_find_session(struct receiver *receiver, size_t size)
-{
-    struct wire_header header;
-    if (!receiver->order) /* it was looked for on its way into the order */
-        find_received_session(receiver, size, &header);
 }
 
 void receiver_drop(struct receiver *receiver, enum dropped_reason reason)
@@ -227,86 +212,17 @@ uint32_t receiver_source(const struct receiver *receiver)
     return own ? UINT32_C(1) << receiver->current : UINT32_MAX;
 }
 
-/* Without a door, all messages are one user's. */
-static unsigned payer_of(const struct receiver *receiver, unsigned queue)
+/* A wire_attempt. */
+static ssize_t poll_round(void *receiver)
 {
-    return receiver->shares ? lanes_payer(queue) : PAYER_OWN;
+    return receiver_poll(receiver);
 }
 
-/* The message received gets a place in the order, unless it is nobody's. Receiving it is charged
- * now, what it asks for when that is done. */
-static void add_to_order(struct receiver *receiver, size_t size)
-{
-    struct wire_header header;
-    find_received_session(receiver, size, &header);
-    uint64_t now_ns = clock_monotonic_ns();
-    if (!receiver_drop_stray(receiver, &header, receiver->session)) {
-        struct kv_slice message = kv_slice(receiver->buffer, size);
-        struct message_source source = {.session = receiver->session,
-                                        .queue = receiver->current,
-                                        .payer = payer_of(receiver, receiver->current)};
-        receiver->order->add(receiver->order, message, source, receiver->priority, now_ns);
-    }
-    if (receiver->shares)
-        receiver_charge(receiver, now_ns, now_ns);
-}
-
-/* Receives what has come into the order. -1: errno. */
-static ssize_t collect(struct receiver *receiver, uint64_t now_ns)
-{
-    receiver->collected_ns = now_ns;
-    ssize_t size = 0;
-    for (unsigned i = 0; i < COLLECT_MESSAGES && !receiver->order->is_full(receiver->order); i++) {
-        size = poll_round(receiver);
-        if (size <= 0)
-            break;
-        add_to_order(receiver, (size_t)size);
-    }
-    return size < 0 ? -1 : 0;
-}
-
-/* The first message of those payers. */
-static size_t take_ordered(struct receiver *receiver, uint32_t payers)
-{
-    uint64_t waited_ns, now_ns = clock_monotonic_ns();
-    struct message_source source = {.queue = receiver->current};
-    size_t size = receiver->order->take(receiver->order, payers, receiver->buffer, &source,
-                                        &receiver->priority, now_ns, &waited_ns);
-    receiver->session = source.session;
-    receiver->current = source.queue;
-    receiver->began_ns = receiver->shares && shares_contended(receiver->shares) ? now_ns : 0;
-    if (size > 0)
-        histogram_record(&receiver->statistics->stages[STAGE_QUEUE_WAIT], waited_ns);
-    return size;
-}
-
-size_t receiver_take_ordered(struct receiver *receiver)
-{
-    return take_ordered(receiver, UINT32_MAX);
-}
-
-/* The payers that do not rest. */
-static uint32_t due_payers(const struct receiver *receiver, uint64_t now_ns)
-{
-    uint64_t until_ns;
-    if (!receiver->shares || !shares_contended(receiver->shares))
-        return UINT32_MAX;
-    return ~shares_resting(receiver->shares, now_ns, &until_ns);
-}
-
-/* A wire_attempt: what is due first, of all that has come and whose payers do not rest. */
+/* A wire_attempt. */
 static ssize_t ordered_round(void *context)
 {
     struct receiver *receiver = context;
-    uint64_t now_ns = clock_monotonic_ns();
-    if ((receiver->order->payers(receiver->order) & due_payers(receiver, now_ns)) == 0 ||
-        now_ns - receiver->collected_ns > COLLECT_EVERY_NS)
-        if (collect(receiver, now_ns) < 0)
-            return -1;
-    size_t size = take_ordered(receiver, due_payers(receiver, clock_monotonic_ns()));
-    if (size > 0 && receiver->order->waiting(receiver->order) > 0)
-        receiver->found_empty = false;
-    return (ssize_t)size;
+    return receiver->order->receive(receiver->order, receiver);
 }
 
 /* Sleeps until a queue of a payer that does not rest has something (and there is a place for it),
@@ -321,9 +237,8 @@ static void sleep_beside_resting(const struct receiver *receiver)
     bool some_aside = receiver->aside && aside_waiting(receiver->aside) > 0;
     if (receiver->aside && !some_aside)
         events[count++] = (struct pollfd){.fd = receiver->aside->event, .events = POLLIN};
-    uint32_t queues = served_queues(receiver) & ~lanes_of_payers(receiver->resting);
-    if (receiver->order && receiver->order->is_full(receiver->order))
-        queues = 0;
+    uint32_t queues =
+        served_queues(receiver) & ~lanes_of_payers(receiver->resting) & ~receiver->closed_queues;
     while (queues != 0)
         events[count++] = (struct pollfd){.fd = (int)receiver->served->queues[take_lowest(&queues)],
                                           .events = POLLIN};

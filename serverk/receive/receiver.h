@@ -3,12 +3,10 @@
  * rule (wire/wait.h) and slept on when they stay empty; or, where several workers serve one queue,
  * a blocking receive, because a poller loses every message to a blocked receiver.
  *
- * With an order (message_order.h) the queues are emptied into that, time and again, and messages
- * are taken from there. While it is full they stay in their queues, and then with their senders.
- * What is nobody's gets no place in it.
+ * With an order of messages (message_order.h) the order decides which message is next.
  *
  * Where several payers are active (shares.h), the queues of those that rest are left alone
- * meanwhile, and what they have in the order stays there.
+ * meanwhile.
  *
  * A queue that gave none of the last messages is polled only every few rounds: each poll is a
  * system call, and lanes of idle sessions should not slow down the busy ones.
@@ -31,7 +29,8 @@
 #include "wire/message.h"
 #include "wire/wait.h"
 
-/* Private to receiver.c but for buffer, priority, session, waiter and found_empty. */
+/* Private to receiver.c, and to an order of messages, but for buffer, priority, session, waiter and
+ * found_empty. */
 struct receiver {
     struct lanes *lanes;
     const struct served_lanes *served; /* of the lanes */
@@ -48,7 +47,8 @@ struct receiver {
     struct message_order *order; /* of all workers; NULL: messages wait in the queues alone */
     unsigned priority;           /* of the message received, if wants_priority */
     bool wants_priority;
-    uint64_t collected_ns; /* when the queues were last emptied into the order */
+    uint32_t closed_queues; /* that the order has no room for; 0: none */
+    uint64_t collected_ns;  /* the order's: when it last emptied the queues */
 
     struct shares *shares; /* of all workers; NULL: nobody shares */
     uint64_t
@@ -84,9 +84,22 @@ ssize_t receiver_look(struct receiver *receiver);
  * message that is handed on to a thread or process, only the handing on counts. */
 void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns);
 
-/* Finds the session of the message of `size` bytes that was received, and holds it:
- * receiver->session. Who does not do that calls receiver_settle when it has. */
-void receiver_find_session(struct receiver *receiver, size_t size);
+/* One look at each queue that is due, without waiting. Returns as receiver_take, but 0: nothing was
+ * there. For an order of messages. */
+ssize_t receiver_poll(struct receiver *receiver);
+
+/* Decodes the header of the message of `size` bytes in receiver->buffer, all zeros if it has none,
+ * and finds the message's session, which receiver->session then holds; NULL: it has none. */
+void receiver_look_up_session(struct receiver *receiver, size_t size, struct wire_header *header);
+
+/* The same, where an order has not done it when it received the message. A thread that looks its
+ * session up itself calls receiver_settle afterwards. */
+static inline void receiver_find_session(struct receiver *receiver, size_t size)
+{
+    struct wire_header header;
+    if (!receiver->order)
+        receiver_look_up_session(receiver, size, &header);
+}
 
 /* What was received is with its session. */
 static inline void receiver_settle(struct receiver *receiver)
@@ -105,10 +118,6 @@ void receiver_drop(struct receiver *receiver, enum dropped_reason reason);
 /* Drops the message received if it has no session (any more) and asks for none; else false. */
 bool receiver_drop_stray(struct receiver *receiver, const struct wire_header *header,
                          const struct session *session);
-
-/* The next message that waits in the order, whoever rests, without a look at the queues; 0:
- * none. */
-size_t receiver_take_ordered(struct receiver *receiver);
 
 /* The next message that was set aside; 0: none. */
 size_t receiver_take_aside(struct receiver *receiver);
