@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/text/parse.h"
 
@@ -63,6 +64,7 @@ enum kv_status local_engine_open(const char *dir, const struct kvstore_options *
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     engine->calls = &calls;
     enum kv_status status = kvstore_open(dir, options, &engine->store, error);
+    KV_ASSERT((status == KV_OK) == engine_is_called(engine));
     if (status == KV_OK)
         *result = engine;
     else

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
@@ -170,6 +171,7 @@ static void deliver_made(struct request_processes *all, unsigned number, struct 
     const struct service *service = all->service;
     struct request_process *place = &all->places[number];
     size_t size = atomic_load(&all->words[number].made_bytes);
+    KV_ASSERT(place->reserved && size <= service->budget->message_max_bytes);
     size_t sent = deliver_reply(service->sessions, service->budget, place->session,
                                 kv_slice(place->reply, size), true);
     statistics_add(&worker->statistics->bytes_out, sent);
@@ -195,6 +197,7 @@ static void take_request_back(struct request_processes *all, struct request_proc
 static void free_place(struct request_processes *all, unsigned number)
 {
     cancel_reservation(all, &all->places[number]);
+    KV_ASSERT(all->places[number].session);
     session_release(all->service->sessions, all->places[number].session);
     slots_release(all->slots, number);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "lab/dispatch/slots.h"
@@ -51,6 +52,7 @@ static uint64_t start_request_thread(void *context, struct worker *front, size_t
     receiver_find_session(&front->receiver, message_bytes);
     struct request_thread *place = &threads->places[slots_take(threads->slots)];
     join_thread(place);
+    KV_ASSERT(!place->joinable);
     worker_take_message(&place->worker, front);
     place->message_bytes = message_bytes;
     place->joinable =

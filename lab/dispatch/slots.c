@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "common/assert/assert.h"
 #include "serverk/daemon/json_writer.h"
 
 struct slots {
@@ -37,6 +38,14 @@ void slots_free(struct slots *slots)
     free(slots);
 }
 
+/* Each slot is free or taken. Holds: lock. */
+static void assert_slots_counted(const struct slots *slots)
+{
+    KV_ASSERT(mutex_is_held(&slots->lock));
+    KV_ASSERT(slots->free_count + slots->counts.live == slots->counts.limit);
+    KV_ASSERT(slots->counts.live <= slots->counts.live_max);
+}
+
 unsigned slots_take(struct slots *slots)
 {
     struct slot_counts *counts = &slots->counts;
@@ -48,6 +57,7 @@ unsigned slots_take(struct slots *slots)
     counts->started++;
     if (++counts->live > counts->live_max)
         counts->live_max = counts->live;
+    assert_slots_counted(slots);
     pthread_mutex_unlock(&slots->lock);
     return slot;
 }
@@ -55,8 +65,10 @@ unsigned slots_take(struct slots *slots)
 void slots_release(struct slots *slots, unsigned slot)
 {
     pthread_mutex_lock(&slots->lock);
+    KV_ASSERT(slots->counts.live > 0);
     slots->free_slots[slots->free_count++] = slot;
     slots->counts.live--;
+    assert_slots_counted(slots);
     pthread_cond_broadcast(&slots->given);
     pthread_mutex_unlock(&slots->lock);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/memory/machine_sizes.h"
 
@@ -96,6 +97,7 @@ struct reader *readers_enter(struct readers *readers)
         return NULL;
     struct reader *reader = &readers->places[own_number - 1];
     uint_fast64_t visits = atomic_load_explicit(&reader->visits, memory_order_relaxed);
+    KV_ASSERT(visits % 2 == 0); /* not twice at a time in one thread */
     atomic_store(&reader->visits, visits + 1);
     return reader;
 }
@@ -103,6 +105,7 @@ struct reader *readers_enter(struct readers *readers)
 void readers_leave(struct reader *reader)
 {
     uint_fast64_t visits = atomic_load_explicit(&reader->visits, memory_order_relaxed);
+    KV_ASSERT(visits % 2 == 1);
     atomic_store_explicit(&reader->visits, visits + 1, memory_order_release);
 }
 

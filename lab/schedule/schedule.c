@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/assert/assert.h"
 #include "serverk/session/user_share.h"
 #include "wire/message.h"
 
@@ -126,6 +127,7 @@ static void push(struct payer_heap *payer, struct waiting waiting)
 {
     struct waiting *heap = payer->heap;
     unsigned at = payer->count++;
+    KV_ASSERT(waiting.due_ns >= waiting.received_ns);
     while (at > 0 && before(&waiting, &heap[(at - 1) / 2])) {
         heap[at] = heap[(at - 1) / 2];
         at = (at - 1) / 2;
@@ -137,6 +139,7 @@ static void push(struct payer_heap *payer, struct waiting waiting)
 static struct waiting pop(struct payer_heap *payer)
 {
     struct waiting *heap = payer->heap;
+    KV_ASSERT(payer->count > 0);
     unsigned count = payer->count--;
     struct waiting first = heap[0], last = heap[count - 1];
     unsigned at = 0, child;
@@ -149,6 +152,7 @@ static struct waiting pop(struct payer_heap *payer)
         at = child;
     }
     heap[at] = last;
+    KV_ASSERT(payer->count == 0 || !before(&heap[0], &first)); /* nothing was due before it */
     return first;
 }
 
@@ -167,6 +171,9 @@ static unsigned first_payer(const struct schedule *schedule, uint32_t payers)
 /* After a change of the payer's messages. */
 static void note_payer(struct schedule *schedule, unsigned payer)
 {
+    KV_ASSERT(mutex_is_held(&schedule->lock) && payer < schedule->payers);
+    KV_ASSERT(schedule->heaps[payer].count <=
+              schedule->payer_capacity + schedule->places - schedule->capacity);
     unsigned count = schedule->heaps[payer].count;
     uint32_t bit = UINT32_C(1) << payer;
     uint32_t waiting = atomic_load_explicit(&schedule->waiting_payers, memory_order_relaxed);
@@ -216,6 +223,8 @@ void schedule_add(struct schedule *schedule, struct kv_slice message, struct mes
                                   priority < WIRE_MAX_PRIORITY ? priority : WIRE_MAX_PRIORITY};
     pthread_mutex_lock(&schedule->lock);
     unsigned count = schedule_waiting(schedule);
+    KV_ASSERT(message.size <= schedule->message_bytes && schedule->free_count > 0);
+    KV_ASSERT(schedule->free_count + count == schedule->places);
     waiting.number = schedule->received++;
     waiting.place = schedule->free_places[--schedule->free_count];
     memcpy(message_at(schedule, waiting.place), message.data, message.size);

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "common/assert/assert.h"
 #include "common/numbers/random.h"
 #include "common/time/clock.h"
 #include "common/time/pause.h"
@@ -94,6 +95,7 @@ static void run_served(struct execution *execution)
     const struct execution_context *context = execution->context;
     uint64_t ns = draw_ns(service_time_of(context));
     bool locked = service_time_of(context)->locked;
+    KV_ASSERT(owed.ns == 0); /* the operation before has spent its time */
     owed.context = context;
     owed.ns = locked ? ns : 0;
     execution_runners[execution->operation->opcode](execution);

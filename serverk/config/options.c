@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/options/option_table.h"
 #include "common/text/parse.h"
 #include "serverk/config/lab_seam.h"
@@ -411,12 +412,22 @@ _Static_assert(DAEMON_ROWS + LAB_MAX_ROWS < OPTIONS_MAX,
 static struct option_row joined_rows[OPTIONS_MAX];
 const struct option_row *const options_rows = joined_rows;
 
+static const struct option_row *row_named(const char *name)
+{
+    const struct option_row *row = joined_rows;
+    while (row->name && strcmp(row->name, name) != 0)
+        row++;
+    return row->name ? row : NULL;
+}
+
 /* Before main begins, so that no thread sees half a table. */
 __attribute__((constructor)) static void join_option_tables(void)
 {
     memcpy(joined_rows, daemon_rows, sizeof daemon_rows);
-    for (size_t i = 0; i < LAB_MAX_ROWS && lab.rows[i].name; i++)
+    for (size_t i = 0; lab.rows[i].name; i++) {
+        KV_ASSERT(i < LAB_MAX_ROWS && !row_named(lab.rows[i].name));
         joined_rows[DAEMON_ROWS + i] = lab.rows[i];
+    }
 }
 
 void options_print_help(FILE *stream, int columns)

@@ -28,6 +28,8 @@
 #define UNSEEN_TAG (UINT64_MAX - 4)
 #define INDEX_TAG  (UINT64_MAX - 5)
 
+_Static_assert(INDEX_TAG > UINT32_MAX, "no tag is a session's id");
+
 #define EVENTS_AT_ONCE 64
 
 /* Between two looks at what else there is to do while a reload comes to its end. */

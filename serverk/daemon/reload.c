@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/text/suggest.h"
@@ -84,7 +85,9 @@ void reload_free(struct reload *reload)
 
 static unsigned index_of(const char *name)
 {
-    return (unsigned)(options_find(name) - options_rows);
+    const struct option_row *row = options_find(name);
+    KV_ASSERT(row);
+    return (unsigned)(row - options_rows);
 }
 
 /* Signals -------------------------------------------------------------------------------------- */
@@ -209,6 +212,7 @@ static enum kv_status take_rules(struct reload *reload, struct access_rules *rul
 {
     const struct service *service = reload->place.service;
     struct rule_change change = {.service = service};
+    KV_ASSERT(mutex_is_held(&reload->lock));
     enum kv_status status = close_other_ways(reload, rules, error);
     if (status == KV_OK && service->store)
         status = kvstore_set_quotas(service->store, rules ? rules->quotas : NULL,
@@ -355,6 +359,7 @@ static enum kv_status set(struct reload *reload, const struct option_row *row,
     struct option_origin wanted[OPTIONS_MAX];
     struct server_options now;
     struct kv_error reason = {0};
+    KV_ASSERT(mutex_is_held(&reload->lock));
     memcpy(wanted, reload->in_force, sizeof wanted);
     wanted[row - options_rows] = *origin;
     if (command_line_take(wanted, &now, error) != OPTIONS_RUN)

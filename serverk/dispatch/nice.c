@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "wire/message.h"
 
@@ -57,7 +58,9 @@ int nice_of(const struct nice *nice, unsigned priority)
     if (priority > WIRE_MAX_PRIORITY)
         priority = WIRE_MAX_PRIORITY;
     int below = (int)(WIRE_MAX_PRIORITY - priority);
-    return nice->lowest + below * (HIGHEST_NICE - nice->lowest) / (int)WIRE_MAX_PRIORITY;
+    int value = nice->lowest + below * (HIGHEST_NICE - nice->lowest) / (int)WIRE_MAX_PRIORITY;
+    KV_ASSERT(value >= nice->lowest && value <= HIGHEST_NICE);
+    return value;
 }
 
 void nice_follow(struct nice *nice, unsigned priority)

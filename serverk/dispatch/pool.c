@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
@@ -177,6 +178,7 @@ static enum kv_status set_up_receiver(struct pool *pool, unsigned number, struct
     struct receiver *receiver = &worker->receiver;
     uint32_t queues = queues_of(pool, number);
     bool automatic = service->options->lanes == LANES_AUTO;
+    KV_ASSERT(queues != 0); /* a worker without a queue would never have a message */
     worker->receivers = receivers_of(pool, queues);
     worker->handle = pool->feed.handle;
     worker->handle_context = pool->feed.context;
@@ -257,6 +259,7 @@ static enum kv_status start_steward(struct pool *pool, struct kv_error *error)
 static void interrupt_receive(void *context, unsigned receiver)
 {
     const struct pool *pool = context;
+    KV_ASSERT(receiver < pool->count);
     if (pool->workers[receiver].worker.receiver.blocking)
         pthread_kill(pool->workers[receiver].thread, WAKE_SIGNAL);
 }
@@ -336,6 +339,8 @@ void pool_drain(struct pool *pool)
     struct lanes *lanes = pool->service->lanes;
     struct worker *worker = &pool->workers[0].worker;
     size_t taken;
+    for (unsigned i = 0; i < pool->count; i++)
+        KV_ASSERT(!pool->workers[i].started); /* this thread uses what is a worker's */
     worker->nice.on = false; /* it is that of the worker's thread, not of this one */
     while ((taken = receiver_take_aside(&worker->receiver)) > 0)
         worker_handle(worker, taken);

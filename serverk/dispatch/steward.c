@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "serverk/session/deliver.h"
 #include "wire/operation.h"
@@ -83,6 +84,7 @@ static void deal_with(struct steward *steward, size_t size)
         worker_handle(worker, size);
         return;
     }
+    KV_ASSERT(session); /* a message of nobody waits for no worker */
     receiver->session = NULL;
     struct kv_slice message = kv_slice(receiver->buffer, size);
     if (!aside_add(steward->service->aside, message, session, receiver->current))

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "serverk/execute/allowance.h"
 #include "serverk/execute/execution.h"
@@ -69,6 +70,8 @@ bool worker_init_buffer(struct worker *worker)
 void worker_take_message(struct worker *worker, struct worker *from)
 {
     uint8_t *buffer = worker->receiver.buffer;
+    KV_ASSERT(worker->receiver.buffer_bytes == from->receiver.buffer_bytes);
+    KV_ASSERT(!worker->receiver.session); /* its last message was dealt with */
     worker->receiver.buffer = from->receiver.buffer;
     from->receiver.buffer = buffer;
     worker->receiver.priority = from->receiver.priority;
@@ -158,6 +161,8 @@ static void run_request(struct worker *worker, struct session *session,
                         uint64_t received_ns)
 {
     struct worker_statistics *statistics = worker->statistics;
+    KV_ASSERT(worker->execution.waits.count == 0); /* a reply waits for its own writes only */
+    KV_ASSERT(!worker->execution.waits_on && worker->execution.written_bytes == 0);
     statistics_add(&statistics->messages, 1);
     if (allowance_deadline_passed(request)) {
         fail_message(worker, session, request, KV_DEADLINE,
@@ -175,6 +180,8 @@ static void run_request(struct worker *worker, struct session *session,
     const uint8_t *first = operations->at;
     enum kv_status status =
         execute_request(&worker->execution, session, request, operations, &reply, &sentence);
+    worker->receiver.written_bytes = worker->execution.written_bytes;
+    worker->execution.written_bytes = 0;
     if (status != KV_OK) {
         fail_message(worker, session, request, status, sentence);
         return;
@@ -191,8 +198,6 @@ static void run_request(struct worker *worker, struct session *session,
     uint64_t worked_ns = clock_monotonic_ns();
     uint64_t lock_wait_ns = kvstore_lock_wait_ns() - waited_ns;
     worker->receiver.waited_ns = lock_wait_ns;
-    worker->receiver.written_bytes = worker->execution.written_bytes;
-    worker->execution.written_bytes = 0;
     send_worker_reply(worker, session, &reply);
     uint64_t sent_ns = worker->done_ns = clock_monotonic_ns();
     uint64_t work_ns = worked_ns - received_ns;
@@ -402,6 +407,7 @@ static void estimate_queue_wait(struct worker *worker, uint64_t service_ns)
 
 uint64_t worker_handle(struct worker *worker, size_t size)
 {
+    KV_ASSERT(size <= worker->receiver.buffer_bytes);
     uint64_t received_ns = worker->execution.received_ns = clock_monotonic_ns();
     if (worker->nice.on)
         nice_follow(&worker->nice, worker->receiver.priority);

@@ -1,5 +1,6 @@
 #include "serverk/execute/allowance.h"
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 
 enum kv_status allowance_look(struct allowance *allowance)
@@ -13,5 +14,6 @@ enum kv_status allowance_look(struct allowance *allowance)
     else if (now_ms >= allowance->until_ms || allowance->write_bytes_left == 0 ||
              session_is_lost(allowance->session))
         allowance->verdict = KV_OVERLOADED;
+    KV_ASSERT(allowance->write_bytes_left <= ALLOWANCE_WRITE_BYTES);
     return allowance->verdict;
 }

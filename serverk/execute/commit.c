@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "serverk/session/deliver.h"
 #include "wire/message.h"
@@ -100,7 +101,10 @@ static void send_list(struct commit *commit, struct held_reply *list)
         struct held_reply *held = list;
         list = held->next;
         struct kv_slice reply = kv_slice(held->reply, held->reply_bytes);
-        atomic_fetch_sub(&held->session->held_replies, 1); /* before its client may send the next */
+        KV_ASSERT(held->files_left == 0);
+        unsigned of_session = /* before its client may send the next */
+            atomic_fetch_sub(&held->session->held_replies, 1);
+        KV_ASSERT(of_session > 0);
         size_t sent = held->failed ? send_not_durable(commit, held->session, reply, held->extended)
                                    : deliver_reply(commit->sessions, commit->budget, held->session,
                                                    reply, held->extended);
@@ -110,6 +114,7 @@ static void send_list(struct commit *commit, struct held_reply *list)
         statistics_add(&commit->statistics.bytes_out, sent);
         histogram_record(&commit->statistics.stages[STAGE_COMMIT],
                          clock_monotonic_ns() - held->since_ns);
+        KV_ASSERT(commit->waiting > 0);
         if (--commit->waiting == 0)
             pthread_cond_broadcast(&commit->drained);
         pthread_mutex_unlock(&commit->lock);
@@ -134,6 +139,7 @@ static void file_synced(void *context, uint32_t file, uint64_t position, enum kv
         }
         *link = wait->next;
         struct held_reply *held = wait->held;
+        KV_ASSERT(held->files_left > 0);
         held->failed |= status != KV_OK;
         if (--held->files_left == 0) {
             held->next = ready;
@@ -170,6 +176,7 @@ void commit_free(struct commit *commit)
 {
     if (!commit)
         return;
+    KV_ASSERT(commit->waiting == 0); /* it was drained */
     pthread_cond_destroy(&commit->drained);
     pthread_mutex_destroy(&commit->lock);
     free(commit->of_file);
@@ -222,6 +229,7 @@ static bool enlist_held_reply(struct commit *commit, struct held_reply *held,
         held->files_left++;
     }
     bool ready = held->files_left == 0;
+    KV_ASSERT(held->files_left <= waits->count);
     pthread_mutex_unlock(&commit->lock);
     return ready;
 }
@@ -252,6 +260,7 @@ static void wait_and_send(struct commit *commit, struct session *session, struct
 void commit_hold(struct commit *commit, struct session *session, struct kv_slice reply,
                  bool extended, const struct commit_waits *waits)
 {
+    KV_ASSERT(waits->count > 0); /* else the worker sends the reply itself */
     if (!count_held(session)) {
         session_end(commit->sessions, session, SESSION_FAULT);
         return;

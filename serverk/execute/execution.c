@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "serverk/execute/backup.h"
 #include "serverk/execute/execution_internal.h"
@@ -98,6 +99,7 @@ __attribute__((noinline)) static bool passes_gate(struct execution *execution)
 
 static void run_operation(struct execution *execution, const struct wire_operation *operation)
 {
+    KV_ASSERT(operation->opcode > 0 && operation->opcode < STATISTICS_OPCODES);
     execution->operation = operation;
     execution->result = (struct wire_result){.status = KV_OK};
     execution->written.record_bytes = 0;
@@ -107,6 +109,9 @@ static void run_operation(struct execution *execution, const struct wire_operati
         add_plain(execution);
     else
         execution->context->runners[operation->opcode](execution);
+    KV_ASSERT(execution->reply->results <= results_before + 1);
+    KV_ASSERT(execution->reply->results > results_before || execution->stopped ||
+              execution->context->waits_on);
     execution->begun = true;
     execution->context->written_bytes += execution->written.record_bytes;
     allowance_note(&execution->allowance, was_light(execution), extra_bytes(execution));
@@ -247,6 +252,7 @@ enum kv_status execute_request(struct execution_context *context, struct session
         fill_with_status(&execution, status);
         break;
     }
+    KV_ASSERT(reply->may_stop || reply->results == request->count || context->waits_on);
     if (!execution.refusal)
         return KV_OK;
     reply_abandon(reply);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/numbers/random.h"
 #include "common/time/clock.h"
 #include "wire/operation.h"
@@ -113,10 +114,22 @@ static int compare_hot_keys(const void *left, const void *right)
     return a->count < b->count ? 1 : a->count > b->count ? -1 : 0;
 }
 
+/* What the counters say together: of Space-Saving, each operation that was shown. Holds: lock. */
+static uint64_t sum_of_counters(const struct hot_keys *hot_keys)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < hot_keys->count; i++) {
+        KV_ASSERT(hot_keys->keys[i].error < hot_keys->keys[i].count);
+        sum += hot_keys->keys[i].count;
+    }
+    return sum;
+}
+
 unsigned hot_keys_take(struct hot_keys *hot_keys, struct hot_key *keys, uint64_t *seen)
 {
     pthread_mutex_lock(&hot_keys->lock);
     unsigned count = hot_keys->count;
+    KV_ASSERT(sum_of_counters(hot_keys) == hot_keys->seen);
     *seen = hot_keys->seen;
     memcpy(keys, hot_keys->keys, count * sizeof *keys);
     pthread_mutex_unlock(&hot_keys->lock);

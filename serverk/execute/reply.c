@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "serverk/session/deliver.h"
 
 /* Every field of a result, its place in the segment included. */
@@ -65,6 +66,7 @@ enum kv_status reply_start(struct reply *reply, struct session *session,
                             .results_to_come = request->count,
                             .scratch = scratch,
                             .scratch_bytes = scratch_bytes};
+    KV_ASSERT(session->reply_bytes <= buffer_bytes);
     struct wire_header header = deliver_header(session, request->request_id, KV_OK);
     wire_put_header(&reply->cursor, &header);
     open_window(reply, request);
@@ -150,15 +152,16 @@ struct reply_place reply_largest_place(struct reply *reply)
 
 static void count_result(struct reply *reply)
 {
+    KV_ASSERT(reply->results_to_come > 0); /* an operation has one result */
     reply->results++;
-    if (reply->results_to_come > 0)
-        reply->results_to_come--;
+    reply->results_to_come--;
 }
 
 static bool add_in_window(struct reply *reply, struct wire_result *result,
                           const struct reply_place *place)
 {
     uint64_t at = window_next(reply);
+    KV_ASSERT(at + result->value.size <= reply->window_end);
     if (place->at == reply->scratch) {
         if (result->value.size > reply->scratch_used)
             reply->scratch_used = result->value.size;
@@ -178,6 +181,7 @@ static void add_in_message(struct reply *reply, const struct wire_result *result
                            const struct reply_place *place)
 {
     size_t fields_bytes = wire_result_size(result) - result->value.size;
+    KV_ASSERT(wire_result_size(result) <= write_cursor_left(&reply->cursor));
     if (fields_bytes != USUAL_FIELDS_BYTES)
         memmove(reply->cursor.at + fields_bytes, place->at, result->value.size);
     wire_put_result_fields(&reply->cursor, result);
@@ -210,6 +214,7 @@ bool reply_add_placed(struct reply *reply, struct wire_result *result,
 
 void reply_add(struct reply *reply, const struct wire_result *result)
 {
+    KV_ASSERT(wire_result_size(result) <= write_cursor_left(&reply->cursor));
     wire_put_result(&reply->cursor, result);
     count_result(reply);
 }
@@ -223,6 +228,7 @@ void reply_abandon(struct reply *reply)
 
 struct kv_slice reply_finish(struct reply *reply)
 {
+    KV_ASSERT(reply->extended || write_cursor_used(&reply->cursor) <= reply->session->reply_bytes);
     wire_patch_count(reply->cursor.start, reply->results);
     return kv_slice(reply->cursor.start, write_cursor_used(&reply->cursor));
 }

@@ -1,5 +1,7 @@
 #include "serverk/execute/scan_page.h"
 
+#include "common/assert/assert.h"
+
 /* A scan looks at up to 64 entries for each that it may give (kvstore.h), some milliseconds for
  * SLICE_ENTRIES; then it is asked whether it may go on. */
 #define DEFAULT_LIMIT 1000u
@@ -90,6 +92,7 @@ static enum kv_status add_entries(struct scan_page *page, struct kvstore *store,
     struct kvstore_scan_result result;
     do {
         uint32_t left = limit - page->entries;
+        KV_ASSERT(page->entries < limit);
         status =
             kvstore_scan(store, &page->next, operation->key,
                          left < SLICE_ENTRIES ? left : SLICE_ENTRIES, scan_page_add, page, &result);

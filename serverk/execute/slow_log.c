@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/assert/assert.h"
 #include "common/report/log.h"
 #include "common/report/log_pace.h"
 #include "common/text/escape.h"
@@ -68,6 +69,7 @@ unsigned slow_log_take(struct slow_log *slow_log, struct slow_request *requests,
 {
     pthread_mutex_lock(&slow_log->lock);
     unsigned count = slow_log->count;
+    KV_ASSERT(count <= SLOW_LOG_ENTRIES && count <= slow_log->noted);
     *noted = slow_log->noted;
     for (unsigned i = 0; i < count; i++)
         requests[i] = slow_log->entries[(slow_log->noted - 1 - i) % SLOW_LOG_ENTRIES];

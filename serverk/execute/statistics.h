@@ -49,6 +49,8 @@ struct worker_statistics {
     struct histogram work[STATISTICS_OPCODES]; /* STAGE_WORK by statistics_kind */
 } __attribute__((aligned(128)));
 
+_Static_assert(sizeof(struct worker_statistics) % 128 == 0, "blocks share no cache line");
+
 /* What a request counts as in `work`: the opcode of its only operation; 0: it has several. */
 static inline unsigned statistics_kind(unsigned operations, const struct read_cursor *cursor)
 {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "serverk/execute/submitted_operation.h"
 #include "serverk/session/deliver.h"
@@ -33,8 +34,11 @@ struct submission {
     uint8_t message[];
 };
 
+_Static_assert(offsetof(struct submission, request) == 0, "operation_done finds the submission");
+
 static struct submitted_operation *submission_at(struct submission *submission, unsigned index)
 {
+    KV_ASSERT(index < SUBMISSION_WINDOW && submission->count <= SUBMISSION_WINDOW);
     return &submission->ring[(submission->first + index) % SUBMISSION_WINDOW];
 }
 
@@ -72,6 +76,7 @@ static size_t send_submission_reply(struct submission *submission, size_t *reply
         return deliver_failure(services->sessions, session, request_id, KV_IO,
                                SESSION_SEGMENT_IS_BROKEN);
     }
+    KV_ASSERT(request->reply.may_stop || request->reply.results == request->header.count);
     struct kv_slice message = reply_finish(&request->reply);
     *reply_bytes = message.size;
     return deliver_reply(services->sessions, services->budget, session, message,
@@ -81,6 +86,7 @@ static size_t send_submission_reply(struct submission *submission, size_t *reply
 static void finish_submission(struct submission *submission)
 {
     struct submissions *all = submission->request.all;
+    KV_ASSERT(submission->ended && submission->count == 0);
     size_t reply_bytes = 0;
     uint64_t ready_ns = clock_monotonic_ns();
     size_t sent_bytes = send_submission_reply(submission, &reply_bytes);
@@ -213,6 +219,7 @@ static bool decode_submission(struct submission *submission)
 {
     if (submission->has_upcoming)
         return true;
+    KV_ASSERT(submission->decoded <= submission->request.header.count);
     if (submission->decoded == submission->request.header.count) {
         submission->ended = true;
         return false;
@@ -273,6 +280,7 @@ static void begin_what_may(struct submission *submission)
  * is gone afterwards, if it has ended. Takes over the lock. */
 static void advance_locked(struct submission *submission)
 {
+    KV_ASSERT(mutex_is_held(&submission->lock));
     submission->again = true;
     bool other = submission->advancing;
     submission->advancing = true;
@@ -296,6 +304,7 @@ static void operation_done(struct submitted_request *request, struct submitted_o
 {
     struct submission *submission = (struct submission *)request;
     pthread_mutex_lock(&submission->lock);
+    KV_ASSERT(!submitted->done); /* an operation has one outcome */
     submitted->done = true;
     advance_locked(submission);
 }

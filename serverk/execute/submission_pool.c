@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "serverk/execute/user_places.h"
 
@@ -50,6 +51,7 @@ void submissions_free(struct submissions *all)
 {
     if (!all)
         return;
+    KV_ASSERT(all->under_way.count == 0 && all->under_way.bytes == 0);
     while (all->kept > 0)
         munmap(all->buffers[--all->kept], all->services.buffer_bytes);
     pthread_cond_destroy(&all->drained);
@@ -151,6 +153,7 @@ void submissions_give_buffer(struct submissions *all, uint8_t *buffer, size_t us
     bool keep = all->kept < KEPT_BUFFERS;
     if (keep)
         all->buffers[all->kept++] = buffer;
+    KV_ASSERT(all->kept <= KEPT_BUFFERS);
     pthread_mutex_unlock(&all->lock);
     if (!keep)
         munmap(buffer, all->services.buffer_bytes);

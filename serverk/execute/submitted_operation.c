@@ -3,8 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "serverk/execute/writes.h"
+
+_Static_assert(offsetof(struct submitted_operation, engine) == 0,
+               "engine_done finds the operation");
 
 /* A page whose first entry had no room gets a place with room for it; writers may make it grow in
  * between. */
@@ -18,6 +22,7 @@ static const struct submission_services *services_of(const struct submitted_oper
 static void submit_operation(struct submitted_operation *submitted)
 {
     struct store_engine *engine = services_of(submitted)->engine;
+    KV_ASSERT(!engine_is_called(engine) && submitted->engine.status == KV_OK);
     engine->calls->submit(engine, &submitted->engine);
 }
 
@@ -49,6 +54,7 @@ static enum kv_status take_submitted_value(struct submitted_operation *submitted
     const struct submitted_request *request = submitted->request;
     size_t size = operation->value.size;
     submitted->engine.value = operation->value;
+    KV_ASSERT(!submitted->brought);
     if (size > engine_max_value_bytes(services_of(submitted)->engine))
         return KV_VALUE_TOO_BIG;
     if (!(operation->flags & WIRE_VALUE_IN_SEGMENT))

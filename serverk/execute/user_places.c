@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/assert/assert.h"
 #include "serverk/session/user_share.h"
 
 /* What one user has. */
@@ -65,14 +66,17 @@ void user_places_give_back(struct user_places *places, uid_t uid, unsigned count
 {
     struct user_usage **link = find_usage(places, uid);
     struct user_usage *usage = *link;
+    KV_ASSERT(usage && usage->count >= count && usage->bytes >= bytes);
+    if (!usage)
+        return;
+    KV_ASSERT(places->count >= usage->count && places->bytes >= usage->bytes);
     places->count -= count;
     places->bytes -= bytes;
-    if (!usage)
-        return; /* cannot be */
     usage->bytes -= bytes;
     usage->count -= count;
     if (usage->count > 0)
         return;
+    KV_ASSERT(usage->bytes == 0); /* they would be lost to all */
     *link = usage->next;
     free(usage);
 }

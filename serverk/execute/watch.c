@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "serverk/execute/execution_internal.h"
 #include "serverk/execute/inquiries.h"
 #include "serverk/execute/watchers.h"
@@ -64,6 +65,7 @@ static bool add_change(void *context, const struct kvstore_change *change)
 
 static uint8_t *position_at(const struct watch_request *watch, uint32_t file)
 {
+    KV_ASSERT(file < watch->files);
     return watch->positions + (size_t)file * WIRE_POSITION_BYTES;
 }
 
@@ -118,6 +120,7 @@ static enum kv_status fill_watch_page(struct watch_request *watch, uint32_t file
         drop_void(watch, &position);
     if (watch->changes > 0 && position.log != watch->last.log)
         position = watch->last;
+    KV_ASSERT(watch->changes < PAGE_CHANGES + SLICE_CHANGES);
     put_position(position_at(watch, file), &position);
     if (watch->changes > 0)
         return KV_OK; /* what is wrong behind them comes with the next page */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "serverk/execute/reply.h"
 #include "serverk/execute/user_places.h"
@@ -128,6 +129,8 @@ void watchers_free(struct watchers *watchers)
         watchers->first = watcher->next;
         drop_watcher(watchers, watcher);
     }
+    KV_ASSERT(watchers->places.count == 0 && watchers->places.bytes == 0);
+    KV_ASSERT(!watchers->started);
     sem_destroy(&watchers->wakes);
     pthread_mutex_destroy(&watchers->lock);
     free(watchers->statistics);
@@ -290,6 +293,7 @@ static void *watch_thread(void *argument)
 static enum kv_status start_watch_thread(struct watchers *watchers)
 {
     sigset_t all, before;
+    KV_ASSERT(mutex_is_held(&watchers->lock));
     if (watchers->started)
         return KV_OK;
     if (!execution_context_init(&watchers->context, watchers->store, watchers->budget))
@@ -349,6 +353,7 @@ static struct watcher *make_watcher(const struct session *session,
     made->request.deadline_ms = 0; /* it was in time */
     struct write_cursor cursor = write_cursor(made->operation, size);
     wire_put_operation(&cursor, &again);
+    KV_ASSERT(write_cursor_left(&cursor) == 0 && made->positions_at <= size);
     return made;
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "wire/queue.h"
 
@@ -83,6 +84,7 @@ enum kv_status claim_take(const char *base, mqd_t *claim, struct kv_error *error
             return status;
         }
         pid_t owner = 0;
+        KV_ASSERT(*claim != (mqd_t)-1);
         if (wire_lock_queue(*claim, &owner) != 0) {
             mq_close(*claim);
             *claim = (mqd_t)-1;

@@ -7,6 +7,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/numbers/random.h"
 #include "wire/queue.h"
@@ -99,6 +100,7 @@ static bool move_queue_to_lane(struct guest_lane *lane, mqd_t queue)
 
 static void retire_guest_lane(struct guest_lanes *guests, struct guest_lane *lane)
 {
+    KV_ASSERT(lane->queue != (mqd_t)-1);
     unlink_guest_lane(guests, lane);
     dup3(guests->placeholder, (int)lane->queue, O_CLOEXEC);
     guests->bytes_left += wire_geometry_charge(lane->geometry);
@@ -122,6 +124,7 @@ static bool prepare_guest_lane(struct guest_lanes *guests, struct guest_lane *la
         return false;
     }
     lane->given = false;
+    KV_ASSERT(wire_geometry_charge(lane->geometry) <= guests->bytes_left);
     guests->bytes_left -= wire_geometry_charge(lane->geometry);
     /* The lock is that of the process, and goes with any descriptor of the queue: so it is taken
      * last. */
@@ -225,6 +228,7 @@ struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool
         lane = make_guest_lane(guests, uid);
     if (!lane)
         return NULL;
+    KV_ASSERT(lane->live && lane->uid == uid && !lane->spoiled);
     lane->sessions++;
     if (!lane->given) {
         lane->opening++;
@@ -235,6 +239,7 @@ struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool
 
 void guest_lanes_arrived(struct guest_lane *lane, unsigned round)
 {
+    KV_ASSERT(round != lane->round || lane->opening > 0);
     if (round == lane->round && --lane->opening == 0 && !lane->reopened)
         close_guest_lane(lane);
 }
@@ -263,8 +268,10 @@ void guest_lanes_tick(struct guest_lanes *guests)
 
 bool guest_lanes_leave(struct guest_lanes *guests, struct guest_lane *lane)
 {
+    KV_ASSERT(lane->live && lane->sessions > 0);
     if (--lane->sessions > 0)
         return false;
+    KV_ASSERT(lane->opening == 0); /* whoever leaves has arrived, or is waited for no more */
     retire_guest_lane(guests, lane);
     return true;
 }

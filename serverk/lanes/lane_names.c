@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "serverk/lanes/claim.h"
+
+_Static_assert(LANE_NAMES <= 64, "sets of numbers are bits of a uint64_t");
 
 /* Where the kernel's queues are seen as files, if somebody mounted them there. */
 #define MQUEUE_MOUNT "/dev/mqueue"
@@ -62,6 +65,7 @@ static uint64_t *foreign_of(struct lane_names *names, enum wire_queue_role role)
 static void note_foreign(struct lane_names *names, enum wire_queue_role role, unsigned number,
                          const char *name, const struct owner_text *owner)
 {
+    KV_ASSERT(number < LANE_NAMES);
     *foreign_of(names, role) |= UINT64_C(1) << number;
     log_warn("the message queue %s belongs to %s: it is left alone, and no lane has that name; "
              "`rm /dev/mqueue%s` removes it",

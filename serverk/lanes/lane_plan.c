@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/text/parse.h"
 
@@ -54,6 +55,7 @@ struct lane_plan lane_plan_first(enum lanes_mode mode, uint32_t workers,
 
 bool lane_plan_degrade(struct lane_plan *plan)
 {
+    KV_ASSERT(plan->lanes > 0 && plan->lane.depth > 0);
     if (plan->bulk_lanes > 1)
         plan->bulk_lanes = 1;
     else if (plan->bulk_lanes == 1 && plan->bulk.depth > SMALL_DEPTH)
@@ -100,6 +102,7 @@ struct wire_geometry lane_plan_guest(const struct lane_plan *plan, uint64_t byte
         guest = deepest(small, SMALL_GUEST_DEPTH, bytes_left / 2);
     if (guest.depth == 0)
         guest = deepest(small, 1, bytes_left);
+    KV_ASSERT(guest.depth == 0 || wire_geometry_charge(guest) <= bytes_left);
     return guest;
 }
 

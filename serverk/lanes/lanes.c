@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/report/log_pace.h"
@@ -27,6 +28,11 @@
 #define SESSION_WEIGHT 2u
 
 #define MAX_CREDITS 8u
+
+_Static_assert(LANE_PLAN_MAX_QUEUES < 32, "sets of queues are bits of a uint32_t");
+_Static_assert(PAYERS <= 32, "sets of payers are bits of a uint32_t");
+_Static_assert(PAYER_GUESTS + LANE_PLAN_READ_LANE - LANE_PLAN_FIRST_GUEST == PAYER_READERS,
+               "lanes_payer finds the readers behind the guests");
 
 struct lane {
     bool linked;
@@ -283,6 +289,7 @@ unsigned lanes_queue_count(const struct lanes *lanes)
 
 mqd_t lanes_queue(const struct lanes *lanes, unsigned queue)
 {
+    KV_ASSERT(queue < LANE_PLAN_MAX_QUEUES);
     return lanes->served.queues[queue];
 }
 
@@ -305,6 +312,8 @@ void lanes_set_blocking(struct lanes *lanes, unsigned queue, bool blocking)
 static unsigned choose_filling(const struct lanes *lanes)
 {
     unsigned first = lanes->door ? 1 : 0, emptiest = first;
+    KV_ASSERT(mutex_is_held(&lanes->lock));
+    KV_ASSERT(first < lanes->plan.lanes); /* with a single lane there is no door */
     for (unsigned lane = first; lane < lanes->plan.lanes; lane++) {
         if (lanes->queues[lane].weight + SESSION_WEIGHT <= lanes->plan.lane.depth)
             return lane;
@@ -317,6 +326,9 @@ static unsigned choose_filling(const struct lanes *lanes)
 /* Messages may come through the queue from now on. holds: lock. */
 static void open_lane_queue(struct lanes *lanes, unsigned queue)
 {
+    KV_ASSERT(mutex_is_held(&lanes->lock));
+    KV_ASSERT((served_lanes_set(&lanes->served) >> queue & 1) == 0);
+    KV_ASSERT(lanes->served.queues[queue] >= 0);
     if (lanes->listener)
         lanes->listener(lanes->listener_context, queue);
     atomic_fetch_or(&lanes->served.set, UINT32_C(1) << queue);
@@ -329,6 +341,7 @@ static void assign_own(struct lanes *lanes, struct lane_assignment *assignment)
     unsigned lane =
         lanes->mode == LANES_AUTO ? choose_filling(lanes) : assigned % lanes->plan.lanes;
     lanes->queues[lane].weight += SESSION_WEIGHT;
+    KV_ASSERT(lane <= atomic_load(&lanes->in_use)); /* lanes are opened one after the other */
     if (lane >= atomic_load(&lanes->in_use)) {
         open_lane_queue(lanes, lane);
         atomic_store(&lanes->in_use, lane + 1);
@@ -359,6 +372,7 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
                          struct lane_assignment *assignment)
 {
     bool made = false;
+    KV_ASSERT(lanes->door);
     struct guest_lane *guest =
         request->knows_guests ? guest_lanes_enter(&lanes->guests, request->uid, &made) : NULL;
     if (!guest) {
@@ -409,6 +423,7 @@ struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_reque
 
 static struct guest_lane *guest_of(struct lanes *lanes, unsigned queue)
 {
+    KV_ASSERT(lanes_is_guest(queue));
     return &lanes->guests.lanes[queue - LANE_PLAN_FIRST_GUEST];
 }
 
@@ -444,12 +459,15 @@ void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignme
     if (assignment->opening && !arrived)
         lanes_arrived(lanes, assignment);
     pthread_mutex_lock(&lanes->lock);
-    if (queue == LANE_PLAN_READ_LANE)
-        atomic_fetch_sub(&lanes->readers.sessions, 1);
-    else if (lanes_is_own(queue))
+    if (queue == LANE_PLAN_READ_LANE) {
+        unsigned before = atomic_fetch_sub(&lanes->readers.sessions, 1);
+        KV_ASSERT(before > 0);
+    } else if (lanes_is_own(queue)) {
+        KV_ASSERT(lanes->queues[queue].weight >= SESSION_WEIGHT);
         lanes->queues[queue].weight -= SESSION_WEIGHT;
-    else if (guest_lanes_leave(&lanes->guests, guest_of(lanes, queue)))
+    } else if (guest_lanes_leave(&lanes->guests, guest_of(lanes, queue))) {
         atomic_fetch_and(&lanes->served.set, ~(UINT32_C(1) << queue));
+    }
     pthread_mutex_unlock(&lanes->lock);
 }
 

@@ -6,8 +6,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "serverk/lanes/lanes.h"
 #include "serverk/receive/shares.h"
+
+_Static_assert(PAYERS <= SHARES_MAX_PAYERS, "each payer has an account");
 
 struct aside_message {
     struct aside_message *next;
@@ -45,6 +48,7 @@ void aside_free(struct aside *aside)
 {
     if (!aside)
         return;
+    KV_ASSERT(aside_waiting(aside) == 0 && !aside->lists->first && aside->lists->bytes == 0);
     close(aside->event);
     pthread_mutex_destroy(&aside->lists->lock);
     free(aside->lists);
@@ -57,6 +61,9 @@ static void set_aside_count(struct aside *aside, unsigned waiting)
 {
     eventfd_t number;
     unsigned before = aside_waiting(aside);
+    KV_ASSERT(mutex_is_held(&aside->lists->lock));
+    KV_ASSERT(waiting == before + 1 || waiting + 1 == before);
+    KV_ASSERT((waiting == 0) == !aside->lists->first);
     atomic_store_explicit(&aside->waiting, waiting, memory_order_relaxed);
     if (before == 0)
         eventfd_write(aside->event, 1);
@@ -83,6 +90,7 @@ bool aside_add(struct aside *aside, struct kv_slice message, struct session *ses
     if (fits) {
         lists->bytes += bytes;
         *payer_bytes += bytes;
+        KV_ASSERT(lists->bytes <= ASIDE_MAX_BYTES && *payer_bytes <= lists->bytes);
         *lists->end = copy;
         lists->end = &copy->next;
         atomic_fetch_add(&session->aside, 1);
@@ -107,9 +115,13 @@ size_t aside_take(struct aside *aside, uint32_t queues, uint8_t *buffer, struct 
         *link = first->next;
         if (!first->next)
             lists->end = link;
-        lists->bytes -= sizeof *first + first->size;
-        lists->payer_bytes[lanes_payer(first->queue)] -= sizeof *first + first->size;
-        atomic_fetch_sub(&first->session->aside, 1);
+        size_t bytes = sizeof *first + first->size;
+        size_t *payer_bytes = &lists->payer_bytes[lanes_payer(first->queue)];
+        KV_ASSERT(*payer_bytes >= bytes && lists->bytes >= *payer_bytes);
+        lists->bytes -= bytes;
+        *payer_bytes -= bytes;
+        unsigned before = atomic_fetch_sub(&first->session->aside, 1);
+        KV_ASSERT(before > 0);
         set_aside_count(aside, aside_waiting(aside) - 1);
     }
     pthread_mutex_unlock(&lists->lock);

@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 
 struct parking {
@@ -23,6 +24,15 @@ struct parking {
     struct parking_place places[];
 };
 
+/* The invariant of parking.h. A permit is of a worker that counts as active already. Holds:
+ * lock. */
+static void assert_all_counted(const struct parking *parking)
+{
+    KV_ASSERT(mutex_is_held(&parking->lock));
+    KV_ASSERT(parking->active + parking->away + parking->parked == parking->workers);
+    KV_ASSERT(parking->permits <= parking->active);
+}
+
 void parking_free(struct parking *parking)
 {
     if (!parking)
@@ -36,6 +46,7 @@ void parking_free(struct parking *parking)
 struct parking_place *parking_place(struct parking *parking, unsigned worker,
                                     const _Atomic uint64_t *pulse)
 {
+    KV_ASSERT(worker < parking->workers);
     parking->places[worker].pulse = pulse;
     return &parking->places[worker];
 }
@@ -90,6 +101,7 @@ static void unpark_one(struct parking *parking)
     parking->parked--;
     parking->active++;
     parking->permits++;
+    assert_all_counted(parking);
     pthread_cond_signal(&parking->unparked);
 }
 
@@ -99,6 +111,7 @@ static void end_absence(struct parking_place *place)
     struct parking *parking = place->parking;
     if (atomic_load(&place->state) != PARKING_AWAY)
         return;
+    KV_ASSERT(parking->away > 0);
     parking->away--;
     parking->active++;
     parking->all_away_since_ns = 0;
@@ -118,8 +131,10 @@ bool parking_park(struct parking_place *place)
     struct parking *parking = place->parking;
     pthread_mutex_lock(&parking->lock);
     end_absence(place);
+    KV_ASSERT(atomic_load(&place->state) == PARKING_ACTIVE);
     bool last = parking->active == 1 && !parking->stopped;
     if (!last && !parking->stopped) {
+        KV_ASSERT(parking->active > 1);
         parking->active--;
         parking->parked++;
         atomic_store(&place->state, PARKING_PARKED);
@@ -130,6 +145,7 @@ bool parking_park(struct parking_place *place)
         atomic_store(&place->state, PARKING_ACTIVE);
         run_parking_timer(parking);
     }
+    assert_all_counted(parking);
     pthread_mutex_unlock(&parking->lock);
     return !last;
 }
@@ -148,6 +164,7 @@ void parking_fall_asleep(struct parking_place *place)
 void parking_wake_up(struct parking_place *place)
 {
     struct parking *parking = place->parking;
+    KV_ASSERT(atomic_load(&place->state) == PARKING_ASLEEP); /* nobody else changes that */
     atomic_store(&place->state, PARKING_ACTIVE);
     if (atomic_load(&parking->timer_runs))
         return;
@@ -176,6 +193,7 @@ static bool look_at_places(struct parking *parking)
         some_active = true;
         if (pulse == place->seen &&
             atomic_compare_exchange_strong(&place->state, &active, PARKING_AWAY)) {
+            KV_ASSERT(parking->active > 0);
             parking->active--;
             parking->away++;
         }
@@ -192,6 +210,8 @@ bool parking_look(struct parking *parking)
     if (parking->active == 0)
         unpark_one(parking);
     bool all_away = parking->active == 0, were_away = parking->all_away_since_ns != 0;
+    assert_all_counted(parking);
+    KV_ASSERT(!all_away || parking->away == parking->workers || parking->stopped);
     if (all_away != were_away)
         parking->all_away_since_ns = all_away ? clock_monotonic_ns() : 0;
     if (some_active || all_away)

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
@@ -73,6 +74,7 @@ void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t d
 /* Takes the lowest bit out of the set, which is not empty: its number. */
 static unsigned take_lowest(uint32_t *set)
 {
+    KV_ASSERT(*set != 0);
     unsigned lowest = (unsigned)__builtin_ctz(*set);
     *set &= *set - 1;
     return lowest;
@@ -81,6 +83,7 @@ static unsigned take_lowest(uint32_t *set)
 /* One attempt at one queue: > 0 the size of a message, 0 nothing (left) there, -1 errno. */
 static ssize_t receive_from(struct receiver *receiver, unsigned queue)
 {
+    KV_ASSERT(served_queues(receiver) >> queue & 1 || lanes_is_guest(queue));
     ssize_t size =
         mq_receive(receiver->served->queues[queue], (char *)receiver->buffer,
                    receiver->buffer_bytes, receiver->wants_priority ? &receiver->priority : NULL);
@@ -146,6 +149,7 @@ size_t receiver_take_aside(struct receiver *receiver)
  * for ever where both counts have a divisor in common. */
 ssize_t receiver_poll(struct receiver *receiver)
 {
+    KV_ASSERT(!receiver->blocking);
     uint32_t served = due_queues(receiver);
     size_t before = take_aside(receiver, ~lanes_of_payers(receiver->resting));
     if (before > 0)
@@ -242,6 +246,7 @@ static void sleep_beside_resting(const struct receiver *receiver)
     while (queues != 0)
         events[count++] = (struct pollfd){.fd = (int)receiver->served->queues[take_lowest(&queues)],
                                           .events = POLLIN};
+    KV_ASSERT(count <= sizeof events / sizeof events[0]);
     uint64_t now_ns = clock_monotonic_ns();
     if (now_ns >= receiver->resting_until_ns)
         return;

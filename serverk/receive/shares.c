@@ -13,6 +13,8 @@
 
 #define MAX_PATIENCE_NS (100u * 1000 * 1000)
 
+_Static_assert(SHARES_MAX_REST_NS > BURST_NS, "a rest ends after what may be used without one");
+
 static uint64_t load(const _Atomic uint64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);
@@ -103,6 +105,7 @@ static uint64_t time_used(const struct share_use *use)
 void shares_charge(struct shares *shares, unsigned payer, const struct share_use *use,
                    unsigned workers)
 {
+    KV_ASSERT(payer < SHARES_MAX_PAYERS && workers > 0 && use->weight > 0);
     uint64_t start_ns = use->start_ns, end_ns = use->end_ns;
     uint32_t mine = UINT32_C(1) << payer;
     uint32_t active = atomic_load_explicit(&shares->active, memory_order_relaxed);

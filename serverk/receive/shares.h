@@ -28,6 +28,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/assert/assert.h"
+
 #define SHARES_MAX_PAYERS   32u
 #define SHARES_ACTIVE_NS    (5u * 1000 * 1000)
 #define SHARES_MAX_REST_NS  (50u * 1000 * 1000)
@@ -85,7 +87,9 @@ static inline void shares_begin_message(struct shares *shares, unsigned payer)
 
 static inline void shares_end_message(struct shares *shares, unsigned payer)
 {
-    atomic_fetch_sub_explicit(&shares->payers[payer].under_way, 1, memory_order_relaxed);
+    unsigned before =
+        atomic_fetch_sub_explicit(&shares->payers[payer].under_way, 1, memory_order_relaxed);
+    KV_ASSERT(before > 0);
 }
 
 /* The payers (as bits) that rest now. If there is one, *until_ns gets the time to look again: when

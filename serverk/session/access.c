@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/time/clock.h"
 
@@ -31,6 +32,7 @@ enum kv_status access_enter(struct access *access, uid_t uid, bool reads_only,
                             struct access_user **user, struct kv_error *error)
 {
     *user = NULL;
+    KV_ASSERT(!access || mutex_is_held(&access->lock));
     const struct access_rule *rule = access ? rule_for(access, uid) : NULL;
     if (!access || (!rule && !reads_only))
         return KV_OK;
@@ -72,7 +74,8 @@ static unsigned enter_rules(struct access_user *user)
 
 static void leave_rules(struct access_user *user, unsigned epoch)
 {
-    atomic_fetch_sub(&user->lookers[epoch], 1);
+    unsigned before = atomic_fetch_sub(&user->lookers[epoch], 1);
+    KV_ASSERT(before > 0);
 }
 
 unsigned access_max_sessions(const struct access_user *user)
@@ -91,6 +94,7 @@ static void await_lookers(const struct access *access, unsigned epoch)
 
 void access_replace(struct access *access, const struct access_rules *rules)
 {
+    KV_ASSERT(mutex_is_held(&access->lock));
     access->rules = rules;
     for (struct access_user *user = atomic_load(&access->users); user; user = user->next)
         atomic_store(&user->rule, rule_for(access, user->uid));
@@ -100,6 +104,7 @@ void access_replace(struct access *access, const struct access_rules *rules)
 void access_free(struct access *access)
 {
     for (struct access_user *user = atomic_load(&access->users), *next; user; user = next) {
+        KV_ASSERT(atomic_load(&user->lookers[0]) == 0 && atomic_load(&user->lookers[1]) == 0);
         next = user->next;
         free(user);
     }

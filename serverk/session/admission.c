@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "serverk/session/user_share.h"
 
@@ -104,6 +105,8 @@ static void take_census(struct census *census)
 {
     census->count = census->others = census->of_user = census->of_process = 0;
     session_each(census->table, count_session, census);
+    KV_ASSERT(census->count <= session_table_capacity(census->table));
+    KV_ASSERT(census->of_user <= census->count && census->others <= census->count);
 }
 
 enum kv_status admission_check(struct session_table *table, const struct newcomer *newcomer,

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/report/log_pace.h"
@@ -63,6 +64,7 @@ static bool finish_torn(void)
     if (!output.torn)
         return true;
     output.torn_at += write_some(output.torn + output.torn_at, output.torn_size - output.torn_at);
+    KV_ASSERT(output.torn_at <= output.torn_size);
     if (output.torn_at < output.torn_size)
         return false;
     free(output.torn);
@@ -74,6 +76,8 @@ static bool finish_torn(void)
  * written: the rest follows. Holds: output.lock. */
 static bool write_line(char *text, size_t size)
 {
+    KV_ASSERT(mutex_is_held(&output.lock));
+    KV_ASSERT(!output.torn); /* its rest comes first, or lines are torn */
     size_t written = write_some(text, size);
     if (written > 0 && written < size) {
         output.torn = text;

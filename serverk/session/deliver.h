@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/assert/assert.h"
 #include "mqkv/slice.h"
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
@@ -39,6 +40,7 @@ size_t deliver_extended(struct session_table *table, struct fragment_budget *bud
 static inline size_t deliver_reply(struct session_table *table, struct fragment_budget *budget,
                                    struct session *session, struct kv_slice reply, bool extended)
 {
+    KV_ASSERT(extended || reply.size <= session->reply_bytes);
     if (extended)
         return deliver_extended(table, budget, session, reply);
     return session_send(table, session, reply.data, reply.size) ? reply.size : 0;

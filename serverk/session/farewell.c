@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "serverk/session/orphans.h"
 
 #define TICK_MS 5u
@@ -93,6 +94,7 @@ uint64_t farewells_progress(const struct farewells *farewells)
 struct farewell_pulse *farewells_pulse(struct farewells *farewells, unsigned receiver,
                                        uint32_t queues)
 {
+    KV_ASSERT(receiver <= farewells->receivers);
     farewells->pulses[receiver].queues = queues;
     return &farewells->pulses[receiver];
 }
@@ -100,6 +102,7 @@ struct farewell_pulse *farewells_pulse(struct farewells *farewells, unsigned rec
 /* Holds: lock. */
 static void arm(struct farewells *farewells)
 {
+    KV_ASSERT(mutex_is_held(&farewells->lock));
     if (farewells->armed)
         return;
     struct itimerspec soon = {.it_value = {.tv_nsec = TICK_MS * 1000000}};
@@ -126,16 +129,19 @@ static bool nobody_in_the_way(struct farewells *farewells, uint32_t queues)
 /* Holds: lock. */
 static bool all_moved_on(const struct farewells *farewells)
 {
-    for (unsigned i = 0; i <= farewells->receivers; i++)
-        if (farewells->seen[i] != 0 &&
-            atomic_load(&farewells->pulses[i].beat) == farewells->seen[i])
+    for (unsigned i = 0; i <= farewells->receivers; i++) {
+        uint64_t seen = farewells->seen[i];
+        KV_ASSERT(seen == 0 || seen % 2 == 1); /* an even beat is in nobody's way */
+        if (seen != 0 && atomic_load(&farewells->pulses[i].beat) == seen)
             return false;
+    }
     return true;
 }
 
 /* Those who came while others waited begin to wait. Holds: lock. */
 static void begin_next_farewell(struct farewells *farewells)
 {
+    KV_ASSERT(mutex_is_held(&farewells->lock));
     farewells->leaving = farewells->next;
     farewells->next = NULL;
     for (unsigned i = 0; farewells->leaving && i <= farewells->receivers; i++)
@@ -149,9 +155,12 @@ static struct leaver *take_ready(struct farewells *farewells)
     if (!farewells->leaving || !all_moved_on(farewells))
         return NULL;
     struct leaver *ready = farewells->leaving;
-    for (const struct leaver *leaver = ready; leaver; leaver = leaver->next)
-        atomic_fetch_sub(&farewells->waiting, 1);
+    for (const struct leaver *leaver = ready; leaver; leaver = leaver->next) {
+        unsigned before = atomic_fetch_sub(&farewells->waiting, 1);
+        KV_ASSERT(before > 0);
+    }
     begin_next_farewell(farewells);
+    KV_ASSERT(farewells->leaving || atomic_load(&farewells->waiting) == 0);
     return ready;
 }
 
@@ -197,6 +206,7 @@ void farewells_end(struct farewells *farewells, struct session *session, uint32_
     atomic_fetch_add(&farewells->waiting, 1);
     if (!farewells->leaving)
         begin_next_farewell(farewells);
+    KV_ASSERT(farewells->leaving); /* nobody is next who is not looked after */
     arm(farewells);
     pthread_mutex_unlock(&farewells->lock);
 }
@@ -207,6 +217,7 @@ void farewells_process_died(void *context, pid_t pid)
     pthread_mutex_lock(&farewells->lock);
     bool known = pid == 0;
     farewells->words_due |= pid == 0;
+    KV_ASSERT(farewells->mourned_count <= MOURNED);
     for (unsigned i = 0; i < farewells->mourned_count && !known; i++)
         known = farewells->mourned[i] == pid;
     if (!known && farewells->mourned_count == MOURNED)

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/memory/copy.h"
 
@@ -20,8 +21,10 @@ static _Atomic uint64_t *user_bytes(struct fragment_budget *budget, uid_t uid)
 
 static void budget_return(struct fragment_budget *budget, uid_t uid, uint64_t bytes)
 {
-    atomic_fetch_sub(&budget->used_bytes, bytes);
-    atomic_fetch_sub(user_bytes(budget, uid), bytes);
+    uint64_t of_all = atomic_fetch_sub(&budget->used_bytes, bytes);
+    uint64_t of_user = atomic_fetch_sub(user_bytes(budget, uid), bytes);
+    KV_ASSERT(of_all >= bytes);
+    KV_ASSERT(of_user >= bytes);
 }
 
 static bool budget_try(struct fragment_budget *budget, uid_t uid, uint64_t bytes)
@@ -48,6 +51,7 @@ void fragmented_message_free(struct fragmented_message *message, struct fragment
 /* Gives up what one session has begun. Holds: its lock. */
 static void give_up_fragments(struct fragments *fragments, struct fragment_budget *budget)
 {
+    KV_ASSERT(mutex_is_held(&fragments->lock));
     if (fragments->assembly.data)
         fragments->given_up_part = fragments->assembly.request_id;
     fragmented_message_free(&fragments->assembly, budget);
@@ -62,6 +66,7 @@ static void give_up_fragments(struct fragments *fragments, struct fragment_budge
  * taken is busy, so it gets on. Holds: the lock of `own`. */
 static void make_fragment_room(struct fragment_budget *budget, const struct fragments *own)
 {
+    KV_ASSERT(mutex_is_held(&own->lock));
     uint64_t now_ms = clock_monotonic_coarse_ms();
     pthread_mutex_lock(&budget->lock);
     for (struct fragments *other = budget->first; other; other = other->next) {
@@ -78,6 +83,7 @@ static void make_fragment_room(struct fragment_budget *budget, const struct frag
 static void enlist_fragments(struct fragments *fragments, struct fragment_budget *budget)
 {
     pthread_mutex_lock(&budget->lock);
+    KV_ASSERT(!fragments->listed && !fragments->previous);
     fragments->next = budget->first;
     if (fragments->next)
         fragments->next->previous = fragments;
@@ -91,6 +97,8 @@ static void unlist(struct fragments *fragments, struct fragment_budget *budget)
     if (!fragments->listed)
         return;
     pthread_mutex_lock(&budget->lock);
+    KV_ASSERT(fragments->previous ? fragments->previous->next == fragments
+                                  : budget->first == fragments);
     if (fragments->next)
         fragments->next->previous = fragments->previous;
     if (fragments->previous)
@@ -120,6 +128,7 @@ void fragments_init(struct fragments *fragments, uid_t uid)
 
 void fragments_clear(struct fragments *fragments, struct fragment_budget *budget)
 {
+    KV_ASSERT(fragments->reserved == 0); /* each reservation is of somebody who holds the session */
     unlist(fragments, budget);
     fragmented_message_free(&fragments->assembly, budget);
     for (unsigned i = 0; i < FRAGMENTS_MAX_STORED; i++)
@@ -135,6 +144,7 @@ static enum kv_status grow_assembly(struct fragments *fragments, struct fragment
 {
     struct fragmented_message *assembly = &fragments->assembly;
     size_t capacity = assembly->charged > 0 ? assembly->charged : FIRST_BYTES;
+    KV_ASSERT(needed > assembly->charged && needed <= assembly->size);
     while (capacity < needed)
         capacity *= 2;
     if (capacity > assembly->size)
@@ -194,6 +204,7 @@ static enum kv_status take_fragment(struct fragments *fragments, struct fragment
     }
     copy_bytes(assembly->data + assembly->done, part->bytes.data, part->bytes.size);
     assembly->done += part->bytes.size;
+    KV_ASSERT(assembly->done <= assembly->charged && assembly->charged <= assembly->size);
     fragments->progress_ms = clock_monotonic_coarse_ms();
     return KV_OK;
 }
@@ -225,6 +236,7 @@ bool fragments_reserve(struct fragments *fragments, struct fragment_budget *budg
     bool granted =
         taken < FRAGMENTS_MAX_STORED && budget_take(budget, fragments, budget->message_max_bytes);
     fragments->reserved += granted;
+    KV_ASSERT(!granted || taken + 1 <= FRAGMENTS_MAX_STORED);
     pthread_mutex_unlock(&fragments->lock);
     return granted;
 }
@@ -232,6 +244,7 @@ bool fragments_reserve(struct fragments *fragments, struct fragment_budget *budg
 void fragments_cancel(struct fragments *fragments, struct fragment_budget *budget)
 {
     pthread_mutex_lock(&fragments->lock);
+    KV_ASSERT(fragments->reserved > 0);
     fragments->reserved--;
     pthread_mutex_unlock(&fragments->lock);
     budget_return(budget, fragments->uid, budget->message_max_bytes);
@@ -241,6 +254,7 @@ bool fragments_store(struct fragments *fragments, struct fragment_budget *budget
                      uint64_t request_id, const void *data, size_t size)
 {
     uint8_t *copy = malloc(size);
+    KV_ASSERT(size <= budget->message_max_bytes); /* what the reservation has paid for */
     if (!copy) {
         fragments_cancel(fragments, budget);
         return false;
@@ -248,8 +262,10 @@ bool fragments_store(struct fragments *fragments, struct fragment_budget *budget
     copy_bytes(copy, data, size);
     pthread_mutex_lock(&fragments->lock);
     struct fragmented_message *place = fragments->stored;
+    KV_ASSERT(fragments->reserved > 0);
     while (place->data) /* the reservation says that one is free */
         place++;
+    KV_ASSERT(place < fragments->stored + FRAGMENTS_MAX_STORED);
     *place = (struct fragmented_message){.data = copy,
                                          .size = size,
                                          .charged = size,
@@ -288,6 +304,7 @@ bool fragments_next_fragment(struct fragments *fragments, struct fragment_budget
     bool found = stored && stored->done == offset;
     if (found) {
         wire_put_header(cursor, header);
+        KV_ASSERT(write_cursor_left(cursor) > PART_FIELD_BYTES); /* else nothing gets on */
         size_t room = write_cursor_left(cursor) - PART_FIELD_BYTES;
         size_t left = stored->size - stored->done;
         struct wire_part part = {
@@ -296,6 +313,7 @@ bool fragments_next_fragment(struct fragments *fragments, struct fragment_budget
             .bytes = kv_slice(stored->data + stored->done, left < room ? left : room)};
         wire_put_part(cursor, &part);
         stored->done += part.bytes.size;
+        KV_ASSERT(stored->done <= stored->size);
         fragments->progress_ms = clock_monotonic_coarse_ms();
         if (stored->done == stored->size)
             fragmented_message_free(stored, budget);

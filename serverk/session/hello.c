@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/report/log_pace.h"
@@ -238,6 +239,7 @@ static void send_welcome(const struct hello_terms *terms, struct session *sessio
     offer_direct(terms, session->uid, &welcome);
     size_t size = build_answer(message, sizeof message, WIRE_WELCOME, request, session->id,
                                session->nonce, KV_OK, &welcome, "");
+    KV_ASSERT(size > 0 && size <= session->reply_bytes); /* check_form has seen to that */
     session_send(terms->sessions, session, message, size);
 }
 
@@ -285,6 +287,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
                                 .uid = applicant->uid};
     struct session *session = NULL;
     struct access_user *access = NULL;
+    KV_ASSERT(mutex_is_held(&handshake_lock));
     enum kv_status status =
         access_enter(terms->access, applicant->uid, applicant->reads_only, &access, &error);
     if (status != KV_OK) {

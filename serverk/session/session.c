@@ -4,11 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "serverk/session/session_state.h"
 
 void session_retain(struct session *session)
 {
-    atomic_fetch_add_explicit(&session->state, 1, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(&session->state, 1, memory_order_relaxed);
+    KV_ASSERT(references_of(before) > 0);
+    KV_ASSERT(phase_of(before) == LIVE || phase_of(before) == CLOSING);
 }
 
 void session_close_queue(mqd_t reply_queue)
@@ -21,12 +24,14 @@ void session_close_queue(mqd_t reply_queue)
 static bool is_held_by_caller_alone(struct session *session)
 {
     uint64_t state = atomic_fetch_add(&session->state, 0);
-    return phase_of(state) == LIVE && (state & REFERENCES_MASK) == 2;
+    return phase_of(state) == LIVE && references_of(state) == 2;
 }
 
 /* Closes all but the last segment. Holds: fragments.lock. */
 static void close_replaced(struct session *session)
 {
+    KV_ASSERT(mutex_is_held(&session->fragments.lock));
+    KV_ASSERT(session->segment_count > 0);
     unsigned last = session->segment_count - 1;
     for (unsigned i = 0; i < last; i++)
         wire_segment_close(session->segments[i]);
@@ -49,6 +54,8 @@ bool session_add_segment(struct session *session, struct wire_segment *segment, 
         if (is_held_by_caller_alone(session))
             close_replaced(session);
     }
+    KV_ASSERT(session->segment_count <= SESSION_MAX_SEGMENTS);
+    KV_ASSERT(!taken || session->segments[session->segment_count - 1] == segment);
     pthread_mutex_unlock(&session->fragments.lock);
     return taken;
 }

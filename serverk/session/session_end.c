@@ -4,6 +4,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/report/log.h"
 #include "common/time/clock.h"
 #include "serverk/session/audit.h"
@@ -36,6 +37,7 @@ static void unwatch_process(const struct session_table *table, const struct sess
 /* Holds: lock. */
 static void remember_died(struct session_table *table, const struct session *session)
 {
+    KV_ASSERT(mutex_is_held(&table->lock));
     table->died[table->died_next++ % DIED_REMEMBERED] =
         (struct past_session){session->id, session->cookie};
 }
@@ -71,6 +73,7 @@ bool session_retire(struct session_table *table, struct session *session,
                     enum session_end_reason reason)
 {
     unsigned counted = SESSION_END_REASONS;
+    KV_ASSERT(reason < SESSION_END_REASONS);
     if (atomic_compare_exchange_strong(&session->counted, &counted, reason)) {
         unwatch_process(table, session);
         atomic_fetch_add(&table->ended[reason], 1);
@@ -100,6 +103,7 @@ static bool begin_closing_of_dead(struct session_table *table, struct session *s
 static void finish_ending(struct session_table *table, struct session *session,
                           enum session_end_reason reason)
 {
+    KV_ASSERT(phase_of(atomic_load(&session->state)) == CLOSING);
     session->client_died = reason == SESSION_DIED; /* read by the last to let go */
     if (reason != SESSION_BYE && reason != SESSION_SHUTDOWN)
         atomic_store(&session->lost, true);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "serverk/session/session.h"
 
@@ -61,7 +62,8 @@ static void end_session_hold(struct session_hold *hold, struct session_hold_even
     report_hold_event(how);
     kvstore_hold_end(hold->held);
     hold->held = NULL;
-    atomic_fetch_sub(&holds_there, 1);
+    unsigned before = atomic_fetch_sub(&holds_there, 1);
+    KV_ASSERT(before > 0);
 }
 
 static enum kv_status describe_session_hold(const struct kvstore_hold *held, char **text,
@@ -90,7 +92,9 @@ static enum kv_status describe_session_hold(const struct kvstore_hold *held, cha
 static enum kv_status begin_session_hold(struct session_hold *hold, struct kvstore *store,
                                          char **text, size_t *size)
 {
+    KV_ASSERT(mutex_is_held(&hold->mutex));
     end_session_hold(hold, &events.counts.failed);
+    KV_ASSERT(!hold->held);
     if (atomic_fetch_add(&holds_there, 1) >= SESSION_MAX_HOLDS) {
         atomic_fetch_sub(&holds_there, 1);
         report_hold_event(&events.counts.failed);

@@ -10,6 +10,8 @@
 #include "serverk/session/session.h"
 #include "serverk/session/session_state.h"
 
+_Static_assert(MAX_CAPACITY - 1 <= UINT16_MAX, "a slot's number fits free_slots");
+
 /* Ends of processes that may be noticed before the BYEs that wait in the lanes; a few lanes
  * full. */
 #define DIED_REMEMBERED 64u

@@ -21,6 +21,10 @@ enum phase { FREE = 0, LIVE = 1, CLOSING = 2, DISPOSING = 3 };
 #define PHASE_BITS      2u
 #define REFERENCES_MASK 0xffffffffu
 
+_Static_assert(SLOT_BITS + GENERATION_BITS == 32, "they fill an id");
+_Static_assert(PHASE_BITS + GENERATION_BITS <= 32, "they fit above the references");
+_Static_assert(DISPOSING < 1u << PHASE_BITS, "a phase fits its bits");
+
 static inline uint64_t tag(uint32_t generation, enum phase phase)
 {
     return (uint64_t)((generation << PHASE_BITS) | phase) << 32;
@@ -34,6 +38,13 @@ static inline enum phase phase_of(uint64_t state)
 static inline uint32_t generation_of(uint64_t state)
 {
     return (uint32_t)(state >> (32 + PHASE_BITS));
+}
+
+/* Threads that hold the slot, or look whether it is what they want; with the table's reference to a
+ * LIVE session. */
+static inline uint32_t references_of(uint64_t state)
+{
+    return (uint32_t)(state & REFERENCES_MASK);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/memory/mapguard.h"
 #include "common/numbers/random.h"
@@ -17,6 +18,8 @@
 #include "serverk/session/session_slots.h"
 #include "wire/message.h"
 #include "wire/queue.h"
+
+_Static_assert(SESSION_MAX_SESSIONS == MAX_CAPACITY, "a slot's number fits an id");
 
 struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
                                            struct fragment_budget *budget)
@@ -66,6 +69,7 @@ void session_table_free(struct session_table *table)
     if (!table)
         return;
     session_each(table, end_for_shutdown, table);
+    KV_ASSERT(table->free_count == table->capacity); /* nobody holds a session */
     pthread_mutex_destroy(&table->lock);
     close(table->unseen_timer);
     free(table->slots);
@@ -83,6 +87,7 @@ static int take_free_slot(struct session_table *table)
 static void return_slot(struct session_table *table, const struct session *session)
 {
     pthread_mutex_lock(&table->lock);
+    KV_ASSERT(table->free_count < table->capacity);
     table->free_slots[table->free_count++] = (uint16_t)(session - table->slots);
     pthread_mutex_unlock(&table->lock);
 }
@@ -111,8 +116,11 @@ struct session *session_open(struct session_table *table, const struct session_s
         return NULL;
     }
     struct session *session = &table->slots[slot];
-    uint32_t generation = generation_of(atomic_load(&session->state));
+    uint64_t state = atomic_load(&session->state);
+    uint32_t generation = generation_of(state);
     uint32_t id = (generation << SLOT_BITS) | (uint32_t)slot;
+    KV_ASSERT(phase_of(state) == FREE);
+    KV_ASSERT(generation != 0); /* id 0 means: no session */
     if (!watch_process(table, start->pidfd, id)) {
         int error_number = errno;
         return_slot(table, session);
@@ -234,6 +242,10 @@ static void session_keep_reads(struct session_table *table, const struct session
 /* Nobody holds the session, and nobody can find it. */
 static void dispose_of_session(struct session_table *table, struct session *session)
 {
+    KV_ASSERT(phase_of(atomic_load(&session->state)) == DISPOSING);
+    KV_ASSERT(is_retired(session));
+    KV_ASSERT(atomic_load(&session->held_replies) == 0); /* each has a reference */
+    KV_ASSERT(atomic_load(&session->aside) == 0);        /* likewise */
     if (session->client_died) {
         unlink_leftovers(session);
         if (table->death_listener && owns_names(session))
@@ -264,7 +276,9 @@ static void dispose_of_session(struct session_table *table, struct session *sess
 void session_release(struct session_table *table, struct session *session)
 {
     uint64_t before = atomic_fetch_sub_explicit(&session->state, 1, memory_order_acq_rel);
-    if ((before & REFERENCES_MASK) != 1 || phase_of(before) != CLOSING)
+    KV_ASSERT(references_of(before) > 0);
+    KV_ASSERT(phase_of(before) != LIVE || references_of(before) > 1); /* the table's stays */
+    if (references_of(before) != 1 || phase_of(before) != CLOSING)
         return;
     /* If a reference flickers in between, its owner comes here too and does it. */
     uint64_t idle = before - 1;
@@ -331,6 +345,7 @@ bool session_send(struct session_table *table, struct session *session, const vo
 
 void session_count_refusal(struct session_table *table, enum kv_status status)
 {
+    KV_ASSERT(status != KV_OK && status < KV_STATUS_COUNT);
     atomic_fetch_add(&table->refused[status], 1);
 }
 
@@ -366,5 +381,6 @@ void session_counts(const struct session_table *table, struct session_counts *co
     for (unsigned reason = 0; reason < SESSION_END_REASONS; reason++)
         ended += counts->ended[reason] = atomic_load(&table->ended[reason]);
     counts->opened = atomic_load(&table->opened); /* last: each of those that ended is in it */
+    KV_ASSERT(counts->opened >= ended);
     counts->live = counts->opened - ended;
 }

@@ -99,6 +99,7 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
     fixture->worker.receiver.sessions = service->sessions;
     fixture->worker.receiver.statistics = fixture->worker.statistics;
     fixture->worker.receiver.buffer = malloc(FIXTURE_MESSAGE_BYTES);
+    fixture->worker.receiver.buffer_bytes = FIXTURE_MESSAGE_BYTES;
 }
 
 void fixture_close(struct worker_fixture *fixture)
