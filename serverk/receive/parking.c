@@ -140,8 +140,12 @@ bool parking_park(struct parking_place *place)
         atomic_store(&place->state, PARKING_PARKED);
         while (parking->permits == 0 && !parking->stopped)
             pthread_cond_wait(&parking->unparked, &parking->lock);
-        if (parking->permits > 0)
+        if (parking->permits > 0) {
             parking->permits--;
+        } else { /* stopped */
+            parking->parked--;
+            parking->active++;
+        }
         atomic_store(&place->state, PARKING_ACTIVE);
         run_parking_timer(parking);
     }
@@ -211,7 +215,7 @@ bool parking_look(struct parking *parking)
         unpark_one(parking);
     bool all_away = parking->active == 0, were_away = parking->all_away_since_ns != 0;
     assert_all_counted(parking);
-    KV_ASSERT(!all_away || parking->away == parking->workers || parking->stopped);
+    KV_ASSERT(!all_away || parking->away == parking->workers);
     if (all_away != were_away)
         parking->all_away_since_ns = all_away ? clock_monotonic_ns() : 0;
     if (some_active || all_away)

@@ -87,6 +87,9 @@ START_TEST(others_park_until_called)
     pthread_join(first, NULL);
     pthread_join(second, NULL);
     ck_assert_int_eq(atomic_load(&back), 2);
+    struct parking_counts counts = parking_counts(parking);
+    ck_assert_uint_eq(counts.active, 3);
+    ck_assert_uint_eq(counts.parked, 0);
     parking_free(parking);
 }
 END_TEST
