@@ -340,7 +340,7 @@ static uint64_t serve_message(void *context, struct worker *front, size_t messag
     return clock_monotonic_ns();
 }
 
-/* The pool's finish: children end with this thread, so it waits for them. */
+/* The pool's finish: children end with the receiving thread, which waits for them so long. */
 static void wait_for_children(void *context)
 {
     const struct request_processes *all = context;

@@ -68,7 +68,7 @@ static ssize_t collect(struct schedule *schedule, struct receiver *receiver, uin
 }
 
 /* Moves the first message of those payers (as bits) to the receiver. */
-static size_t take_first(struct schedule *schedule, struct receiver *receiver, uint32_t payers)
+static size_t take_due(struct schedule *schedule, struct receiver *receiver, uint32_t payers)
 {
     uint64_t waited_ns, now_ns = clock_monotonic_ns();
     struct message_source source = {.queue = receiver->current};
@@ -99,7 +99,7 @@ static ssize_t cost_order_receive(struct message_order *order, struct receiver *
                   now_ns - receiver->collected_ns > COLLECT_EVERY_NS;
     if (is_due && collect(schedule, receiver, now_ns) < 0)
         return -1;
-    size_t size = take_first(schedule, receiver, due_payers(receiver, clock_monotonic_ns()));
+    size_t size = take_due(schedule, receiver, due_payers(receiver, clock_monotonic_ns()));
     if (size > 0 && schedule_waiting(schedule) > 0)
         receiver->found_empty = false;
     receiver->closed_queues = queues_without_room(schedule);
@@ -108,7 +108,7 @@ static ssize_t cost_order_receive(struct message_order *order, struct receiver *
 
 static size_t cost_order_take(struct message_order *order, struct receiver *receiver)
 {
-    return take_first(schedule_of(order), receiver, UINT32_MAX);
+    return take_due(schedule_of(order), receiver, UINT32_MAX);
 }
 
 static unsigned cost_order_waiting(const struct message_order *order)

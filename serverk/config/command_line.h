@@ -1,6 +1,6 @@
 /*
  * command_line: reads the options of serverk from its command line and its configuration file,
- * and checks them.
+ * and checks which of them go together.
  */
 #ifndef MQKV_SERVERK_CONFIG_COMMAND_LINE_H
 #define MQKV_SERVERK_CONFIG_COMMAND_LINE_H

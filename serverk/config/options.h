@@ -1,6 +1,6 @@
 /*
  * options: what serverk can be told, and what it is told: the table of its options, their defaults
- * and values. command_line.h reads them; option_rules.h knows which of them go together.
+ * and values. command_line.h reads them and knows which of them go together.
  */
 #ifndef MQKV_SERVERK_CONFIG_OPTIONS_H
 #define MQKV_SERVERK_CONFIG_OPTIONS_H

@@ -267,14 +267,6 @@ static enum kv_status run_admin_entry(struct admin *admin, const struct admin_ca
     return status;
 }
 
-/* The sentence in the place of the answer. */
-static void tell_failure(struct admin_call *call, const struct kv_error *error)
-{
-    free(call->text);
-    call->text = strdup(error->text);
-    call->size = call->text ? strlen(call->text) : 0;
-}
-
 enum kv_status admin_run(void *admin, struct admin_call *call)
 {
     struct kv_error error = {0};
@@ -284,7 +276,10 @@ enum kv_status admin_run(void *admin, struct admin_call *call)
     enum kv_status status = run_admin_entry(admin, call, out, &error);
     if (fclose(out) != 0)
         status = kv_error_set(&error, KV_NO_MEMORY, "the server has no memory for the answer");
-    if (status != KV_OK)
-        tell_failure(call, &error);
+    if (status != KV_OK) { /* the sentence takes the place of the answer */
+        free(call->text);
+        call->text = strdup(error.text);
+        call->size = call->text ? strlen(call->text) : 0;
+    }
     return status;
 }

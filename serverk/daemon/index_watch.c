@@ -64,16 +64,6 @@ static void note_index_owner(struct index_watch *watch, bool is_gone)
     timerfd_settime(watch->timer, 0, &times, NULL);
 }
 
-/* At a bounded pace: each time all of the index is copied. */
-static void ask_index_watch(struct index_watch *watch, const struct store_engine *engine)
-{
-    uint64_t now_ms = clock_monotonic_coarse_ms();
-    if (watch->asked_ms != 0 && now_ms - watch->asked_ms < INDEX_WATCH_PAUSE_MS)
-        return;
-    watch->asked_ms = now_ms;
-    kvstore_renew_index(engine->store);
-}
-
 void index_watch_tick(struct index_watch *watch, const struct store_engine *engine)
 {
     struct kvstore_direct_facts facts = {0};
@@ -95,5 +85,10 @@ void index_watch_tick(struct index_watch *watch, const struct store_engine *engi
                   facts.name);
     if (!watch->is_gone)
         note_index_owner(watch, true);
-    ask_index_watch(watch, engine);
+    /* The engine is asked at a bounded pace: each time it copies all of the index. */
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (watch->asked_ms != 0 && now_ms - watch->asked_ms < INDEX_WATCH_PAUSE_MS)
+        return;
+    watch->asked_ms = now_ms;
+    kvstore_renew_index(engine->store);
 }

@@ -68,15 +68,6 @@ static enum kv_status write_metrics_file(const struct metrics_file *metrics, str
     return status;
 }
 
-static void rewrite_metrics_file(struct metrics_file *metrics)
-{
-    struct kv_error error;
-    bool failed = write_metrics_file(metrics, &error) != KV_OK;
-    if (failed && !metrics->failed)
-        log_error("--metrics: %s", error.text);
-    metrics->failed = failed;
-}
-
 static void *metrics_thread(void *argument)
 {
     struct metrics_file *metrics = argument;
@@ -86,8 +77,13 @@ static void *metrics_thread(void *argument)
         ssize_t size = read(metrics->timer, &expirations, sizeof expirations);
         if (atomic_load(&metrics->ending))
             return NULL;
-        if (size == (ssize_t)sizeof expirations)
-            rewrite_metrics_file(metrics);
+        if (size != (ssize_t)sizeof expirations)
+            continue;
+        struct kv_error error;
+        bool failed = write_metrics_file(metrics, &error) != KV_OK;
+        if (failed && !metrics->failed)
+            log_error("--metrics: %s", error.text);
+        metrics->failed = failed;
     }
 }
 

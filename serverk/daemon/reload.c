@@ -157,15 +157,6 @@ static enum kv_status follow_change(struct reload *reload, const struct changed_
     return status;
 }
 
-/* RELOADING=1 with the time, as Type=notify-reload needs it. */
-static void tell_reloading(void)
-{
-    char text[64];
-    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
-             clock_monotonic_ns() / 1000);
-    notify_send(text);
-}
-
 /* Users and quotas ----------------------------------------------------------------------------- */
 
 /* Sessions that came before there were rules for their user get an account; those of users for whom
@@ -306,7 +297,10 @@ static enum kv_status read_again(struct reload *reload, struct kv_error *error)
 
 enum kv_status reload_all(struct reload *reload, struct kv_error *error)
 {
-    tell_reloading();
+    char text[64]; /* with the time, as Type=notify-reload needs it */
+    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+             clock_monotonic_ns() / 1000);
+    notify_send(text);
     pthread_mutex_lock(&reload->lock);
     enum kv_status status = read_again(reload, error);
     pthread_mutex_unlock(&reload->lock);
@@ -343,15 +337,6 @@ static enum kv_status refuse_name(const char *name, struct kv_error *error)
                         suggestion.name ? suggestion.name : "", suggestion.name ? "'?" : "");
 }
 
-static enum kv_status refuse_restart(const char *name, const struct kv_error *reason,
-                                     struct kv_error *error)
-{
-    return kv_error_set(error, KV_UNSUPPORTED,
-                        "%s cannot change while the daemon runs%s%s; change it in the "
-                        "configuration file or the command line and restart the daemon",
-                        name, reason->text[0] ? ": " : "", reason->text);
-}
-
 /* Holds: lock. */
 static enum kv_status set(struct reload *reload, const struct option_row *row,
                           const struct option_origin *origin, struct kv_error *error)
@@ -366,7 +351,10 @@ static enum kv_status set(struct reload *reload, const struct option_row *row,
         return KV_USAGE;
     enum kv_status status = setting_change(&reload->place, row->name, &now, &reason);
     if (status == KV_UNSUPPORTED)
-        return refuse_restart(row->name, &reason, error);
+        return kv_error_set(error, status,
+                            "%s cannot change while the daemon runs%s%s; change it in the "
+                            "configuration file or the command line and restart the daemon",
+                            row->name, reason.text[0] ? ": " : "", reason.text);
     if (status != KV_OK)
         return kv_error_set(error, status, "%s", reason.text);
     struct option_origin *kept = &reload->in_force[row - options_rows];

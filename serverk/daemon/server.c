@@ -106,18 +106,6 @@ static unsigned statistics_blocks(const struct server_options *options)
     return dispatch_model_writers(options->dispatch, options->workers);
 }
 
-/* Workers park where all of them receive. */
-static bool wants_parking(const struct server_options *options)
-{
-    return !options->dispatch->one_receives && options->lanes == LANES_AUTO;
-}
-
-/* An order has all messages as soon as a worker looks at the lanes. */
-static bool wants_aside(const struct server_options *options)
-{
-    return wants_parking(options) && options->sched != ORDER_LAB;
-}
-
 static enum kv_status bind_to_cpus(const struct server_options *options, struct kv_error *error)
 {
     if (cpu_list_apply(&options->cpus))
@@ -152,67 +140,73 @@ static struct hello_terms hello_terms(const struct service *service)
                          (options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY)};
 }
 
+static enum kv_status lack_memory(struct kv_error *error)
+{
+    return kv_error_set(error, KV_NO_MEMORY, "no memory to start with (is it limited: ulimit -v?)");
+}
+
 /* Creates the parts that need only memory. */
 static enum kv_status create_parts(struct server *server, struct kv_error *error)
 {
     struct service *service = &server->service;
     const struct server_options *options = service->options;
-    set_budget(&server->budget, engine_max_value_bytes(service->engine));
+    unsigned receivers = dispatch_model_receivers(options->dispatch, options->workers);
+    uint32_t max_value_bytes = engine_max_value_bytes(service->engine);
+    set_budget(&server->budget, max_value_bytes);
+    atomic_store(&server->live.max_value_bytes, max_value_bytes);
+    server->stats.reload = server->reload;
+    server->admin = (struct admin){.stats = &server->stats, .reload = server->reload};
     service->budget = &server->budget;
     service->write_stats = stats_json;
     service->stats_context = &server->stats;
-    server->stats.reload = server->reload;
-    server->admin = (struct admin){.stats = &server->stats, .reload = server->reload};
-    service->notes = request_notes_create();
-    if (service->notes)
-        request_notes_set_slow(service->notes, options->slow_ms);
     service->run_admin = admin_run;
     service->admin_context = &server->admin;
     service->admin_waits = admin_waits;
+    service->notes = request_notes_create();
     service->statistics = statistics_create_shared(statistics_blocks(options));
     service->sessions =
         session_table_create(session_capacity(engine_datafiles(service->engine)), service->lanes,
                              control_epoll(server->control), service->budget);
-    if (service->sessions && service->store)
+    if (!service->notes || !service->statistics || !service->sessions)
+        return lack_memory(error);
+    request_notes_set_slow(service->notes, options->slow_ms);
+    service->terms = hello_terms(service);
+    service->farewells = farewells_create(receivers, service->sessions);
+    if (!service->farewells)
+        return lack_memory(error);
+    session_set_death_listener(service->sessions, farewells_process_died, service->farewells);
+    if (service->store) {
         service->commit = commit_create(service->store, service->sessions, service->budget);
-    else if (service->sessions)
+        if (service->commit)
+            service->watchers = watchers_create(service->store, service->sessions, service->budget,
+                                                execute_request, execution_runners);
+        if (!service->watchers)
+            return lack_memory(error);
+    } else {
         service->submissions =
             submissions_create(service->engine, service->sessions, service->budget,
                                service->write_stats, service->stats_context);
-    if (service->submissions)
+        if (!service->submissions)
+            return lack_memory(error);
         submissions_set_admin(service->submissions, admin_run, &server->admin);
-    if (service->commit)
-        service->watchers = watchers_create(service->store, service->sessions, service->budget,
-                                            execute_request, execution_runners);
-    if (service->sessions)
-        service->farewells = farewells_create(
-            dispatch_model_receivers(options->dispatch, options->workers), service->sessions);
-    atomic_store(&server->live.max_value_bytes, engine_max_value_bytes(service->engine));
-    service->terms = hello_terms(service);
-    if (service->farewells)
-        session_set_death_listener(service->sessions, farewells_process_died, service->farewells);
+    }
     if (lanes_have_door(service->lanes)) {
         service->shares = aligned_alloc(_Alignof(struct shares), sizeof(struct shares));
-        if (service->shares)
-            *service->shares = (struct shares){
-                .workers = dispatch_model_receivers(options->dispatch, options->workers)};
+        if (!service->shares)
+            return lack_memory(error);
+        *service->shares = (struct shares){.workers = receivers};
         lanes_set_payer_listener(service->lanes, forget_payer, service->shares);
     }
-    if (wants_parking(options)) {
+    if (options->sched == ORDER_LAB && !(service->order = lab.create_order(service)))
+        return lack_memory(error);
+    /* Workers park where all of them receive. An order has all messages as soon as a worker looks
+     * at the lanes: then nothing is set aside. */
+    if (!options->dispatch->one_receives && options->lanes == LANES_AUTO) {
         long cpus = sysconf(_SC_NPROCESSORS_ONLN);
         service->parking = parking_create(options->workers, cpus < 1 ? 1 : (unsigned)cpus);
-        if (wants_aside(options))
-            service->aside = aside_create();
+        if (!service->parking || (!service->order && !(service->aside = aside_create())))
+            return lack_memory(error);
     }
-    if (options->sched == ORDER_LAB)
-        service->order = lab.create_order(service);
-    if (!service->notes || !service->statistics || !service->sessions ||
-        (!service->commit && !service->submissions) || (service->commit && !service->watchers) ||
-        !service->farewells || (options->sched == ORDER_LAB && !service->order) ||
-        (lanes_have_door(service->lanes) && !service->shares) ||
-        (wants_parking(options) && !service->parking) || (wants_aside(options) && !service->aside))
-        return kv_error_set(error, KV_NO_MEMORY,
-                            "no memory to start with (is it limited: ulimit -v?)");
     return KV_OK;
 }
 
@@ -252,8 +246,7 @@ enum kv_status server_start(const struct server_options *options, struct server 
 {
     struct server *server = calloc(1, sizeof *server);
     if (!server)
-        return kv_error_set(error, KV_NO_MEMORY,
-                            "no memory to start with (is it limited: ulimit -v?)");
+        return lack_memory(error);
     struct service *service = &server->service;
     service->options = options;
     server->access = (struct access){.rules = options->access, .file = options->config};

@@ -6,20 +6,21 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "bridges/cluster/natskv/natskv.h"
 #include "common/report/error.h"
 #include "common/report/written_file.h"
 #include "common/text/parse.h"
 #include "engine/store_engine.h"
-#include "bridges/cluster/natskv/natskv.h"
+#include "serverk/config/dispatch_model.h"
 #include "serverk/daemon/start_limits.h"
 #include "serverk/daemon/start_user.h"
 #include "serverk/daemon/store_opening.h"
-#include "serverk/config/dispatch_model.h"
 #include "serverk/lanes/claim.h"
 #include "serverk/lanes/lane_names.h"
-#include "serverk/lanes/lane_probe.h"
 #include "serverk/lanes/lanes.h"
 #include "wire/limits.h"
+#include "wire/queue.h"
+#include "wire/queue_name.h"
 
 /* Checks what a start needs beyond opening the store read-only. */
 static enum kv_status check_directory(const char *dir, struct kv_error *error)
@@ -99,6 +100,29 @@ static enum kv_status check_cluster_options(const struct server_options *options
     return engine_close(engine, error);
 }
 
+/* Makes queues like those of *plan for a moment, beside those that the user has already, under
+ * names of this process below `base`. */
+static enum kv_status make_queues(const char *base, const struct lane_plan *plan,
+                                  struct kv_error *error)
+{
+    mqd_t queues[LANE_PLAN_MAX_LANES + LANE_PLAN_MAX_BULK_LANES];
+    unsigned wanted = plan->lanes + plan->bulk_lanes, made = 0;
+    enum kv_status status = KV_OK;
+    while (status == KV_OK && made < wanted && made < sizeof queues / sizeof queues[0]) {
+        char name[WIRE_QUEUE_NAME_BYTES];
+        wire_queue_name(name, base, WIRE_REPLY_QUEUE, getpid(), made);
+        status = wire_queue_create(name, made < plan->lanes ? plan->lane : plan->bulk, 0600, true,
+                                   &queues[made], error);
+        if (status == KV_OK) {
+            mq_unlink(name); /* it counts as long as it is open */
+            made++;
+        }
+    }
+    while (made > 0)
+        mq_close(queues[--made]);
+    return status;
+}
+
 static enum kv_status check_queues(const struct server_options *options, struct kv_error *error)
 {
     struct wire_limits limits;
@@ -113,7 +137,9 @@ static enum kv_status check_queues(const struct server_options *options, struct 
     if (lanes_admit_others(options->lanes, options->mode, options->read_group != (gid_t)-1))
         lane_plan_leave_room(&plan);
     struct lane_plan wanted = plan;
-    status = lane_probe(options->queue, &plan, error);
+    do /* the smaller plan, as long as the kernel refuses */
+        status = make_queues(options->queue, &plan, error);
+    while (status == KV_LIMIT && lane_plan_degrade(&plan));
     if (status != KV_OK)
         return status;
     struct kv_error shortfall = {0};

@@ -35,13 +35,6 @@ static _Noreturn void end_process(const struct start_guard *guard, int signal_nu
     die_by_signal(signal_number);
 }
 
-/* A start that hangs says nothing, and the manager ends it. */
-static void tell_manager(struct effort *effort)
-{
-    if (effort_look(effort))
-        notify_send(GOES_ON);
-}
-
 static void *guard_start(void *argument)
 {
     const struct start_guard *guard = argument;
@@ -50,8 +43,8 @@ static void *guard_start(void *argument)
                               {.fd = control_signals(guard->control), .events = POLLIN}};
     for (;;) {
         int count = poll(events, 2, LOOK_MS);
-        if (count == 0)
-            tell_manager(&effort);
+        if (count == 0 && effort_look(&effort)) /* else it hangs, and the manager ends it */
+            notify_send(GOES_ON);
         if (count <= 0)
             continue;
         if (events[0].revents)

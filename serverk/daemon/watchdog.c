@@ -16,12 +16,6 @@ static bool messages_wait(const struct lanes *lanes)
     return false;
 }
 
-static void tell_hang(void)
-{
-    log_error("all workers hang: messages wait, and nobody looks at them; the service manager's "
-              "watchdog is not told any more that the daemon works");
-}
-
 bool watchdog_look(struct watchdog *watchdog, const struct lanes *lanes, const struct aside *aside,
                    const struct farewells *farewells, bool reload_works)
 {
@@ -32,6 +26,7 @@ bool watchdog_look(struct watchdog *watchdog, const struct lanes *lanes, const s
     if (!stuck || (reload_works && watchdog->stuck < WATCHDOG_PATIENCE))
         watchdog->stuck = 0;
     else if (++watchdog->stuck == WATCHDOG_PATIENCE)
-        tell_hang();
+        log_error("all workers hang: messages wait, and nobody looks at them; the service "
+                  "manager's watchdog is not told any more that the daemon works");
     return watchdog->stuck < WATCHDOG_PATIENCE;
 }

@@ -305,15 +305,6 @@ enum kv_status pool_start(const struct service *service, struct pool **result,
     return KV_OK;
 }
 
-/* A signal may come just before the worker blocks, and is lost then: so it is repeated. */
-static void interrupt_until_ended(struct pool_worker *worker)
-{
-    while (!atomic_load(&worker->ended)) {
-        pthread_kill(worker->thread, WAKE_SIGNAL);
-        clock_sleep_ms(1);
-    }
-}
-
 void pool_stop(struct pool *pool)
 {
     atomic_store(&pool->stopping, true);
@@ -327,8 +318,11 @@ void pool_stop(struct pool *pool)
         struct pool_worker *worker = &pool->workers[i];
         if (!worker->started)
             continue;
-        if (worker->worker.receiver.blocking)
-            interrupt_until_ended(worker);
+        /* A signal that comes just before the worker blocks is lost: so it is repeated. */
+        while (worker->worker.receiver.blocking && !atomic_load(&worker->ended)) {
+            pthread_kill(worker->thread, WAKE_SIGNAL);
+            clock_sleep_ms(1);
+        }
         pthread_join(worker->thread, NULL);
         worker->started = false;
     }

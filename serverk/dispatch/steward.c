@@ -91,13 +91,6 @@ static void deal_with(struct steward *steward, size_t size)
         deal_without_room(steward, session, size);
 }
 
-static void stand_in(struct steward *steward)
-{
-    ssize_t size;
-    for (unsigned i = 0; i < AT_ONCE && (size = receiver_look(&steward->worker.receiver)) > 0; i++)
-        deal_with(steward, (size_t)size);
-}
-
 static void *steward_main(void *argument)
 {
     struct steward *steward = argument;
@@ -108,8 +101,13 @@ static void *steward_main(void *argument)
         ssize_t size = read(parking_timer(service->parking), &expirations, sizeof expirations);
         if (atomic_load(&steward->stopping))
             return NULL;
-        if (size > 0 && !parking_look(service->parking) && service->aside)
-            stand_in(steward);
+        bool stands_in = size > 0 && !parking_look(service->parking) && service->aside;
+        for (unsigned i = 0; stands_in && i < AT_ONCE; i++) {
+            size = receiver_look(&steward->worker.receiver);
+            if (size <= 0)
+                break;
+            deal_with(steward, (size_t)size);
+        }
     }
 }
 
@@ -120,40 +118,33 @@ static void free_steward(struct steward *steward)
     free(steward);
 }
 
-/* 0, or an errno. */
-static int start_steward_thread(struct steward *steward)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* mapguard */
-    sigdelset(&all, SIGSYS); /* syscall_filter */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int result = pthread_create(&steward->thread, NULL, steward_main, steward);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return result;
-}
-
 enum kv_status steward_start(const struct service *service, struct worker_statistics *statistics,
                              const struct receiver *receiver, struct steward **result,
                              struct kv_error *error)
 {
     struct steward *steward = calloc(1, sizeof *steward);
-    if (!steward || !worker_init(&steward->worker, service, statistics)) {
+    bool made = steward && worker_init(&steward->worker, service, statistics);
+    if (made) {
+        steward->service = service;
+        steward->worker.is_unnoted = true;
+        steward->worker.receiver = *receiver;
+        steward->worker.receiver.statistics = statistics;
+        steward->worker.receiver.buffer = wire_queue_buffer(receiver->buffer_bytes);
+    }
+    if (!made || !steward->worker.receiver.buffer) {
+        if (made)
+            worker_free(&steward->worker);
         free(steward);
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
     }
-    steward->service = service;
-    steward->worker.is_unnoted = true;
-    steward->worker.receiver = *receiver;
-    steward->worker.receiver.statistics = statistics;
-    steward->worker.receiver.buffer = wire_queue_buffer(receiver->buffer_bytes);
-    if (!steward->worker.receiver.buffer) {
-        free_steward(steward);
-        return kv_error_set(error, KV_NO_MEMORY,
-                            "no memory to start with (is it limited: ulimit -v?)");
-    }
-    int number = start_steward_thread(steward);
+    sigset_t all, before;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* mapguard */
+    sigdelset(&all, SIGSYS); /* syscall_filter */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int number = pthread_create(&steward->thread, NULL, steward_main, steward);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (number != 0) {
         free_steward(steward);
         return kv_error_set_no_thread(error, number,

@@ -1,4 +1,4 @@
-#include "serverk/execute/backup.h"
+#include "serverk/execute/execution_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include "common/report/log.h"
-#include "serverk/execute/execution_internal.h"
-#include "serverk/execute/inquiries.h"
 #include "serverk/session/session_hold.h"
 
 /* Of the longest request: "read", three numbers, blanks. */
@@ -16,11 +14,6 @@
 
 /* Of one answer. */
 #define PIECE_MAX_BYTES (1u << 20)
-
-static bool may_back_up(const struct session *session)
-{
-    return session->uid == geteuid() || session->uid == 0;
-}
 
 static void run_begin(struct execution *execution)
 {
@@ -55,7 +48,7 @@ static void run_read(struct execution *execution, uint32_t file, uint64_t offset
     if (result->status == KV_OK)
         result->status = KV_BUFFER_TOO_SMALL;
     if (result->status == KV_BUFFER_TOO_SMALL)
-        tell_size_only(result, size);
+        result_tell_size(result, size);
     add_plain(execution);
 }
 
@@ -73,7 +66,7 @@ void execute_backup(struct execution *execution)
     uint64_t offset, size;
     if (key.size <= REQUEST_MAX_BYTES)
         memcpy(text, key.data, key.size);
-    if (!may_back_up(execution->session))
+    if (execution->session->uid != geteuid() && execution->session->uid != 0)
         run_simple(execution, KV_DENIED);
     else if (strcmp(text, "begin") == 0)
         run_begin(execution);

@@ -234,41 +234,26 @@ static bool enlist_held_reply(struct commit *commit, struct held_reply *held,
     return ready;
 }
 
-/* False: the session has no credit left for one more. However slow a sync is, its replies take no
- * more memory than that. */
-static bool count_held(struct session *session)
-{
-    if (atomic_fetch_add(&session->held_replies, 1) < session->assignment.credits)
-        return true;
-    atomic_fetch_sub(&session->held_replies, 1);
-    return false;
-}
-
-/* Without memory for a held reply, the worker waits itself. */
-static void wait_and_send(struct commit *commit, struct session *session, struct kv_slice reply,
-                          bool extended, const struct commit_waits *waits)
-{
-    enum kv_status status = KV_OK;
-    for (uint32_t i = 0; i < waits->count && status == KV_OK; i++)
-        status = kvstore_wait_durable(commit->store, ticket_of(waits, i));
-    if (status == KV_OK)
-        deliver_reply(commit->sessions, commit->budget, session, reply, extended);
-    else
-        send_not_durable(commit, session, reply, extended);
-}
-
 void commit_hold(struct commit *commit, struct session *session, struct kv_slice reply,
                  bool extended, const struct commit_waits *waits)
 {
     KV_ASSERT(waits->count > 0); /* else the worker sends the reply itself */
-    if (!count_held(session)) {
+    /* However slow a sync is, a session's replies take no more memory than its credits allow. */
+    if (atomic_fetch_add(&session->held_replies, 1) >= session->assignment.credits) {
+        atomic_fetch_sub(&session->held_replies, 1);
         session_end(commit->sessions, session, SESSION_FAULT);
         return;
     }
     struct held_reply *held = make_held(session, reply, extended, waits);
-    if (!held) {
+    if (!held) { /* no memory: the worker waits itself */
+        enum kv_status status = KV_OK;
+        for (uint32_t i = 0; i < waits->count && status == KV_OK; i++)
+            status = kvstore_wait_durable(commit->store, ticket_of(waits, i));
         atomic_fetch_sub(&session->held_replies, 1);
-        wait_and_send(commit, session, reply, extended, waits);
+        if (status == KV_OK)
+            deliver_reply(commit->sessions, commit->budget, session, reply, extended);
+        else
+            send_not_durable(commit, session, reply, extended);
         return;
     }
     session_retain(session);

@@ -1,15 +1,11 @@
 #include "serverk/execute/execution.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "common/assert/assert.h"
 #include "common/time/clock.h"
-#include "serverk/execute/backup.h"
 #include "serverk/execute/execution_internal.h"
-#include "serverk/execute/inquiries.h"
-#include "serverk/execute/reads.h"
-#include "serverk/execute/watch.h"
-#include "serverk/execute/writes.h"
 #include "serverk/session/access.h"
 
 /* Results -------------------------------------------------------------------------------------- */
@@ -21,6 +17,233 @@ void add_plain(struct execution *execution)
     execution->stopped = lacks_room && reply->may_stop;
     if (!execution->stopped || reply->results == 0)
         reply_add(reply, &execution->result);
+}
+
+/* Reads ---------------------------------------------------------------------------------------- */
+
+void *show_place(void *context, size_t bytes)
+{
+    struct execution *execution = context;
+    execution->place = reply_place(execution->reply, bytes);
+    if (execution->place.kind == PLACE_NONE)
+        return NULL;
+    return execution->place.at;
+}
+
+static inline void count_read_lookup(struct execution *execution)
+{
+    struct worker_statistics *statistics = execution->context->statistics;
+    if (execution->result.status == KV_NOT_FOUND)
+        statistics_add(&statistics->misses, 1);
+    else
+        statistics_add(&statistics->hits, 1);
+}
+
+static void execute_get(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    struct kvstore_entry entry;
+    result->status =
+        kvstore_get_to(execution->store, execution->operation->key, show_place, execution, &entry);
+    count_read_lookup(execution);
+    if (result->status == KV_OK) {
+        result_tell_entry(result, &entry);
+        result->value = kv_slice(NULL, entry.value_bytes);
+        if (reply_add_placed(execution->reply, result, &execution->place))
+            return;
+        result->status = KV_BUFFER_TOO_SMALL; /* the window does not take it */
+        result_tell_size(result, entry.value_bytes);
+    } else if (result->status == KV_BUFFER_TOO_SMALL) {
+        result_tell_entry(result, &entry);
+        result_tell_size(result, entry.value_bytes);
+    }
+    add_plain(execution);
+}
+
+static void execute_exists(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    struct kvstore_entry entry;
+    result->status = kvstore_get(execution->store, execution->operation->key, NULL, 0, &entry);
+    count_read_lookup(execution);
+    if (result->status == KV_OK) {
+        result_tell_entry(result, &entry);
+        result_tell_size(result, entry.value_bytes);
+    }
+    add_plain(execution);
+}
+
+/* Writes, and SYNC ----------------------------------------------------------------------------- */
+
+struct kvstore_put_options operation_put_options(const struct wire_operation *operation)
+{
+    return (struct kvstore_put_options){
+        .condition = operation->flags & WIRE_IF_ABSENT     ? KVSTORE_IF_ABSENT
+                     : operation->flags & WIRE_IF_PRESENT  ? KVSTORE_IF_PRESENT
+                     : operation->flags & WIRE_HAS_VERSION ? KVSTORE_IF_VERSION
+                                                           : KVSTORE_ALWAYS,
+        .version = operation->version,
+        .give_version = operation->flags & WIRE_GIVE_VERSION ? operation->version : 0,
+        .expiry_ms = operation->expiry_ms,
+        .keep_expiry = operation->flags & WIRE_KEEP_EXPIRY};
+}
+
+struct kvstore_add_options operation_add_options(const struct wire_operation *operation)
+{
+    bool bounded = operation->flags & WIRE_HAS_BOUNDS;
+    return (struct kvstore_add_options){.has_min = bounded,
+                                        .has_max = bounded,
+                                        .if_present = !(operation->flags & WIRE_CREATE),
+                                        .min = operation->min,
+                                        .max = operation->max,
+                                        .initial = operation->initial,
+                                        .expiry_ms = operation->expiry_ms,
+                                        .canonical = operation->flags & WIRE_CANONICAL};
+}
+
+enum kv_status take_request_value(struct execution *execution)
+{
+    const struct wire_operation *operation = execution->operation;
+    size_t size = operation->value.size;
+    execution->value = operation->value;
+    if (size > kvstore_max_value_bytes(execution->store))
+        return KV_VALUE_TOO_BIG;
+    if (!(operation->flags & WIRE_VALUE_IN_SEGMENT))
+        return KV_OK;
+    const struct wire_segment *segment = atomic_load(&execution->session->segment);
+    if (!segment)
+        return KV_BAD_REQUEST;
+    struct execution_context *context = execution->context;
+    statistics_add(&context->statistics->bytes_in, size); /* those of messages are in */
+    execution->value.data = wire_segment_at(segment, operation->value_offset, size);
+    if (execution->value.data)
+        return KV_OK;
+    execution->value.data = context->incoming;
+    if (size > context->incoming_used)
+        context->incoming_used = size;
+    return wire_segment_read(segment, operation->value_offset, context->incoming, size)
+               ? KV_OK
+               : KV_BAD_REQUEST;
+}
+
+/* The write was applied: its result tells the version, and its durability is seen to. */
+static void tell_written(struct execution *execution)
+{
+    execution->synced = false;
+    result_tell_version(&execution->result, execution->written.version);
+    enum kvstore_durability durability = live_durability(execution->context->live);
+    unsigned flags = execution->operation->flags;
+    if (durability == KVSTORE_SYNC_ALWAYS || (flags & WIRE_SYNC_ALWAYS))
+        commit_waits_add(&execution->context->waits, execution->written.ticket);
+    else if (durability == KVSTORE_SYNC_NONE && (flags & WIRE_SYNC_INTERVAL))
+        kvstore_request_sync(execution->store, execution->written.ticket); /* sooner than asked */
+}
+
+static void execute_put(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    struct kvstore_put_options options = operation_put_options(execution->operation);
+    result->status = take_request_value(execution);
+    if (result->status == KV_OK)
+        result->status = kvstore_put(execution->store, execution->operation->key, execution->value,
+                                     &options, &execution->written);
+    if (result->status == KV_OK)
+        tell_written(execution);
+    add_plain(execution);
+}
+
+static void execute_delete(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    result->status = kvstore_delete(execution->store, execution->operation->key,
+                                    execution->operation->version, &execution->written);
+    if (result->status == KV_OK)
+        tell_written(execution);
+    add_plain(execution);
+}
+
+static void execute_add(struct execution *execution)
+{
+    const struct wire_operation *operation = execution->operation;
+    struct kvstore_add_options options = operation_add_options(operation);
+    struct wire_result *result = &execution->result;
+    int64_t sum = 0;
+    result->status = kvstore_add(execution->store, operation->key, operation->delta, &options, &sum,
+                                 &execution->written);
+    if (result->status == KV_OK)
+        tell_written(execution);
+    if (result->status == KV_OK || result->status == KV_OUT_OF_BOUNDS)
+        result_tell_number(result, sum);
+    add_plain(execution);
+}
+
+static void execute_append(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    uint32_t value_bytes = 0;
+    result->status = take_request_value(execution);
+    if (result->status == KV_OK)
+        result->status = kvstore_append(execution->store, execution->operation->key,
+                                        execution->value, &value_bytes, &execution->written);
+    if (result->status == KV_OK) {
+        tell_written(execution);
+        result_tell_number(result, value_bytes);
+    }
+    add_plain(execution);
+}
+
+/* The version told is the new one; the old value comes without its own. */
+static void execute_exchange(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    struct kvstore_entry old = {0};
+    struct kvstore_put_options options = operation_put_options(execution->operation);
+    bool found = false;
+    result->status = take_request_value(execution);
+    if (result->status == KV_OK)
+        result->status =
+            kvstore_exchange_to(execution->store, execution->operation->key, execution->value,
+                                &options, show_place, execution, &found, &old, &execution->written);
+    if (result->status == KV_BUFFER_TOO_SMALL) {
+        result_tell_size(result, old.value_bytes);
+    } else if (result->status == KV_OK) {
+        tell_written(execution);
+        if (!found)
+            execution->place = reply_place(execution->reply, 0);
+        result->flags |= found ? WIRE_RESULT_FOUND : 0;
+        result->value = kv_slice(NULL, found ? old.value_bytes : 0);
+        if (reply_add_placed(execution->reply, result, &execution->place))
+            return;
+        result->status = KV_IO; /* exchanged, but the window does not take the old value */
+        result_tell_size(result, old.value_bytes);
+    }
+    add_plain(execution);
+}
+
+static void execute_touch(struct execution *execution)
+{
+    struct wire_result *result = &execution->result;
+    result->status = kvstore_touch(execution->store, execution->operation->key,
+                                   execution->operation->expiry_ms, &execution->written);
+    if (result->status == KV_OK)
+        tell_written(execution);
+    add_plain(execution);
+}
+
+/* The reply waits for everything that was appended before now. Where this message has written
+ * nothing since its last SYNC, that one counts for both. */
+static void execute_sync(struct execution *execution)
+{
+    bool again = execution->synced;
+    execution->synced = true;
+    for (uint32_t file = 0; !again && file < kvstore_datafiles(execution->store); file++) {
+        struct kvstore_file_statistics statistics;
+        kvstore_file_statistics(execution->store, file, &statistics);
+        struct kvstore_ticket ticket = {file, statistics.appended_bytes};
+        if (statistics.synced_bytes < statistics.appended_bytes)
+            commit_waits_add(&execution->context->waits, ticket);
+    }
+    add_plain(execution);
 }
 
 /* Operations ----------------------------------------------------------------------------------- */
@@ -51,14 +274,6 @@ static bool was_light(const struct execution *execution)
                  (opcode == WIRE_OP_PUT && (operation->flags & ~WIRE_VALUE_IN_SEGMENT) == 0);
     return plain && execution->result.status == KV_OK &&
            operation->value.size + execution->result.value.size <= LIGHT_BYTES;
-}
-
-/* What a write made the store write beyond the value that came with it. */
-static uint64_t extra_bytes(const struct execution *execution)
-{
-    uint64_t written = execution->written.record_bytes;
-    uint64_t brought = execution->operation->value.size;
-    return written > brought ? written - brought : 0;
 }
 
 /* Of a user that is restricted. Kept out of the way of the others. */
@@ -113,8 +328,10 @@ static void run_operation(struct execution *execution, const struct wire_operati
     KV_ASSERT(execution->reply->results > results_before || execution->stopped ||
               execution->context->waits_on);
     execution->begun = true;
-    execution->context->written_bytes += execution->written.record_bytes;
-    allowance_note(&execution->allowance, was_light(execution), extra_bytes(execution));
+    uint64_t written = execution->written.record_bytes, brought = operation->value.size;
+    execution->context->written_bytes += written;
+    allowance_note(&execution->allowance, was_light(execution),
+                   written > brought ? written - brought : 0);
     if (execution->reply->results == results_before || execution->refusal)
         return; /* not executed: its turn comes in another message; or the message fails */
     struct worker_statistics *statistics = execution->context->statistics;
@@ -124,14 +341,6 @@ static void run_operation(struct execution *execution, const struct wire_operati
 
 /* What the message has left over --------------------------------------------------------------- */
 
-/* KV_OK: the next operation is to be executed. */
-static enum kv_status look_at_operation(struct execution *execution)
-{
-    if (!execution->begun || !allowance_is_due(&execution->allowance))
-        return execution->allowance.verdict;
-    return allowance_look(&execution->allowance);
-}
-
 /* The result of an operation that is not executed. A scan that is under way may get a page without
  * entries, to go on from where it is; 0 would tell that it is over. */
 static void leave_out(struct execution *execution, const struct wire_operation *operation,
@@ -140,7 +349,7 @@ static void leave_out(struct execution *execution, const struct wire_operation *
     struct wire_result result = {.status = status};
     if (status == KV_OVERLOADED && operation->opcode == WIRE_OP_SCAN && operation->cursor != 0) {
         result.status = KV_OK;
-        tell_number(&result, (int64_t)operation->cursor);
+        result_tell_number(&result, (int64_t)operation->cursor);
     }
     reply_add(execution->reply, &result);
     statistics_add(&execution->context->statistics->statuses[result.status], 1);
@@ -184,23 +393,15 @@ static void run_group(struct execution *execution, const struct operation_group 
         kvstore_prefetch(execution->store, keys, group->count);
     }
     for (unsigned i = 0; i < group->count && !execution->stopped; i++) {
-        enum kv_status status = look_at_operation(execution);
+        enum kv_status status = execution->begun && allowance_is_due(&execution->allowance)
+                                    ? allowance_look(&execution->allowance)
+                                    : execution->allowance.verdict;
         if (reply_is_full(execution->reply) || (status != KV_OK && may_stop(execution)))
             execution->stopped = true;
         else if (status == KV_OK)
             run_operation(execution, &group->operations[i]);
         else
             leave_out(execution, &group->operations[i], status);
-    }
-}
-
-/* Results for operations that were not executed. */
-static void fill_with_status(struct execution *execution, enum kv_status status)
-{
-    struct wire_result result = {.status = status};
-    while (execution->reply->results_to_come > 0 && !reply_is_full(execution->reply)) {
-        reply_add(execution->reply, &result);
-        statistics_add(&execution->context->statistics->statuses[status], 1);
     }
 }
 
@@ -249,7 +450,11 @@ enum kv_status execute_request(struct execution_context *context, struct session
                             : "the first operation is malformed";
             return status;
         }
-        fill_with_status(&execution, status);
+        struct wire_result result = {.status = status}; /* of what cannot be executed */
+        while (reply->results_to_come > 0 && !reply_is_full(reply)) {
+            reply_add(reply, &result);
+            statistics_add(&context->statistics->statuses[status], 1);
+        }
         break;
     }
     KV_ASSERT(reply->may_stop || reply->results == request->count || context->waits_on);

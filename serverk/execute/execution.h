@@ -22,4 +22,8 @@ enum kv_status execute_request(struct execution_context *context, struct session
 /* What executes each opcode. */
 extern const operation_runner execution_runners[STATISTICS_OPCODES];
 
+/* What a PUT or EXCHANGE, and an ADD, ask of an engine. */
+struct kvstore_put_options operation_put_options(const struct wire_operation *operation);
+struct kvstore_add_options operation_add_options(const struct wire_operation *operation);
+
 #endif

@@ -1,6 +1,7 @@
 /*
- * execution_internal: what the files that execute operations share; no other file includes it.
- * Runners are in reads.c, writes.c and inquiries.c.
+ * execution_internal: what the files that execute operations share; no other file of serverk
+ * includes it. Operations on keys are in execution.c; SCAN, STATS, PING and ADMIN, whose results
+ * are texts or pages made for them, in inquiries.c; WATCH in watch.c; BACKUP in backup.c.
  */
 #ifndef MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
 #define MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
@@ -28,34 +29,6 @@ struct execution {
     bool stopped;             /* the rest of the request is not executed: its reply is full */
 };
 
-static inline void tell_version(struct wire_result *result, uint64_t version)
-{
-    result->flags |= WIRE_RESULT_HAS_VERSION;
-    result->version = version;
-}
-
-static inline void tell_number(struct wire_result *result, int64_t number)
-{
-    result->flags |= WIRE_RESULT_HAS_NUMBER;
-    result->number = number;
-}
-
-static inline void put_entry_in_result(struct wire_result *result,
-                                       const struct kvstore_entry *entry)
-{
-    tell_version(result, entry->version);
-    if (entry->expiry_ms) {
-        result->flags |= WIRE_RESULT_HAS_EXPIRY;
-        result->expiry_ms = entry->expiry_ms;
-    }
-}
-
-static inline void tell_size_only(struct wire_result *result, size_t value_bytes)
-{
-    result->flags |= WIRE_RESULT_NO_VALUE;
-    result->value = kv_slice(NULL, value_bytes);
-}
-
 /* Adds the result, if it has no value in the reply yet. If the client takes a short reply, a result
  * without room for its value ends the reply: such a result is the only one, or the operation gets
  * none. */
@@ -65,7 +38,28 @@ void add_plain(struct execution *execution);
  * execution->place. The engine calls it while it holds the record, and so its lock. */
 void *show_place(void *execution, size_t bytes);
 
+/* Copies `bytes` into the reply as the result's value. They may lie in the segment, and the reply
+ * window over them: then the reply has them as they were. */
+void add_answer(struct execution *execution, struct kv_slice bytes);
+
 /* Finds the operation's value: in the message, in the mapped segment, or read out of it. */
 enum kv_status take_request_value(struct execution *execution);
+
+/* Runners (execution_context.h). */
+void execute_scan(struct execution *execution);
+void execute_stats(struct execution *execution);
+void execute_ping(struct execution *execution);
+void execute_admin(struct execution *execution);
+
+/* WATCH (docs/PROTOCOL.md): a page of the changes of one data file behind the positions that the
+ * client names. The server remembers nothing of a client that watches: what it has missed is found
+ * by its positions. Where there is nothing yet, the request waits with the watchers (watchers.h),
+ * and is executed again there. */
+void execute_watch(struct execution *execution);
+
+/* BACKUP (docs/PROTOCOL.md): data files as they were at one moment, for the daemon's own user and
+ * root. Others may read all entries too, but a data file has more than those: what was deleted and
+ * replaced, until a compaction. */
+void execute_backup(struct execution *execution);
 
 #endif

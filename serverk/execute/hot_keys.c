@@ -64,13 +64,6 @@ static uint64_t hash_hot_key(const struct hot_keys *hot_keys, struct kv_slice ke
     return hash;
 }
 
-static void name(struct hot_key *hot, uint64_t hash, struct kv_slice key)
-{
-    hot->hash = hash;
-    hot->key_bytes = (uint32_t)key.size;
-    memcpy(hot->key, key.data, key.size < HOT_KEY_BYTES ? key.size : HOT_KEY_BYTES);
-}
-
 /* Holds: lock. */
 static void count_key(struct hot_keys *hot_keys, struct kv_slice key)
 {
@@ -90,7 +83,9 @@ static void count_key(struct hot_keys *hot_keys, struct kv_slice key)
         least->count = 0;
     }
     least->error = least->count++;
-    name(least, hash, key);
+    least->hash = hash;
+    least->key_bytes = (uint32_t)key.size;
+    memcpy(least->key, key.data, key.size < HOT_KEY_BYTES ? key.size : HOT_KEY_BYTES);
 }
 
 void hot_keys_show(struct hot_keys *hot_keys, struct read_cursor operations, unsigned count)

@@ -1,10 +1,9 @@
-#include "serverk/execute/inquiries.h"
+#include "serverk/execute/execution_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/memory/copy.h"
-#include "serverk/execute/execution_internal.h"
 #include "serverk/execute/scan_page.h"
 
 /* What was too big for the largest place gets another that is large enough; writers may make it
@@ -31,7 +30,7 @@ void add_answer(struct execution *execution, struct kv_slice bytes)
             return;
     }
     result->status = KV_BUFFER_TOO_SMALL;
-    tell_size_only(result, bytes.size);
+    result_tell_size(result, bytes.size);
     add_plain(execution);
 }
 
@@ -53,16 +52,16 @@ void execute_scan(struct execution *execution)
     }
     size_t used = write_cursor_used(&page.cursor);
     if (result->status == KV_BUFFER_TOO_SMALL) {
-        tell_size_only(result, page.refused_bytes);
+        result_tell_size(result, page.refused_bytes);
     } else if (result->status == KV_OK || page.bad_offset != 0) {
         if (page.bad_offset != 0)
-            tell_version(result, page.bad_offset);
-        tell_number(result, (int64_t)page.next);
+            result_tell_version(result, page.bad_offset);
+        result_tell_number(result, (int64_t)page.next);
         result->value = kv_slice(NULL, used);
         if (reply_add_placed(execution->reply, result, &place))
             return;
         *result = (struct wire_result){.status = KV_BUFFER_TOO_SMALL}; /* as for GET */
-        tell_size_only(result, used);
+        result_tell_size(result, used);
     }
     add_plain(execution);
 }

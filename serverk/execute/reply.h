@@ -17,8 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mqkv/kvstore.h"
 #include "serverk/session/session.h"
 #include "wire/message.h"
+#include "wire/operation.h"
 
 struct reply {
     struct session *session;
@@ -78,6 +80,36 @@ bool reply_add_placed(struct reply *reply, struct wire_result *result,
 
 /* Adds a result without a value in the message. */
 void reply_add(struct reply *reply, const struct wire_result *result);
+
+/* What a result says beside its status. */
+static inline void result_tell_version(struct wire_result *result, uint64_t version)
+{
+    result->flags |= WIRE_RESULT_HAS_VERSION;
+    result->version = version;
+}
+
+static inline void result_tell_number(struct wire_result *result, int64_t number)
+{
+    result->flags |= WIRE_RESULT_HAS_NUMBER;
+    result->number = number;
+}
+
+/* The entry's version, and its expiry if it has one. */
+static inline void result_tell_entry(struct wire_result *result, const struct kvstore_entry *entry)
+{
+    result_tell_version(result, entry->version);
+    if (entry->expiry_ms == 0)
+        return;
+    result->flags |= WIRE_RESULT_HAS_EXPIRY;
+    result->expiry_ms = entry->expiry_ms;
+}
+
+/* The size of a value that the reply does not have. */
+static inline void result_tell_size(struct wire_result *result, size_t value_bytes)
+{
+    result->flags |= WIRE_RESULT_NO_VALUE;
+    result->value = kv_slice(NULL, value_bytes);
+}
 
 /* Gives up the reply: nothing of it is sent. */
 void reply_abandon(struct reply *reply);

@@ -5,7 +5,7 @@
 
 #include "common/assert/assert.h"
 #include "common/time/clock.h"
-#include "serverk/execute/writes.h"
+#include "serverk/execute/execution.h"
 
 _Static_assert(offsetof(struct submitted_operation, engine) == 0,
                "engine_done finds the operation");
@@ -226,33 +226,6 @@ void submitted_operation_begin(struct submitted_operation *submitted,
 
 /* Results -------------------------------------------------------------------------------------- */
 
-static void tell_version_of(struct wire_result *result, uint64_t version)
-{
-    result->flags |= WIRE_RESULT_HAS_VERSION;
-    result->version = version;
-}
-
-static void tell_number_of(struct wire_result *result, int64_t number)
-{
-    result->flags |= WIRE_RESULT_HAS_NUMBER;
-    result->number = number;
-}
-
-static void tell_entry_of(struct wire_result *result, const struct kvstore_entry *entry)
-{
-    tell_version_of(result, entry->version);
-    if (entry->expiry_ms == 0)
-        return;
-    result->flags |= WIRE_RESULT_HAS_EXPIRY;
-    result->expiry_ms = entry->expiry_ms;
-}
-
-static void tell_size_of(struct wire_result *result, size_t bytes)
-{
-    result->flags |= WIRE_RESULT_NO_VALUE;
-    result->value = kv_slice(NULL, bytes);
-}
-
 /* Adds the result with these bytes as value; if they have no place, with their size. */
 static bool add_bytes(struct submitted_request *request, struct wire_result *result,
                       struct kv_slice bytes)
@@ -266,7 +239,7 @@ static bool add_bytes(struct submitted_request *request, struct wire_result *res
             return true;
     }
     result->status = KV_BUFFER_TOO_SMALL;
-    tell_size_of(result, bytes.size);
+    result_tell_size(result, bytes.size);
     return false;
 }
 
@@ -278,7 +251,7 @@ static bool add_placed(struct submitted_operation *submitted, struct wire_result
     if (reply_add_placed(&submitted->request->reply, result, &submitted->place))
         return true;
     result->status = otherwise;
-    tell_size_of(result, bytes);
+    result_tell_size(result, bytes);
     return false;
 }
 
@@ -286,10 +259,10 @@ static bool add_scan(struct submitted_operation *submitted, struct wire_result *
 {
     const struct scan_page *page = &submitted->page;
     if (result->status == KV_BUFFER_TOO_SMALL)
-        tell_size_of(result, page->refused_bytes);
+        result_tell_size(result, page->refused_bytes);
     if (result->status != KV_OK)
         return false;
-    tell_number_of(result, submitted->engine.number);
+    result_tell_number(result, submitted->engine.number);
     return add_placed(submitted, result, write_cursor_used(&page->cursor), KV_BUFFER_TOO_SMALL);
 }
 
@@ -297,10 +270,10 @@ static bool add_exchange(struct submitted_operation *submitted, struct wire_resu
 {
     const struct engine_operation *engine = &submitted->engine;
     if (result->status == KV_BUFFER_TOO_SMALL)
-        tell_size_of(result, engine->entry.value_bytes);
+        result_tell_size(result, engine->entry.value_bytes);
     if (result->status != KV_OK)
         return false;
-    tell_version_of(result, engine->entry.version);
+    result_tell_version(result, engine->entry.version);
     if (!engine->found)
         submitted->place = reply_place(&submitted->request->reply, 0);
     result->flags |= engine->found ? WIRE_RESULT_FOUND : 0;
@@ -318,12 +291,12 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
     switch (submitted->operation.opcode) {
     case WIRE_OP_GET:
         if (applied)
-            tell_entry_of(result, &engine->entry);
+            result_tell_entry(result, &engine->entry);
         return applied && add_bytes(submitted->request, result, found);
     case WIRE_OP_EXISTS:
         if (applied) {
-            tell_entry_of(result, &engine->entry);
-            tell_size_of(result, engine->entry.value_bytes);
+            result_tell_entry(result, &engine->entry);
+            result_tell_size(result, engine->entry.value_bytes);
         }
         return false;
     case WIRE_OP_STATS:
@@ -337,11 +310,11 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
         return add_scan(submitted, result);
     case WIRE_OP_ADD:
         if (applied || result->status == KV_OUT_OF_BOUNDS)
-            tell_number_of(result, engine->number);
+            result_tell_number(result, engine->number);
         break;
     case WIRE_OP_APPEND:
         if (applied)
-            tell_number_of(result, engine->number);
+            result_tell_number(result, engine->number);
         break;
     case WIRE_OP_PUT:
     case WIRE_OP_DELETE:
@@ -353,7 +326,7 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
         return false;
     }
     if (applied)
-        tell_version_of(result, engine->entry.version);
+        result_tell_version(result, engine->entry.version);
     return false;
 }
 

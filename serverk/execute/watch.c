@@ -1,11 +1,9 @@
-#include "serverk/execute/watch.h"
+#include "serverk/execute/execution_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/assert/assert.h"
-#include "serverk/execute/execution_internal.h"
-#include "serverk/execute/inquiries.h"
 #include "serverk/execute/watchers.h"
 #include "serverk/session/access.h"
 #include "wire/change.h"
@@ -142,7 +140,7 @@ static bool answer_page(struct watch_request *watch, uint32_t file)
     }
     if (result->status == KV_OK && watch->changes == 0)
         return false;
-    tell_number(result, (int64_t)file + 1);
+    result_tell_number(result, (int64_t)file + 1);
     if (result->status == KV_OK) {
         memcpy(place.at, position_at(watch, file), WIRE_POSITION_BYTES);
         result->value = kv_slice(NULL, write_cursor_used(&watch->cursor));
@@ -152,7 +150,7 @@ static bool answer_page(struct watch_request *watch, uint32_t file)
         watch->refused_bytes = write_cursor_used(&watch->cursor);
     }
     if (result->status == KV_BUFFER_TOO_SMALL)
-        tell_size_only(result, watch->refused_bytes + WIRE_POSITION_BYTES);
+        result_tell_size(result, watch->refused_bytes + WIRE_POSITION_BYTES);
     add_plain(execution);
     return true;
 }
@@ -180,7 +178,7 @@ static struct kv_slice all_positions(const struct watch_request *watch)
 
 static void answer_positions(struct watch_request *watch)
 {
-    tell_number(&watch->execution->result, 0);
+    result_tell_number(&watch->execution->result, 0);
     add_answer(watch->execution, all_positions(watch));
 }
 
@@ -203,12 +201,6 @@ static void begin_watch_anew(struct watch_request *watch)
         put_position(position_at(watch, file), &position);
     }
     answer_positions(watch);
-}
-
-static void await_changes(const struct watch_request *watch)
-{
-    for (uint32_t file = 0; file < watch->files; file++)
-        kvstore_await_change(watch->execution->store, file);
 }
 
 /* Whether the request may be answered later. */
@@ -236,7 +228,8 @@ static void look_and_wait(struct watch_request *watch)
         return;
     }
     uint64_t told_before = watchers_told(context->watchers);
-    await_changes(watch);
+    for (uint32_t file = 0; file < watch->files; file++)
+        kvstore_await_change(execution->store, file);
     if (answer_first_page(watch, &in_time))
         return;
     if (!in_time) { /* files that were not looked at may have changes that nobody was told of */
@@ -250,15 +243,6 @@ static void look_and_wait(struct watch_request *watch)
         context->waits_on = true;
     else
         answer_status(watch, status);
-}
-
-/* One that waited keeps how far it has looked. */
-static void keep_positions(const struct watch_request *watch)
-{
-    struct execution *execution = watch->execution;
-    if (execution->context->waiting && execution->context->waits_on)
-        memcpy(execution->context->waiting, watch->positions,
-               (size_t)watch->files * WIRE_POSITION_BYTES);
 }
 
 void execute_watch(struct execution *execution)
@@ -289,7 +273,9 @@ void execute_watch(struct execution *execution)
     } else {
         memcpy(watch.positions, execution->value.data, bytes);
         look_and_wait(&watch);
-        keep_positions(&watch);
+        const struct execution_context *context = execution->context;
+        if (context->waiting && context->waits_on) /* it keeps how far it has looked */
+            memcpy(context->waiting, watch.positions, bytes);
     }
     free(watch.positions);
 }

@@ -213,39 +213,29 @@ static bool client_is_there(struct watchers *watchers, const struct watcher *wat
     return session != NULL;
 }
 
-static struct watcher *take_all_watchers(struct watchers *watchers)
-{
-    pthread_mutex_lock(&watchers->lock);
-    struct watcher *list = watchers->first;
-    watchers->first = NULL;
-    pthread_mutex_unlock(&watchers->lock);
-    return list;
-}
-
-static void put_back(struct watchers *watchers, struct watcher *watcher)
-{
-    pthread_mutex_lock(&watchers->lock);
-    watcher->next = watchers->first;
-    watchers->first = watcher;
-    pthread_mutex_unlock(&watchers->lock);
-}
-
-/* Deals with all once. */
+/* Looks at each request that waits, once. */
 static void go_round(struct watchers *watchers, struct execution_context *context, bool changed)
 {
     for (uint32_t file = 0; changed && file < kvstore_datafiles(watchers->store); file++)
         kvstore_await_change(watchers->store, file);
-    struct watcher *list = take_all_watchers(watchers);
+    pthread_mutex_lock(&watchers->lock);
+    struct watcher *list = watchers->first;
+    watchers->first = NULL;
+    pthread_mutex_unlock(&watchers->lock);
     while (list) {
         struct watcher *watcher = list;
         list = watcher->next;
         bool due = changed || clock_monotonic_coarse_ms() >= watcher->until_ms;
         bool stays =
             due ? run_again(watchers, context, watcher) : client_is_there(watchers, watcher);
-        if (stays)
-            put_back(watchers, watcher);
-        else
+        if (!stays) {
             drop_watcher(watchers, watcher);
+            continue;
+        }
+        pthread_mutex_lock(&watchers->lock);
+        watcher->next = watchers->first;
+        watchers->first = watcher;
+        pthread_mutex_unlock(&watchers->lock);
     }
 }
 
@@ -267,12 +257,6 @@ static void sleep_until_woken(struct watchers *watchers)
         ;
 }
 
-static void rest(uint64_t worked_ns)
-{
-    struct timespec pause = {.tv_nsec = (long)(worked_ns < REST_MAX_NS ? worked_ns : REST_MAX_NS)};
-    nanosleep(&pause, NULL);
-}
-
 static void *watch_thread(void *argument)
 {
     struct watchers *watchers = argument;
@@ -283,8 +267,11 @@ static void *watch_thread(void *argument)
         bool changed = atomic_exchange(&watchers->changed, false);
         if (!atomic_load(&watchers->stop))
             go_round(watchers, &watchers->context, changed);
+        uint64_t worked_ns = clock_monotonic_ns() - began_ns;
+        struct timespec rest = {.tv_nsec =
+                                    (long)(worked_ns < REST_MAX_NS ? worked_ns : REST_MAX_NS)};
         if (changed)
-            rest(clock_monotonic_ns() - began_ns);
+            nanosleep(&rest, NULL);
     }
     return NULL;
 }
@@ -357,18 +344,6 @@ static struct watcher *make_watcher(const struct session *session,
     return made;
 }
 
-/* Also starts the thread. Holds: lock. */
-static enum kv_status take_watcher_place(struct watchers *watchers, const struct watcher *watcher)
-{
-    enum kv_status status = user_places_take(&watchers->places, watcher->uid, 1, watcher->bytes);
-    if (status != KV_OK)
-        return status;
-    status = start_watch_thread(watchers);
-    if (status != KV_OK)
-        user_places_give_back(&watchers->places, watcher->uid, 1, watcher->bytes);
-    return status;
-}
-
 enum kv_status watchers_take(struct watchers *watchers, const struct session *session,
                              const struct wire_header *request,
                              const struct wire_operation *operation, struct kv_slice positions,
@@ -379,7 +354,12 @@ enum kv_status watchers_take(struct watchers *watchers, const struct session *se
         return KV_NO_MEMORY;
     pthread_mutex_lock(&watchers->lock);
     bool is_first = watchers->places.count == 0;
-    enum kv_status status = take_watcher_place(watchers, watcher);
+    enum kv_status status = user_places_take(&watchers->places, watcher->uid, 1, watcher->bytes);
+    if (status == KV_OK) {
+        status = start_watch_thread(watchers);
+        if (status != KV_OK)
+            user_places_give_back(&watchers->places, watcher->uid, 1, watcher->bytes);
+    }
     if (status == KV_OK) {
         watcher->next = watchers->first;
         watchers->first = watcher;

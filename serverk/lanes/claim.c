@@ -48,14 +48,6 @@ static enum kv_status open_present_claim(const char *claim_name, mqd_t *claim,
     return status;
 }
 
-/* Opens NAME.lock, made anew or left by a daemon that is dead. */
-static enum kv_status open_claim(const char *claim_name, mqd_t *claim, struct kv_error *error)
-{
-    const struct wire_geometry smallest = {.depth = 1, .message_bytes = 1};
-    enum kv_status status = wire_queue_create(claim_name, smallest, 0600, true, claim, error);
-    return status == KV_EXISTS ? open_present_claim(claim_name, claim, error) : status;
-}
-
 enum kv_status claim_check(const char *base, struct kv_error *error)
 {
     char name[WIRE_QUEUE_NAME_BYTES];
@@ -74,9 +66,12 @@ enum kv_status claim_check(const char *base, struct kv_error *error)
 enum kv_status claim_take(const char *base, mqd_t *claim, struct kv_error *error)
 {
     char name[WIRE_QUEUE_NAME_BYTES];
+    const struct wire_geometry smallest = {.depth = 1, .message_bytes = 1};
     wire_queue_name(name, base, WIRE_LOCK, 0, 0);
     for (int attempt = 0; attempt < CLAIM_ATTEMPTS; attempt++) {
-        enum kv_status status = open_claim(name, claim, error);
+        enum kv_status status = wire_queue_create(name, smallest, 0600, true, claim, error);
+        if (status == KV_EXISTS) /* left by a daemon that is dead, or of one that lives */
+            status = open_present_claim(name, claim, error);
         if (status == KV_NO_SERVER)
             continue; /* unlinked between our create and our open */
         if (status != KV_OK) {

@@ -106,16 +106,6 @@ enum kv_status lane_names_remove_stale(struct lane_names *names, unsigned *remov
     return status;
 }
 
-/* The name was taken a moment ago: under the claim, by somebody else. */
-static void note_taken(struct lane_names *names, enum wire_queue_role role, unsigned number,
-                       const char *name)
-{
-    enum owner owner;
-    struct owner_text text = describe_owner(false, 0);
-    find_owner(name, &owner, &text, NULL);
-    note_foreign(names, role, number, name, &text);
-}
-
 enum kv_status lane_names_create(struct lane_names *names, enum wire_queue_role role,
                                  struct wire_geometry geometry, mode_t mode, unsigned *number,
                                  mqd_t *queue, struct kv_error *error)
@@ -130,7 +120,11 @@ enum kv_status lane_names_create(struct lane_names *names, enum wire_queue_role 
             return status;
         if (role == WIRE_LANE && *number == 0)
             return claim_refuse_foreign(name, error);
-        note_taken(names, role, *number, name);
+        /* Somebody took the name a moment ago: somebody else, since we have the claim. */
+        enum owner owner;
+        struct owner_text text = describe_owner(false, 0);
+        find_owner(name, &owner, &text, NULL);
+        note_foreign(names, role, *number, name, &text);
     }
     return kv_error_set(
         error, KV_EXISTS,

@@ -155,12 +155,6 @@ static void drop_queues(struct lanes *lanes)
     lanes->queue_count = 0;
 }
 
-/* Others have all other names. */
-static struct lane_plan only_lane_0(const struct lane_plan *plan)
-{
-    return (struct lane_plan){.lanes = 1, .lane = plan->bulk_lanes > 0 ? plan->bulk : plan->lane};
-}
-
 /* Creates all queues of the plan, or of the first smaller one that the kernel grants; then *error
  * tells why the one before it was not. */
 static enum kv_status create_queues(struct lanes *lanes, const struct lanes_options *options,
@@ -174,30 +168,13 @@ static enum kv_status create_queues(struct lanes *lanes, const struct lanes_opti
         if (status == KV_OK)
             return KV_OK;
         drop_queues(lanes);
-        if (status == KV_EXISTS && wanted > 1)
-            lanes->plan = only_lane_0(&lanes->plan);
+        const struct lane_plan *plan = &lanes->plan;
+        if (status == KV_EXISTS && wanted > 1) /* others have all names but that of lane 0 */
+            lanes->plan = (struct lane_plan){
+                .lanes = 1, .lane = plan->bulk_lanes > 0 ? plan->bulk : plan->lane};
         else if (status != KV_LIMIT || !lane_plan_degrade(&lanes->plan))
             return status;
     }
-}
-
-/* Prepares for other users. */
-static enum kv_status open_door(struct lanes *lanes, const struct lanes_options *options,
-                                const struct wire_limits *limits, struct kv_error *error)
-{
-    lanes->door = true;
-    if (guest_lanes_init(&lanes->guests, lanes->name, options->queue_mode, options->group,
-                         &lanes->plan, limits->msgqueue_bytes / LANE_PLAN_GUEST_SHARES))
-        return KV_OK;
-    return kv_error_set_errno(error, "cannot prepare lanes for other users");
-}
-
-static enum kv_status open_read_lane(struct lanes *lanes, gid_t group, struct kv_error *error)
-{
-    enum kv_status status =
-        read_lane_open(&lanes->readers, lanes->name, group, &lanes->plan, error);
-    lanes->served.queues[LANE_PLAN_READ_LANE] = lanes->readers.queue;
-    return status;
 }
 
 /* The bits from `first` on, so many of them. */
@@ -245,10 +222,17 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
         status = remove_all_stale(lanes, error);
     if (status == KV_OK)
         status = create_queues(lanes, options, error);
-    if (status == KV_OK && has_door(lanes, options))
-        status = open_door(lanes, options, &limits, error);
-    if (status == KV_OK && options->has_read_lane)
-        status = open_read_lane(lanes, options->read_group, error);
+    if (status == KV_OK && has_door(lanes, options)) {
+        lanes->door = true;
+        if (!guest_lanes_init(&lanes->guests, lanes->name, options->queue_mode, options->group,
+                              &lanes->plan, limits.msgqueue_bytes / LANE_PLAN_GUEST_SHARES))
+            status = kv_error_set_errno(error, "cannot prepare lanes for other users");
+    }
+    if (status == KV_OK && options->has_read_lane) {
+        status =
+            read_lane_open(&lanes->readers, lanes->name, options->read_group, &lanes->plan, error);
+        lanes->served.queues[LANE_PLAN_READ_LANE] = lanes->readers.queue;
+    }
     if (status != KV_OK) {
         lanes_close(lanes);
         return status;
@@ -398,25 +382,20 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
     open_lane_queue(lanes, assignment->queue);
 }
 
-/* The queue that its HELLO came through, which the client has open: to it that is lane 0. */
-static void assign_reader(struct lanes *lanes, struct lane_assignment *assignment)
-{
-    atomic_fetch_add(&lanes->readers.sessions, 1);
-    assignment->queue = LANE_PLAN_READ_LANE;
-    assignment->lane_bytes = assignment->bulk_bytes = lanes->readers.geometry.message_bytes;
-}
-
 struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_request *request)
 {
     uint16_t depth = request->reply_depth;
     struct lane_assignment assignment = {.credits = depth < MAX_CREDITS ? depth : MAX_CREDITS};
     pthread_mutex_lock(&lanes->lock);
-    if (request->reads_only)
-        assign_reader(lanes, &assignment);
-    else if (lanes->door && request->uid != geteuid())
+    if (request->reads_only) { /* its HELLO came through that queue: to the client it is lane 0 */
+        atomic_fetch_add(&lanes->readers.sessions, 1);
+        assignment.queue = LANE_PLAN_READ_LANE;
+        assignment.lane_bytes = assignment.bulk_bytes = lanes->readers.geometry.message_bytes;
+    } else if (lanes->door && request->uid != geteuid()) {
         assign_guest(lanes, request, &assignment);
-    else
+    } else {
         assign_own(lanes, &assignment);
+    }
     pthread_mutex_unlock(&lanes->lock);
     return assignment;
 }
@@ -526,12 +505,6 @@ bool lanes_let_others_in(const struct lanes *lanes)
     return (atomic_load(&lanes->queue_mode) & 0077) != 0;
 }
 
-/* The queues that all who may come send to. */
-static bool is_shared(const struct lanes *lanes, unsigned queue)
-{
-    return queue == 0 || !lanes->door;
-}
-
 /* The group first: until then the mode is for the old one. */
 static enum kv_status change_queue(const struct lanes *lanes, unsigned queue, mode_t mode,
                                    gid_t group, struct kv_error *error)
@@ -555,9 +528,9 @@ enum kv_status lanes_set_mode(struct lanes *lanes, mode_t queue_mode, gid_t grou
     enum kv_status status = KV_OK;
     gid_t own = group == (gid_t)-1 ? getegid() : group;
     pthread_mutex_lock(&lanes->lock);
-    for (unsigned queue = 0; queue < lanes->queue_count && status == KV_OK; queue++)
-        if (is_shared(lanes, queue))
-            status = change_queue(lanes, queue, queue_mode, own, error);
+    unsigned shared_queues = lanes->door ? 1 : lanes->queue_count; /* that others may send to */
+    for (unsigned queue = 0; queue < shared_queues && status == KV_OK; queue++)
+        status = change_queue(lanes, queue, queue_mode, own, error);
     if (status == KV_OK) {
         atomic_store(&lanes->queue_mode, queue_mode);
         lanes->guests.mode = queue_mode;

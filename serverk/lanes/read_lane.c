@@ -25,25 +25,6 @@ unsigned read_lane_remove_stale(const char *base)
     return 0;
 }
 
-static struct wire_geometry choose_geometry(const struct lane_plan *plan)
-{
-    struct wire_geometry geometry = plan->lane;
-    const struct wire_geometry *largest = plan->bulk_lanes > 0 ? &plan->bulk : &plan->lane;
-    geometry.message_bytes =
-        largest->message_bytes < MESSAGE_BYTES ? largest->message_bytes : MESSAGE_BYTES;
-    return geometry;
-}
-
-static enum kv_status create_read_queue(struct read_lane *lane, const char *name,
-                                        struct kv_error *error)
-{
-    enum kv_status status;
-    do
-        status = wire_queue_create(name, lane->geometry, 0600, true, &lane->queue, error);
-    while (status == KV_LIMIT && (lane->geometry.depth /= 2) > 0);
-    return status == KV_EXISTS ? claim_refuse_foreign(name, error) : status;
-}
-
 /* Nobody may send before the group is the right one. */
 static enum kv_status let_group_in(const struct read_lane *lane, const char *name,
                                    struct kv_error *error)
@@ -64,9 +45,17 @@ enum kv_status read_lane_open(struct read_lane *lane, const char *base, gid_t gr
 {
     char name[WIRE_QUEUE_NAME_BYTES];
     wire_queue_name(name, base, WIRE_READ_LANE, 0, 0);
+    uint32_t largest_bytes =
+        plan->bulk_lanes > 0 ? plan->bulk.message_bytes : plan->lane.message_bytes;
     lane->group = group;
-    lane->geometry = choose_geometry(plan);
-    enum kv_status status = create_read_queue(lane, name, error);
+    lane->geometry = plan->lane;
+    lane->geometry.message_bytes = largest_bytes < MESSAGE_BYTES ? largest_bytes : MESSAGE_BYTES;
+    enum kv_status status;
+    do
+        status = wire_queue_create(name, lane->geometry, 0600, true, &lane->queue, error);
+    while (status == KV_LIMIT && (lane->geometry.depth /= 2) > 0);
+    if (status == KV_EXISTS)
+        return claim_refuse_foreign(name, error);
     if (status != KV_OK)
         return status;
     lane->base = base;

@@ -84,21 +84,17 @@ unsigned access_max_sessions(const struct access_user *user)
     return rule ? rule->sessions : 0;
 }
 
-/* A look takes a microsecond, or as long as its thread waits for a CPU. */
-static void await_lookers(const struct access *access, unsigned epoch)
-{
-    for (struct access_user *user = atomic_load(&access->users); user; user = user->next)
-        while (atomic_load(&user->lookers[epoch]) != 0)
-            clock_sleep_ms(1);
-}
-
 void access_replace(struct access *access, const struct access_rules *rules)
 {
     KV_ASSERT(mutex_is_held(&access->lock));
     access->rules = rules;
     for (struct access_user *user = atomic_load(&access->users); user; user = user->next)
         atomic_store(&user->rule, rule_for(access, user->uid));
-    await_lookers(access, atomic_fetch_add(&access->epoch, 1) & 1);
+    /* A look takes a microsecond, or as long as its thread waits for a CPU. */
+    unsigned epoch = atomic_fetch_add(&access->epoch, 1) & 1;
+    for (struct access_user *user = atomic_load(&access->users); user; user = user->next)
+        while (atomic_load(&user->lookers[epoch]) != 0)
+            clock_sleep_ms(1);
 }
 
 void access_free(struct access *access)
@@ -199,22 +195,16 @@ static enum kv_status check_permission(struct access_user *user, const struct ac
     return KV_DENIED;
 }
 
-static enum kv_status check_operation_access(struct access_user *user,
-                                             const struct access_rule *rule,
-                                             const struct wire_operation *operation)
-{
-    if (is_over_quota(user, rule)) {
-        atomic_fetch_add_explicit(&user->over_quota, 1, memory_order_relaxed);
-        return KV_QUOTA;
-    }
-    return check_permission(user, rule, operation);
-}
-
 enum kv_status access_check(struct access_user *user, const struct wire_operation *operation)
 {
     atomic_fetch_add_explicit(&user->operations, 1, memory_order_relaxed);
     unsigned epoch = enter_rules(user);
-    enum kv_status status = check_operation_access(user, atomic_load(&user->rule), operation);
+    const struct access_rule *rule = atomic_load(&user->rule);
+    enum kv_status status = KV_QUOTA;
+    if (is_over_quota(user, rule))
+        atomic_fetch_add_explicit(&user->over_quota, 1, memory_order_relaxed);
+    else
+        status = check_permission(user, rule, operation);
     leave_rules(user, epoch);
     return status;
 }

@@ -79,19 +79,6 @@ static void make_fragment_room(struct fragment_budget *budget, const struct frag
     pthread_mutex_unlock(&budget->lock);
 }
 
-/* Holds: fragments.lock. */
-static void enlist_fragments(struct fragments *fragments, struct fragment_budget *budget)
-{
-    pthread_mutex_lock(&budget->lock);
-    KV_ASSERT(!fragments->listed && !fragments->previous);
-    fragments->next = budget->first;
-    if (fragments->next)
-        fragments->next->previous = fragments;
-    budget->first = fragments;
-    fragments->listed = true;
-    pthread_mutex_unlock(&budget->lock);
-}
-
 static void unlist(struct fragments *fragments, struct fragment_budget *budget)
 {
     if (!fragments->listed)
@@ -111,8 +98,16 @@ static void unlist(struct fragments *fragments, struct fragment_budget *budget)
 /* Holds: fragments.lock. */
 static bool budget_take(struct fragment_budget *budget, struct fragments *fragments, uint64_t bytes)
 {
-    if (!fragments->listed)
-        enlist_fragments(fragments, budget);
+    if (!fragments->listed) {
+        pthread_mutex_lock(&budget->lock);
+        KV_ASSERT(!fragments->previous);
+        fragments->next = budget->first;
+        if (fragments->next)
+            fragments->next->previous = fragments;
+        budget->first = fragments;
+        fragments->listed = true;
+        pthread_mutex_unlock(&budget->lock);
+    }
     fragments->progress_ms = clock_monotonic_coarse_ms();
     if (budget_try(budget, fragments->uid, bytes))
         return true;
@@ -174,15 +169,6 @@ static enum kv_status start_assembly(struct fragments *fragments, struct fragmen
     return KV_OK;
 }
 
-/* The part is not the one that comes next. Holds: lock. */
-static enum kv_status refuse_part(struct fragments *fragments, struct fragment_budget *budget,
-                                  uint64_t request_id)
-{
-    bool given_up = fragments->given_up_part != 0 && fragments->given_up_part == request_id;
-    fragmented_message_free(&fragments->assembly, budget);
-    return given_up ? KV_OVERLOADED : KV_BAD_REQUEST;
-}
-
 /* Holds: lock. */
 static enum kv_status take_fragment(struct fragments *fragments, struct fragment_budget *budget,
                                     uint64_t request_id, const struct wire_part *part)
@@ -195,7 +181,9 @@ static enum kv_status take_fragment(struct fragments *fragments, struct fragment
         status = start_assembly(fragments, budget, request_id, part->total_bytes);
     else if (!assembly->data || assembly->request_id != request_id ||
              part->offset != assembly->done || part->total_bytes != assembly->size)
-        return refuse_part(fragments, budget, request_id);
+        status = fragments->given_up_part != 0 && fragments->given_up_part == request_id
+                     ? KV_OVERLOADED
+                     : KV_BAD_REQUEST;
     if (status == KV_OK && assembly->done + part->bytes.size > assembly->charged)
         status = grow_assembly(fragments, budget, assembly->done + part->bytes.size);
     if (status != KV_OK) {

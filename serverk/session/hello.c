@@ -54,17 +54,6 @@ static void log_failure(const struct applicant *applicant, const char *what, con
         log_info("HELLO of process %u%s: %s%s", applicant->hello.pid, what, reason, unsaid);
 }
 
-/* A reply queue whose client died before we saw its HELLO has nobody else to remove it. */
-static void remove_if_dead(const struct applicant *applicant)
-{
-    if (!wire_process_ended((pid_t)applicant->hello.pid))
-        return;
-    if (applicant->ring)
-        shm_unlink(applicant->reply_name);
-    else
-        mq_unlink(applicant->reply_name);
-}
-
 /* Once a minute: the client learns only that it was not answered. */
 static void warn_of_lost_hello(const char *reason)
 {
@@ -109,15 +98,6 @@ static enum kv_status open_ring(struct applicant *applicant, struct kv_error *er
     return status;
 }
 
-static enum kv_status open_queue(struct applicant *applicant, struct kv_error *error)
-{
-    enum kv_status status = wire_queue_open(applicant->reply_name, true, &applicant->reply_queue,
-                                            &applicant->geometry, error);
-    if (status == KV_OK)
-        applicant->uid = wire_queue_uid(applicant->reply_queue);
-    return status;
-}
-
 /* Opens the reply queue or ring that HELLO names. False: there is none that may be opened. */
 static bool open_reply_path(const struct hello_terms *terms, struct applicant *applicant)
 {
@@ -130,7 +110,12 @@ static bool open_reply_path(const struct hello_terms *terms, struct applicant *a
     }
     memcpy(applicant->reply_name, name.data, name.size);
     applicant->reply_name[name.size] = '\0';
-    enum kv_status status = has_ring ? open_ring(applicant, &error) : open_queue(applicant, &error);
+    enum kv_status status =
+        has_ring ? open_ring(applicant, &error)
+                 : wire_queue_open(applicant->reply_name, true, &applicant->reply_queue,
+                                   &applicant->geometry, &error);
+    if (status == KV_OK)
+        applicant->uid = wire_queue_uid(applicant->reply_queue);
     if (status == KV_NO_SERVER) /* the client has given up */
         log_debug("HELLO of process %u dropped: its reply queue is gone", applicant->hello.pid);
     else if (status == KV_LIMIT)
@@ -159,7 +144,13 @@ static bool prove_process(struct applicant *applicant, struct kv_error *refusal)
     if (wire_queue_owner(applicant->reply_queue) < 0)
         return true;
     log_failure(applicant, " dropped", "it does not hold the lock of its reply queue");
-    remove_if_dead(applicant);
+    if (!wire_process_ended((pid_t)applicant->hello.pid))
+        return false;
+    /* The client died before we saw its HELLO: nobody else removes what it made. */
+    if (applicant->ring)
+        shm_unlink(applicant->reply_name);
+    else
+        mq_unlink(applicant->reply_name);
     return false;
 }
 

@@ -61,25 +61,17 @@ static bool is_leftover(const char *name, const char *queue_name, enum wire_queu
     return (!of || of->and_others) && wire_process_ended(pid);
 }
 
-static bool open_lockable(const char *name, enum wire_queue_role role, int *opened)
-{
-    mqd_t queue;
-    if (role == WIRE_REPLY_RING)
-        return wire_ring_open(name, opened, NULL) == KV_OK;
-    if (role != WIRE_REPLY_QUEUE || wire_queue_open(name, true, &queue, NULL, NULL) != KV_OK)
-        return false;
-    *opened = (int)queue;
-    return true;
-}
-
 /* A queue or ring whose lock is held lives, also if its process is in another PID namespace. */
 static bool is_locked(const char *name, enum wire_queue_role role)
 {
-    int opened;
-    if (!open_lockable(name, role, &opened))
+    mqd_t queue = (mqd_t)-1;
+    int ring = -1;
+    if (role == WIRE_REPLY_RING && wire_ring_open(name, &ring, NULL) == KV_OK)
+        queue = (mqd_t)ring;
+    else if (role != WIRE_REPLY_QUEUE || wire_queue_open(name, true, &queue, NULL, NULL) != KV_OK)
         return false;
-    bool locked = wire_queue_owner((mqd_t)opened) != 0;
-    close(opened);
+    bool locked = wire_queue_owner(queue) != 0;
+    close((int)queue);
     return locked;
 }
 

@@ -34,14 +34,6 @@ static void unwatch_process(const struct session_table *table, const struct sess
         epoll_ctl(table->watch_epoll, EPOLL_CTL_DEL, session->pidfd, NULL);
 }
 
-/* Holds: lock. */
-static void remember_died(struct session_table *table, const struct session *session)
-{
-    KV_ASSERT(mutex_is_held(&table->lock));
-    table->died[table->died_next++ % DIED_REMEMBERED] =
-        (struct past_session){session->id, session->cookie};
-}
-
 void session_bye_after_end(struct session_table *table, uint32_t id, uint64_t cookie)
 {
     pthread_mutex_lock(&table->lock);
@@ -87,18 +79,6 @@ bool session_retire(struct session_table *table, struct session *session,
     return false;
 }
 
-/* The end of a process may be noticed before a worker takes its BYE: under the lock, so that the
- * BYE finds either the session or what is remembered of it. */
-static bool begin_closing_of_dead(struct session_table *table, struct session *session)
-{
-    pthread_mutex_lock(&table->lock);
-    bool closed = begin_closing(session);
-    if (closed && session_retire(table, session, SESSION_DIED))
-        remember_died(table, session);
-    pthread_mutex_unlock(&table->lock);
-    return closed;
-}
-
 /* After begin_closing. */
 static void finish_ending(struct session_table *table, struct session *session,
                           enum session_end_reason reason)
@@ -128,7 +108,18 @@ static void finish_ending(struct session_table *table, struct session *session,
 void session_end(struct session_table *table, struct session *session,
                  enum session_end_reason reason)
 {
-    if (reason == SESSION_DIED ? begin_closing_of_dead(table, session) : begin_closing(session))
+    /* The end of a process may be noticed before a worker takes its BYE: under the lock, so that
+     * the BYE finds either the session or what is remembered of it. */
+    if (reason == SESSION_DIED)
+        pthread_mutex_lock(&table->lock);
+    bool closed = begin_closing(session);
+    if (reason == SESSION_DIED) {
+        if (closed && session_retire(table, session, SESSION_DIED))
+            table->died[table->died_next++ % DIED_REMEMBERED] =
+                (struct past_session){session->id, session->cookie};
+        pthread_mutex_unlock(&table->lock);
+    }
+    if (closed)
         finish_ending(table, session, reason);
 }
 

@@ -201,18 +201,6 @@ static bool owns_names(const struct session *session)
     return session->pid == session->named_pid;
 }
 
-/* Removes what the dead client did not come to unlink. A reply queue that is still linked is the
- * one that the name means. */
-static void unlink_leftovers(const struct session *session)
-{
-    if (!wire_queue_unlinked(session->reply_queue) && session->ring)
-        shm_unlink(session->reply_name);
-    else if (!wire_queue_unlinked(session->reply_queue))
-        mq_unlink(session->reply_name);
-    if (session->segment_name[0] && owns_names(session))
-        shm_unlink(session->segment_name);
-}
-
 /* The client learns that nothing more comes, behind all that was sent to it: by a message where
  * there is room for it, and by its ring. */
 static void say_ended(const struct session *session)
@@ -229,16 +217,6 @@ static void say_ended(const struct session *session)
         wire_ring_end(session->ring);
 }
 
-static void session_keep_reads(struct session_table *table, const struct session *session)
-{
-    uint64_t found = 0, absent = 0;
-    if (!session->ring)
-        return;
-    wire_ring_add_reads(session->ring, &found, &absent);
-    atomic_fetch_add(&table->reads_found, found);
-    atomic_fetch_add(&table->reads_absent, absent);
-}
-
 /* Nobody holds the session, and nobody can find it. */
 static void dispose_of_session(struct session_table *table, struct session *session)
 {
@@ -246,8 +224,14 @@ static void dispose_of_session(struct session_table *table, struct session *sess
     KV_ASSERT(is_retired(session));
     KV_ASSERT(atomic_load(&session->held_replies) == 0); /* each has a reference */
     KV_ASSERT(atomic_load(&session->aside) == 0);        /* likewise */
-    if (session->client_died) {
-        unlink_leftovers(session);
+    if (session->client_died) { /* what it did not come to unlink is removed */
+        bool is_linked = !wire_queue_unlinked(session->reply_queue); /* the name means it, then */
+        if (is_linked && session->ring)
+            shm_unlink(session->reply_name);
+        else if (is_linked)
+            mq_unlink(session->reply_name);
+        if (session->segment_name[0] && owns_names(session))
+            shm_unlink(session->segment_name);
         if (table->death_listener && owns_names(session))
             table->death_listener(table->death_context, session->pid);
     }
@@ -255,7 +239,12 @@ static void dispose_of_session(struct session_table *table, struct session *sess
     if (reason == SESSION_FAULT || reason == SESSION_SEGMENT || reason == SESSION_KILLED)
         say_ended(session);
     lanes_give_back(table->lanes, &session->assignment, atomic_load(&session->lane_closed));
-    session_keep_reads(table, session);
+    if (session->ring) {
+        uint64_t found = 0, absent = 0;
+        wire_ring_add_reads(session->ring, &found, &absent);
+        atomic_fetch_add(&table->reads_found, found);
+        atomic_fetch_add(&table->reads_absent, absent);
+    }
     wire_ring_close(session->ring);
     session_close_queue(session->reply_queue);
     if (session->pidfd >= 0)
