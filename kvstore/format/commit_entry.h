@@ -25,8 +25,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define COMMIT_LOG_NAME       "commit.log"
-#define COMMIT_LOG_BYTES      (UINT64_C(4) << 20) /* of the file, at most */
+#define COMMIT_LOG_NAME "commit.log"
+#ifndef COMMIT_LOG_BYTES                     /* else tests have it begin anew often */
+#define COMMIT_LOG_BYTES (UINT64_C(4) << 20) /* of the file, at most */
+#endif
 #define COMMIT_HEADER_BYTES   4096u
 #define COMMIT_ENTRY_BYTES    32u /* before the content */
 #define COMMIT_FORMAT_VERSION 1u

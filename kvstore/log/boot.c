@@ -47,3 +47,11 @@ void boot_note(uint8_t *page, uint64_t salt)
     fileio->boot_id(today);
     fileheader_write_note(page, FILE_NOTE_BOOT, salt, today);
 }
+
+/* The note is of a boot that no machine has. */
+void boot_note_failed_sync(uint8_t *page, uint64_t salt)
+{
+    uint8_t none[FILE_NOTE_BYTES];
+    memset(none, 0xff, sizeof none);
+    fileheader_write_note(page, FILE_NOTE_BOOT, salt, none);
+}

@@ -1,9 +1,10 @@
 /*
  * boot: in which boot of the machine a data file was last opened for writing, as its header notes.
  * Pages of a file get to the disk in any order, so that a power failure may leave a gap in the part
- * of a log that was not synced, with whole records behind the gap. Nothing else leaves one: a
- * killed process leaves all that it wrote. So a gap in a file of this very boot is damage, or the
- * file is a copy that was made while a daemon wrote to the original.
+ * of a log that was not synced, with whole records behind the gap. So does a sync that fails: the
+ * kernel forgets pages that never got to the disk. Nothing else leaves a gap: a killed process
+ * leaves all that it wrote. So a gap in a file of this very boot, of which no sync has failed, is
+ * damage, or the file is a copy that was made while a daemon wrote to the original.
  *
  * Threads: any.
  */
@@ -18,7 +19,7 @@ enum boot {
     BOOT_UNTOLD,     /* the system does not tell today's boot */
     BOOT_WAS_UNTOLD, /* the system on which the file was written did not tell the boot */
     BOOT_THIS,
-    BOOT_EARLIER /* another boot, or a note that was cut in the middle */
+    BOOT_EARLIER /* another boot, a sync that failed, or a note that was cut in the middle */
 };
 
 /* The boot that the header page `page` notes, of a file with the salt `salt`. */
@@ -35,5 +36,9 @@ const char *boot_why_unknown(enum boot boot);
 
 /* Notes today's boot in the header page `page` of a file with the salt `salt`. */
 void boot_note(uint8_t *page, uint64_t salt);
+
+/* Notes there that a sync of the file has failed: it counts as one of an earlier boot from then on,
+ * until boot_note. */
+void boot_note_failed_sync(uint8_t *page, uint64_t salt);
 
 #endif

@@ -12,7 +12,7 @@
 #include "kvstore/log/fileio.h"
 
 /* Bytes that one commit takes at most. */
-#define GROUP_BYTES (UINT64_C(256) << 10)
+#define GROUP_BYTES (COMMIT_LOG_BYTES / 16)
 _Static_assert(COMMIT_HEADER_BYTES + GROUP_BYTES <= COMMIT_LOG_BYTES, "a new log has room");
 
 struct commit_log {

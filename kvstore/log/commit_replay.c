@@ -97,7 +97,7 @@ static int write_entries(const struct commit_replay *replay, const struct logfil
         if (entry_lies_within(&entry, log->allocated_bytes) &&
             fileio->write_at(log->fd, content, entry.size, (off_t)entry.offset) < 0)
             return -1;
-    return any ? fileio->sync_data(log->fd) : 0;
+    return any ? logfile_sync(log) : 0;
 }
 
 static int patch_mapping(uint8_t *map, uint64_t offset, const uint8_t *content, uint64_t size)

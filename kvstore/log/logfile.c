@@ -411,6 +411,19 @@ void logfile_prefetch(const struct logfile *log, uint64_t offset)
     __builtin_prefetch(log->map + offset + (uint64_t)2 * CACHE_LINE_BYTES);
 }
 
+/* The kernel may have forgotten any page since the last sync. A note that cannot be written is not
+ * missed on disk: whoever finds the disk without it finds another boot. */
+static void note_failed_sync(const struct logfile *log)
+{
+    uint8_t page[FILE_HEADER_BYTES] = {0};
+    uint8_t *header = log->map ? log->map : page;
+    int reason = errno;
+    boot_note_failed_sync(header, log->identity.salt);
+    (void)logfile_put_header(log, header, fileheader_note_offset(FILE_NOTE_BOOT),
+                             FILE_NOTE_PLACE_BYTES);
+    errno = reason;
+}
+
 int logfile_flush_and_forget(const struct logfile *log)
 {
     if (logfile_sync(log) != 0)
@@ -419,12 +432,18 @@ int logfile_flush_and_forget(const struct logfile *log)
     if (from >= log->allocated_bytes)
         return 0;
     fileio->forget(log->fd, log->map, log->allocated_bytes, (off_t)from);
-    return kept_pages_write(log->fd, from, log->allocated_bytes);
+    int result = kept_pages_write(log->fd, from, log->allocated_bytes);
+    if (result != 0)
+        note_failed_sync(log);
+    return result;
 }
 
 int logfile_sync(const struct logfile *log)
 {
-    return fileio->sync_data(log->fd);
+    int result = fileio->sync_data(log->fd);
+    if (result != 0)
+        note_failed_sync(log);
+    return result;
 }
 
 int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t version_floor)

@@ -178,7 +178,8 @@ void logfile_prefetch(const struct logfile *log, uint64_t offset);
  * from such pages would be called durable, and every record after them be lost with them. */
 int logfile_flush_and_forget(const struct logfile *log);
 
-/* Calls fdatasync. 0, or -1 and errno. */
+/* Calls fdatasync. 0, or -1 and errno: then the header notes that (boot.h), as far as it can be
+ * written. */
 int logfile_sync(const struct logfile *log);
 
 /* Notes in the header that everything before synced_offset is on disk, and version_floor. The note

@@ -111,8 +111,8 @@ static enum kv_status report_torn_gap(const struct logfile *log, const char *nam
         unknown ? boot_why_unknown(log->boot) : "");
 }
 
-/* Intact records behind a gap that a power failure may have left: the log ends at the gap all the
- * same, as its records may build on each other, but they are kept. */
+/* Intact records behind a gap that a power failure or a failed sync may have left: the log ends at
+ * the gap all the same, as its records may build on each other, but they are kept. */
 static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const char *dir,
                                    const struct remains *remains, struct kv_error *error)
 {
@@ -127,8 +127,8 @@ static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const 
     enum kv_status status = remains_keep(log, remains, dir_fd, kept, error);
     if (status == KV_OK)
         log_warn(
-            "%s/%s: the machine was restarted since it was written, or this is a copy that was "
-            "made while it was written to: %" PRIu64
+            "%s/%s: the machine was restarted since it was written, or a sync of it failed, or "
+            "this is a copy that was made while it was written to: %" PRIu64
             " intact records behind the torn place at offset %" PRIu64
             " were not yet known to be on disk; they are cut off, and kept in %s/%s, which "
             "kvcheck --dump reads as %s of a directory of its own",

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/explore/explore.h"
+#include "tests/explore/machine_calls.h"
 #include "tests/explore/message_queues.h"
 #include "tests/explore/seeded_schedule.h"
 
@@ -66,6 +67,9 @@ int explored_open(const char *path, int flags, ...)
     va_start(arguments, flags);
     mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
+    int machines;
+    if (machine_runs() && machine_openat(AT_FDCWD, path, flags, mode, &machines, HERE))
+        return machines;
     schedule_step(HERE);
     return descriptors_own(open(path, flags, mode));
 }
@@ -76,6 +80,9 @@ int explored_openat(int directory, const char *path, int flags, ...)
     va_start(arguments, flags);
     mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
+    int machines;
+    if (machine_runs() && machine_openat(directory, path, flags, mode, &machines, HERE))
+        return machines;
     schedule_step(HERE);
     return descriptors_own(openat(directory, path, flags, mode));
 }
@@ -83,11 +90,15 @@ int explored_openat(int directory, const char *path, int flags, ...)
 int explored_shm_open(const char *name, int flags, mode_t mode)
 {
     schedule_step(HERE);
+    if (machine_runs() && flags & O_CREAT)
+        machine_note_shared(name);
     return descriptors_own(shm_open(name, flags, mode));
 }
 
 int explored_close(int descriptor)
 {
+    if (machine_has(descriptor))
+        return machine_close(descriptor, HERE);
     schedule_step(HERE);
     if (descriptor >= 0 && descriptor < DESCRIPTORS_MAX) {
         message_queues_forget(descriptor, schedule_process());

@@ -24,6 +24,7 @@
 
 #include "tests/explore/explore.h"
 #include "tests/explore/explored_store.h"
+#include "tests/explore/machine.h"
 #include "tests/explore/seeded_schedule.h"
 
 /* A schedule takes milliseconds; one that takes longer hangs without a step. */
@@ -90,6 +91,7 @@ static void run_plan(const struct explore_harness *harness, const struct schedul
     findings->plan = *plan;
     findings->plan.most_still_ms = harness->most_still_ms;
     schedule_run(&findings->plan, harness->run, &findings->result);
+    machine_end();
     findings->steps += findings->result.steps;
 }
 
@@ -162,6 +164,7 @@ static void run_one(const struct explore_harness *harness, const void *plan)
 static void run_many(const struct explore_harness *harness, const void *until)
 {
     double until_s = *(const double *)until;
+    unsigned done_here = 0;
     warm_up(harness);
     uint64_t last = options.first_seed + options.schedules;
     for (uint64_t seed = options.first_seed + findings->done;
@@ -174,6 +177,8 @@ static void run_many(const struct explore_harness *harness, const void *until)
             run_plan(harness, &plan);
         findings->done++;
         if (findings->result.failed)
+            return;
+        if (harness->most_in_a_process != 0 && ++done_here == harness->most_in_a_process)
             return;
     }
 }
@@ -224,6 +229,31 @@ static size_t shorten(const struct explore_harness *harness, struct decision *li
     return count;
 }
 
+/* Tries fewer parts, in the same way. Other schedules of what is left may be needed to find
+ * something: a few are tried. */
+#define PART_TRIES 400u
+
+static void leave_out_parts(const struct explore_harness *harness, struct schedule_plan *plan)
+{
+    unsigned tries = 0;
+    for (unsigned piece = EXPLORE_PARTS / 2; piece > 0; piece /= 2) {
+        for (unsigned from = 0; from < EXPLORE_PARTS && tries < PART_TRIES; from += piece) {
+            struct schedule_plan fewer = *plan;
+            unsigned before = 0;
+            for (unsigned i = from; i < from + piece; i++) {
+                before += !plan->lacks_part[i];
+                fewer.lacks_part[i] = true;
+            }
+            if (before == 0)
+                continue;
+            tries++;
+            if (!in_child(run_one, harness, &fewer))
+                *plan = fewer;
+        }
+    }
+    in_child(run_one, harness, plan);
+}
+
 static void print_place(const void *place)
 {
     char command[160], line[512];
@@ -266,6 +296,8 @@ static void tell(const struct explore_harness *harness)
            strategy_text(&plan), findings->result.text);
     printf("  after %" PRIu64 " schedules; %s --seed %" PRIu64 " --schedules 1 %s repeats it\n",
            findings->done, program_invocation_short_name, findings->seed, harness->name);
+    if (findings->result.story_bytes > 0)
+        leave_out_parts(harness, &plan);
     if (findings->result.has_too_many) {
         printf("  its decisions are more than %u\n", SCHEDULE_MAX_DECISIONS);
         return;
@@ -281,6 +313,7 @@ static void tell(const struct explore_harness *harness)
     printf("  shortest schedule: %zu of %zu decisions: %s\n", shortest, count,
            findings->result.text);
     print_decisions(list, shortest);
+    fputs(findings->result.story, stdout);
 }
 
 /* False: something was found. */
@@ -293,8 +326,11 @@ static bool explore(const struct explore_harness *harness)
     bool sound = in_child(run_one, harness, &plain);
     findings->length = findings->result.steps;
     findings->steps = 0;
-    if (sound)
-        sound = in_child(run_many, harness, &until);
+    uint64_t before;
+    do { /* a child ends early where schedules leave something behind */
+        before = findings->done;
+        sound = sound && in_child(run_many, harness, &until);
+    } while (sound && findings->done > before);
     double took = seconds_now() - began;
     if (!sound) {
         tell(harness);

@@ -19,8 +19,10 @@
 /* What a harness asks of the scheduler. */
 struct explore_harness {
     const char *name;
-    const char *invariant;  /* one sentence: what it checks */
-    void (*run)(void);      /* the first thread, of process 0 */
+    const char *invariant;      /* one sentence: what it checks */
+    void (*run)(void);          /* the first thread, of process 0 */
+    unsigned most_in_a_process; /* so many schedules share an operating-system process, since each
+                                   leaves something behind; 0: as many as like */
     bool in_a_process;      /* each schedule gets an operating-system process of its own, since the
                               code keeps something beyond a schedule, or threads are left behind */
     uint32_t most_still_ms; /* how long a thread may stand still; 0: up to a minute */
@@ -70,6 +72,18 @@ bool explore_is_gone(unsigned process);
 /* The static variables of the rooms get their first values: what comes next is another process's.
  * Nobody who lives may rely on them. */
 void explore_forget_statics(void);
+
+/* Whether a part of what the harness could do is done: always, until something is found, which then
+ * is looked for with fewer parts. Numbers below EXPLORE_PARTS. */
+#define EXPLORE_PARTS 256u
+bool explore_has_part(unsigned part);
+
+/* Notes a line of what happens, which is told of a schedule that finds something. */
+void explore_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Whether time passes only as threads take steps and sleep: no thread stands still, and the clock
+ * does not jump while some could go on. */
+bool explore_keeps_time(void);
 
 /* 0 .. bound - 1, by the seed. */
 uint32_t explore_random(uint32_t bound);

@@ -3,23 +3,29 @@
 #   tests/explore/explore_<noun>.c     a harness, or some; explored_server.c is the server of those of clients
 #   every other tests/explore/*.c      the scheduler, which is no part of what it schedules
 
-EXPLORE_CFLAGS := -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
+EXPLORE_CFLAGS := -DCOMMIT_LOG_BYTES=131072 -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
 EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/explore/explored_server.c tests/history/history.c
 EXPLORE_RUNTIME := $(filter-out $(EXPLORE_HARNESSES),$(wildcard tests/explore/*.c))
 EXPLORE_ROOMS := $(OUT)/obj/serverk/receive/parking.o $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
 EXPLORE_OBJ := $(patsubst $(OUT)/obj/%,$(EXPLORE_OUT)/obj/%,$(sort $(EXPLORE_ROOMS))) $(EXPLORE_HARNESSES:%.c=$(EXPLORE_OUT)/obj/%.o)
 EXPLORE_RUNTIME_OBJ := $(EXPLORE_RUNTIME:%.c=$(EXPLORE_OUT)/obj/%.o)
 # The C library's functions that the scheduler stands for: in the objects of the rooms, each is renamed to explored_<name>.
-EXPLORE_RENAMED = $(shell grep -oh '\bexplored_[a-zA-Z0-9_]*' $(EXPLORE_RUNTIME) | sort -u | sed 's/explored_\(.*\)/--redefine-sym \1=explored_\1/')
+# The list changes the objects when it changes.
+EXPLORE_RENAMED := $(EXPLORE_OUT)/renamed
+
+$(EXPLORE_RENAMED): $(EXPLORE_RUNTIME)
+	@mkdir -p $(@D)
+	@grep -oh '\bexplored_[a-zA-Z0-9_]*' $^ | sort -u | sed 's/explored_\(.*\)/\1 explored_\1/' >$@.new
+	@cmp -s $@.new $@ || cp $@.new $@
 
 $(EXPLORE_RUNTIME_OBJ): $(EXPLORE_OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(BASE_CFLAGS) -g -O2 -fno-stack-protector -fno-pie -c -o $@ $<
 
-$(filter-out $(EXPLORE_RUNTIME_OBJ),$(EXPLORE_OBJ)): $(EXPLORE_OUT)/obj/%.o: %.c Makefile tests/explore/explore.mk
+$(filter-out $(EXPLORE_RUNTIME_OBJ),$(EXPLORE_OBJ)): $(EXPLORE_OUT)/obj/%.o: %.c $(EXPLORE_RENAMED) Makefile tests/explore/explore.mk
 	@mkdir -p $(@D)
 	$(CC) -isystem tests/explore/outside $(BASE_CFLAGS) -g $(EXPLORE_CFLAGS) -DMQKV_ASSERT -fsanitize=thread -c -o $@ $<
-	@$(OBJCOPY) $(EXPLORE_RENAMED) $(if $(filter tests/%,$<),,--rename-section .data=room_data --rename-section .bss=room_bss) $@
+	@$(OBJCOPY) --redefine-syms=$(EXPLORE_RENAMED) $(if $(filter tests/%,$<),,--rename-section .data=room_data --rename-section .bss=room_bss) $@
 
 $(EXPLORE_OUT)/explore: $(EXPLORE_OBJ) $(EXPLORE_RUNTIME_OBJ)
 	$(CC) -no-pie -pthread -o $@ $^ -lxxhash -lm

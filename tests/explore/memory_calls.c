@@ -11,11 +11,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "tests/explore/fiber.h"
+#include "tests/explore/machine_calls.h"
 #include "tests/explore/seeded_schedule.h"
 
 /* Called by code that includes no header for them. */
@@ -316,8 +318,23 @@ XXH_errorcode explored_XXH3_64bits_update(XXH3_state_t *state, const void *from,
     return XXH3_64bits_update(state, from, bytes);
 }
 
+/* What is given back may be somebody else's at once. */
+void explored_free(void *memory)
+{
+    flush_own();
+    free(memory);
+}
+
+void *explored_realloc(void *memory, size_t bytes)
+{
+    flush_own();
+    return realloc(memory, bytes);
+}
+
 ssize_t explored_pwrite(int descriptor, const void *from, size_t bytes, off_t offset)
 {
+    if (machine_has(descriptor))
+        return machine_pwrite(descriptor, from, bytes, offset, HERE);
     schedule_step(HERE);
     flush_own();
     return pwrite(descriptor, from, bytes, offset);
@@ -325,6 +342,8 @@ ssize_t explored_pwrite(int descriptor, const void *from, size_t bytes, off_t of
 
 ssize_t explored_pread(int descriptor, void *to, size_t bytes, off_t offset)
 {
+    if (machine_has(descriptor))
+        return machine_pread(descriptor, to, bytes, offset, HERE);
     schedule_step(HERE);
     flush_own();
     return pread(descriptor, to, bytes, offset);

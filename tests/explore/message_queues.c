@@ -18,6 +18,7 @@
 
 #include "tests/explore/descriptors.h"
 #include "tests/explore/explore.h"
+#include "tests/explore/machine_calls.h"
 #include "tests/explore/seeded_schedule.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -257,6 +258,8 @@ int explored_fcntl(int descriptor, int command, ...)
     va_start(arguments, command);
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
+    if (machine_has(descriptor))
+        return machine_fcntl(descriptor, command, argument);
     if (!has_processes || (command != F_SETLK && command != F_GETLK))
         return fcntl(descriptor, command, argument);
     take_step(HERE);

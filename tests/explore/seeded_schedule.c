@@ -38,6 +38,7 @@ struct thread {
     uint64_t still_until_ns; /* it stands still, whatever it could do */
     bool timed_out;
     bool is_awaited; /* by explore_wait_for_threads */
+    bool is_joined;
     void (*run)(void *);
     void *argument;
 };
@@ -45,6 +46,7 @@ struct thread {
 static struct {
     bool running;
     bool is_quiet;
+    bool has_stood_still; /* some thread */
     const struct schedule_plan *plan;
     struct schedule_result *result;
     struct fiber *outside;
@@ -360,6 +362,7 @@ static const uint64_t still_ns[] = {UINT64_C(1000000), UINT64_C(100000000), UINT
 static void stand_still(unsigned how_long, const void *place)
 {
     note(DECIDED_STILL, how_long, false, place);
+    now.has_stood_still = true;
     now.threads[now.current].still_until_ns = now.clock_ns + still_ns[how_long];
 }
 
@@ -442,6 +445,13 @@ static void may_lose(bool *may, unsigned process)
         now.fault_at = now.steps + 1 + decide() % (now.plan->length + 1);
         plan_next_event();
     }
+}
+
+void schedule_lose_own(const void *place)
+{
+    lose(schedule_process(), DECIDED_KILL, place);
+    hand_over(false, true, place);
+    abort();
 }
 
 void explore_may_kill(unsigned process)
@@ -558,13 +568,36 @@ static void run_thread(void *argument)
     abort();
 }
 
+void schedule_note_joined(unsigned thread)
+{
+    now.threads[thread].is_joined = true;
+}
+
+/* When there are no more numbers, that of a thread that nobody asks for any more, whose steps are
+ * counted on. */
+static unsigned free_number(void)
+{
+    if (now.count < FIBERS_MAX)
+        return now.count++;
+    for (unsigned i = 1; i < FIBERS_MAX; i++) {
+        const struct thread *thread = &now.threads[i];
+        if (i != now.current &&
+            (thread->state == KILLED ||
+             (thread->state == ENDED && (thread->is_joined || thread->is_awaited))))
+            return i;
+    }
+    schedule_fail("a schedule has at most %u threads at a time", FIBERS_MAX);
+}
+
 unsigned schedule_spawn(unsigned process, void (*run)(void *), void *argument)
 {
-    if (now.count == FIBERS_MAX)
-        schedule_fail("a schedule has at most %u threads", FIBERS_MAX);
-    unsigned number = now.count++;
+    unsigned number = free_number();
     struct thread *thread = &now.threads[number];
-    *thread = (struct thread){.state = READY, .process = process, .run = run, .argument = argument};
+    *thread = (struct thread){.state = READY,
+                              .process = process,
+                              .steps = thread->steps,
+                              .run = run,
+                              .argument = argument};
     /* Above all change points, in a random order; the others' order is left as it is. */
     thread->priority = (int64_t)(decide() % 1000000) + 1;
     if (now.plan->strategy == STRATEGY_LIST)
@@ -653,6 +686,7 @@ void explore_forget_statics(void)
 {
     memcpy(__start_room_data, first_data, (size_t)(__stop_room_data - __start_room_data));
     memset(__start_room_bss, 0, (size_t)(__stop_room_bss - __start_room_bss));
+    thread_values_forget();
 }
 
 uint32_t explore_random(uint32_t bound)
@@ -663,6 +697,32 @@ uint32_t explore_random(uint32_t bound)
 uint64_t explore_clock_ns(void)
 {
     return now.clock_ns;
+}
+
+bool explore_has_part(unsigned part)
+{
+    return part >= EXPLORE_PARTS || !now.plan->lacks_part[part];
+}
+
+void explore_note(const char *format, ...)
+{
+    struct schedule_result *result = now.result;
+    size_t room = sizeof result->story - result->story_bytes;
+    va_list arguments;
+    va_start(arguments, format);
+    int bytes = vsnprintf(result->story + result->story_bytes, room, format, arguments);
+    va_end(arguments);
+    if (bytes > 0 && (size_t)bytes + 1 < room) {
+        result->story_bytes += (size_t)bytes;
+        result->story[result->story_bytes++] = '\n';
+    }
+    if (result->story_bytes < sizeof result->story)
+        result->story[result->story_bytes] = '\0';
+}
+
+bool explore_keeps_time(void)
+{
+    return now.plan->strategy == STRATEGY_PCT && !now.has_stood_still;
 }
 
 void explore_fail(const char *format, ...)
@@ -700,6 +760,8 @@ void schedule_run(const struct schedule_plan *plan, void (*run)(void),
     result->failed = false;
     result->text[0] = '\0';
     result->decision_count = 0;
+    result->story[0] = '\0';
+    result->story_bytes = 0;
     result->has_too_many = false;
     now.plan = plan;
     now.result = result;

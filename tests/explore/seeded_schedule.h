@@ -22,7 +22,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tests/explore/explore.h"
+
 #define SCHEDULE_TEXT_BYTES    512u
+#define SCHEDULE_STORY_BYTES   16384u
 #define SCHEDULE_MAX_DECISIONS 8192u
 #define SCHEDULE_MAX_PROCESSES 8u
 
@@ -56,11 +59,14 @@ struct schedule_plan {
     uint32_t most_still_ms;      /* explore.h */
     const struct decision *list; /* STRATEGY_LIST */
     size_t list_count;
+    bool lacks_part[EXPLORE_PARTS];
 };
 
 struct schedule_result {
     bool failed;
     char text[SCHEDULE_TEXT_BYTES]; /* what was found */
+    char story[SCHEDULE_STORY_BYTES];
+    size_t story_bytes;
     uint64_t steps;
     size_t decision_count;
     bool has_too_many; /* decisions; the list is cut */
@@ -95,10 +101,14 @@ unsigned schedule_spawn(unsigned process, void (*run)(void *), void *argument);
 
 unsigned schedule_thread(void);  /* the number of the thread that runs */
 unsigned schedule_process(void); /* and of its process */
+void schedule_note_joined(unsigned thread);
 pthread_t schedule_pthread(unsigned thread);
 unsigned schedule_thread_of(pthread_t thread);
 bool schedule_has_ended(unsigned thread); /* it returned, or will never go on */
 bool schedule_is_killed(unsigned thread); /* it will never go on */
+
+/* The process of the thread that runs is killed here. */
+void schedule_lose_own(const void *place) __attribute__((noreturn));
 
 uint64_t schedule_clock_ns(void);
 uint64_t schedule_random(void); /* for the code, by the seed */
@@ -108,6 +118,7 @@ void schedule_fail(const char *format, ...) __attribute__((format(printf, 1, 2),
 /* What pthread_setspecific has of the thread that runs (thread_calls.c). */
 void thread_values_begin(void);
 void thread_values_end(void);
+void thread_values_forget(void); /* and which keys there are */
 
 /* Stores that are delayed (memory_calls.c). */
 bool schedule_delays_stores(void);

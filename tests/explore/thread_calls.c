@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "tests/explore/fiber.h"
+#include "tests/explore/machine_calls.h"
 #include "tests/explore/message_queues.h"
 #include "tests/explore/seeded_schedule.h"
 
@@ -403,7 +404,11 @@ void *explored_mmap(void *hint, size_t bytes, int protection, int flags, int des
                     off_t offset)
 {
     struct stat facts;
+    if (machine_has(descriptor))
+        return machine_map(bytes, protection, flags, descriptor, offset);
     void *memory = mmap(hint, bytes, protection, flags, descriptor, offset);
+    if (memory != MAP_FAILED && machine_runs())
+        machine_note_map(memory, bytes);
     if (memory == MAP_FAILED || descriptor < 0 || !(flags & MAP_SHARED) ||
         fstat(descriptor, &facts) != 0)
         return memory;
@@ -417,6 +422,10 @@ void *explored_mmap(void *hint, size_t bytes, int protection, int flags, int des
 
 int explored_munmap(void *memory, size_t bytes)
 {
+    if (schedule_delays_stores())
+        delayed_stores_flush(schedule_thread());
+    if (machine_runs() && machine_unmap(memory, bytes))
+        return 0;
     for (unsigned i = 0; i < MAPPINGS_MAX; i++)
         if (mappings[i].begin == memory)
             mappings[i].bytes = 0;
@@ -549,8 +558,11 @@ int explored_clock_gettime(clockid_t clock, struct timespec *time)
     if (!schedule_is_running())
         return clock_gettime(clock, time);
     schedule_step(HERE);
-    time->tv_sec = (time_t)(schedule_clock_ns() / NS_PER_S);
-    time->tv_nsec = (long)(schedule_clock_ns() % NS_PER_S);
+    uint64_t now_ns = schedule_clock_ns();
+    if (machine_runs() && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+        now_ns = machine_clock_ns(now_ns);
+    time->tv_sec = (time_t)(now_ns / NS_PER_S);
+    time->tv_nsec = (long)(now_ns % NS_PER_S);
     return 0;
 }
 
@@ -666,6 +678,7 @@ int explored_pthread_join(pthread_t thread, void **result)
         return ESRCH;
     while (!has_ended((const void *)(uintptr_t)number))
         schedule_wait(has_ended, (const void *)(uintptr_t)number, UINT64_MAX, HERE);
+    schedule_note_joined(number);
     return 0;
 }
 
@@ -712,6 +725,12 @@ int explored_pthread_key_create(pthread_key_t *key, void (*destroy)(void *))
             return 0;
         }
     return EAGAIN;
+}
+
+void thread_values_forget(void)
+{
+    memset(keys, 0, sizeof keys);
+    memset(key_values, 0, sizeof key_values);
 }
 
 int explored_pthread_setspecific(pthread_key_t key, const void *value)

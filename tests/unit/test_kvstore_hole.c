@@ -1,6 +1,7 @@
 /* A gap in a log with intact records behind it: what a power cut may leave, and nothing else. And
  * logs that are holes mostly. */
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "common/report/log.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/format/record.h"
+#include "tests/support/fault.h"
 #include "tests/support/one_file_store.h"
 #include "tests/support/other_boot.h"
 #include "tests/support/skip.h"
@@ -137,6 +139,41 @@ START_TEST(a_hole_of_a_system_that_did_not_tell_its_boot_is_refused)
 }
 END_TEST
 
+static void check_hole_is_cut_and_kept(const struct kvstore_options *options)
+{
+    struct kvstore *copy = must_open(copy_dir, options);
+    check_numbers(copy, 0, BEFORE);
+    ck_assert_uint_eq(total_statistics(copy).keys, BEFORE);
+    must_put(copy, "new", "after the cut");
+    must_close(copy);
+    copy = must_open(copy_dir, options);
+    ck_assert_uint_eq(total_statistics(copy).keys, BEFORE + 1);
+    must_close(copy);
+}
+
+/* After a failed sync the kernel may have forgotten any page that was not on disk. */
+START_TEST(a_hole_after_a_failed_sync_is_cut_and_kept)
+{
+    struct kvstore_options options = {.io = _i == 0 ? KVSTORE_IO_MMAP : KVSTORE_IO_PREAD};
+    struct fault_plan plan = {.call = FAULT_SYNC_DATA, .nth = 1, .length = 1, .error = EIO};
+    struct image failed;
+    must_reopen(&options);
+    make_holed_copy(true);
+    fault_install(&plan);
+    ck_assert_int_eq(kvstore_sync(store), KV_NOT_DURABLE);
+    fault_clear();
+    image_take(&failed, dir);
+    memcpy(image_find(&image, "data.0000")->bytes, image_find(&failed, "data.0000")->bytes,
+           FILE_HEADER_BYTES);
+    image_put(&image, copy_dir);
+    check_hole_is_cut_and_kept(&options);
+    ck_assert_int_eq(kvstore_close(store, NULL), KV_NOT_DURABLE);
+    store = NULL;
+    image_free(&failed);
+    image_free(&image);
+}
+END_TEST
+
 /* How many records kvcheck --dump finds in the file, as data.0000 of a directory of its own. */
 static int dump_count(const char *kept_name)
 {
@@ -164,14 +201,7 @@ START_TEST(a_hole_after_a_power_cut_is_cut_and_kept)
         image_put(&image, copy_dir);
         other_boot_clear();
     }
-    struct kvstore *copy = must_open(copy_dir, &options);
-    check_numbers(copy, 0, BEFORE);
-    ck_assert_uint_eq(total_statistics(copy).keys, BEFORE);
-    must_put(copy, "new", "after the cut");
-    must_close(copy);
-    copy = must_open(copy_dir, &options);
-    ck_assert_uint_eq(total_statistics(copy).keys, BEFORE + 1);
-    must_close(copy);
+    check_hole_is_cut_and_kept(&options);
     if (_i != 2)
         other_boot_clear();
 
@@ -319,6 +349,7 @@ TEST_SUITE(kvstore_hole)
     tcase_add_test(gaps, a_hole_is_refused_where_the_system_does_not_tell_its_boot);
     tcase_add_loop_test(gaps, a_hole_of_a_system_that_did_not_tell_its_boot_is_refused, 0, 2);
     tcase_add_loop_test(gaps, a_hole_after_a_power_cut_is_cut_and_kept, 0, 3);
+    tcase_add_loop_test(gaps, a_hole_after_a_failed_sync_is_cut_and_kept, 0, 2);
     tcase_add_loop_test(gaps, a_torn_tail_alone_is_cut_whatever_the_boot, 0, 2);
     tcase_add_loop_test(gaps, kvcheck_tells_a_hole_and_salvages_what_is_behind, 0, 2);
     suite_add_tcase(suite, gaps);

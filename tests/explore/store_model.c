@@ -1,0 +1,364 @@
+#include "tests/explore/store_model.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/explore/explore.h"
+
+#define WRITES      512u
+#define VALUE_BYTES (UINT64_C(2) << 20) /* of all values together */
+
+enum state { TRIED, DONE, FAILED, LOST };
+
+struct model_write {
+    unsigned key;
+    enum state state;
+    bool is_there; /* else the key is removed */
+    struct kv_slice value;
+    uint64_t expiry_ms;
+    uint64_t version; /* 0: not known */
+    uint64_t done_ns;
+    bool is_durable;
+};
+
+static struct model_write writes[WRITES];
+static size_t count;
+static uint8_t values[VALUE_BYTES];
+static size_t value_bytes;
+static unsigned file_of[MODEL_KEYS];
+static uint64_t told[MODEL_KEYS]; /* the highest version that a writer of the key was told */
+
+__attribute__((format(printf, 1, 2))) static const char *verdict(const char *format, ...)
+{
+    static char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+/* splitmix64 (Steele, Lea, Flood, OOPSLA 2014) */
+uint64_t model_draw(struct model_random *random)
+{
+    uint64_t x = random->state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+uint32_t model_below(struct model_random *random, uint32_t bound)
+{
+    return (uint32_t)(model_draw(random) % bound);
+}
+
+bool model_one_in(struct model_random *random, uint32_t n)
+{
+    return model_below(random, n) == 0;
+}
+
+struct kv_slice model_make_value(struct model_random *random, uint8_t buffer[MODEL_VALUE_BYTES])
+{
+    static const uint32_t sizes[] = {0, 8, 8, 40, 200, 200, 480, 900, 4000, 9000, 17000};
+    uint32_t size = sizes[model_below(random, sizeof sizes / sizeof *sizes)];
+    struct model_random bytes = {model_draw(random)};
+    for (uint32_t at = 0; at < size; at += 8) {
+        uint64_t word = model_draw(&bytes);
+        memcpy(buffer + at, &word, sizeof word);
+    }
+    return kv_slice(buffer, size);
+}
+
+void model_begin(void)
+{
+    count = value_bytes = 0;
+    memset(told, 0, sizeof told);
+}
+
+struct kv_slice model_key(unsigned key)
+{
+    static const char *const names[MODEL_KEYS] = {"a", "b", "c", "d", "e", "f",
+                                                  "g", "h", "i", "j", "k", "l"};
+    return kv_slice_from_string(names[key]);
+}
+
+void model_set_file(unsigned key, unsigned file)
+{
+    file_of[key] = file;
+}
+
+size_t model_try(unsigned key, const struct kv_slice *value, uint64_t expiry_ms)
+{
+    if (count == WRITES || (value && value->size > VALUE_BYTES - value_bytes))
+        explore_fail("the model has no room for another write");
+    struct model_write *write = &writes[count];
+    *write = (struct model_write){.key = key, .is_there = value != NULL, .expiry_ms = expiry_ms};
+    if (value) {
+        memcpy(values + value_bytes, value->data, value->size);
+        write->value = kv_slice(values + value_bytes, value->size);
+        value_bytes += value->size;
+    }
+    return count++;
+}
+
+const char *model_note_done(size_t write, uint64_t version, uint64_t now_ns)
+{
+    unsigned key = writes[write].key;
+    writes[write].state = DONE;
+    writes[write].version = version;
+    writes[write].done_ns = now_ns;
+    if (version <= told[key])
+        return verdict("key %u: version %" PRIu64 " is given, but %" PRIu64 " was given before",
+                       key, version, told[key]);
+    told[key] = version;
+    return NULL;
+}
+
+void model_note_failed(size_t write)
+{
+    writes[write].state = FAILED;
+}
+
+void model_note_durable(size_t write)
+{
+    writes[write].is_durable = true;
+}
+
+size_t model_count(void)
+{
+    return count;
+}
+
+void model_note_durable_before(size_t before)
+{
+    for (size_t i = 0; i < before; i++)
+        writes[i].is_durable |= writes[i].state == DONE;
+}
+
+void model_note_durable_until(uint64_t ns)
+{
+    for (size_t i = 0; i < count; i++)
+        writes[i].is_durable |= writes[i].state == DONE && writes[i].done_ns <= ns;
+}
+
+void model_note_all_durable(void)
+{
+    model_note_durable_before(count);
+}
+
+/* Judging -------------------------------------------------------------------------------------- */
+
+/* The last write of the key that is done; NULL: none. */
+static const struct model_write *last_done(unsigned key)
+{
+    for (size_t i = count; i-- > 0;)
+        if (writes[i].key == key && writes[i].state == DONE)
+            return &writes[i];
+    return NULL;
+}
+
+const struct kv_slice *model_value(unsigned key)
+{
+    const struct model_write *write = last_done(key);
+    return write && write->is_there ? &write->value : NULL;
+}
+
+static bool can_be_gone(const struct model_write *write, const struct model_circumstances *now)
+{
+    return !write || !write->is_there || now->may_evict ||
+           (write->expiry_ms != 0 && write->expiry_ms <= now->latest_ms);
+}
+
+/* Whether the key is as the write has left it; NULL: as it was before all writes. */
+static bool matches(const struct model_write *write, const struct model_finding *found,
+                    const struct model_circumstances *now)
+{
+    if (!found->is_there)
+        return can_be_gone(write, now);
+    return write && write->is_there && kv_slice_equal(write->value, found->value) &&
+           (write->version == 0 || write->version == found->version) &&
+           (write->expiry_ms == 0 || write->expiry_ms > now->now_ms);
+}
+
+const char *model_judge_read(unsigned key, const struct model_finding *found,
+                             const struct model_circumstances *now)
+{
+    const struct model_write *write = last_done(key);
+    if (matches(write, found, now))
+        return NULL;
+    return verdict("key %u: a read finds %s, version %" PRIu64
+                   " of %zu bytes, but %s, version %" PRIu64 " of %zu bytes was written",
+                   key, found->is_there ? "an entry" : "nothing", found->version, found->value.size,
+                   write && write->is_there ? "an entry" : "nothing", write ? write->version : 0,
+                   write ? write->value.size : 0);
+}
+
+/* The next write of the key behind `after` that may have happened; -1: the first. count: none. */
+static size_t next_write(unsigned key, size_t after)
+{
+    size_t i = after + 1;
+    while (i < count && (writes[i].key != key || writes[i].state > DONE))
+        i++;
+    return i;
+}
+
+/* Versions at which the key is as the write has left it: from *from to before *until. */
+static void span_of(unsigned key, size_t write, uint64_t before, uint64_t *from, uint64_t *until)
+{
+    size_t next = next_write(key, write);
+    *from = write == SIZE_MAX || writes[write].version == 0 ? before : writes[write].version;
+    *until = next < count && writes[next].version != 0 ? writes[next].version : UINT64_MAX;
+}
+
+/* The write that has left the key as it is found, if the file was cut behind `version`; count: none
+ * has. SIZE_MAX: no write has happened. */
+static size_t explain(unsigned key, const struct model_finding *found, uint64_t version,
+                      const struct model_circumstances *now)
+{
+    uint64_t before = 0;
+    for (size_t i = SIZE_MAX; i == SIZE_MAX || i < count; i = next_write(key, i)) {
+        uint64_t from, until;
+        span_of(key, i, before, &from, &until);
+        if (from <= version && version < until &&
+            matches(i == SIZE_MAX ? NULL : &writes[i], found, now))
+            return i;
+        before = from;
+    }
+    return count;
+}
+
+static bool is_explained(unsigned file, const struct model_finding found[MODEL_KEYS],
+                         uint64_t version, const struct model_circumstances *now)
+{
+    for (unsigned key = 0; key < MODEL_KEYS; key++)
+        if (file_of[key] == file && explain(key, &found[key], version, now) == count)
+            return false;
+    return true;
+}
+
+static uint64_t least_version(unsigned file, bool all_done)
+{
+    uint64_t least = 0;
+    for (size_t i = 0; i < count; i++)
+        if (file_of[writes[i].key] == file && writes[i].state == DONE &&
+            (all_done || writes[i].is_durable) && writes[i].version > least)
+            least = writes[i].version;
+    return least;
+}
+
+/* What is wrong with a file that no version explains. */
+static const char *complain(unsigned file, const struct model_finding found[MODEL_KEYS],
+                            uint64_t least, const struct model_circumstances *now)
+{
+    uint64_t highest = least;
+    for (unsigned key = 0; key < MODEL_KEYS; key++) {
+        const struct model_finding *this = &found[key];
+        if (file_of[key] != file)
+            continue;
+        bool can_be = false;
+        for (size_t i = SIZE_MAX; i == SIZE_MAX || i < count; i = next_write(key, i))
+            can_be |= matches(i == SIZE_MAX ? NULL : &writes[i], this, now);
+        if (!can_be)
+            return verdict(
+                "key %u: %s (version %" PRIu64 ", %zu bytes) is found, which was never so", key,
+                this->is_there ? "an entry" : "nothing", this->version, this->value.size);
+        if (this->is_there && this->version > highest)
+            highest = this->version;
+    }
+    for (unsigned key = 0; key < MODEL_KEYS; key++)
+        if (file_of[key] == file && explain(key, &found[key], highest, now) == count)
+            return verdict("key %u: %s (version %" PRIu64
+                           ") is found, but file %u has version %" PRIu64 ", %s",
+                           key, found[key].is_there ? "an entry" : "nothing", found[key].version,
+                           file, highest,
+                           highest == least ? "which was promised" : "which is found");
+    return verdict("file %u: no version explains what is found", file);
+}
+
+static void settle_key(unsigned key, const struct model_finding *found, size_t explanation)
+{
+    for (size_t i = next_write(key, explanation); i < count; i = next_write(key, i))
+        writes[i].state = LOST;
+    if (explanation == SIZE_MAX)
+        return;
+    struct model_write *write = &writes[explanation];
+    write->state = DONE;
+    if (found->is_there)
+        write->version = found->version;
+    if (found->version > told[key])
+        told[key] = found->version;
+}
+
+/* A version, not before `least`, at which the file's keys are as they are found. False: there is
+ * none. */
+static bool find_version(unsigned file, const struct model_finding found[MODEL_KEYS],
+                         uint64_t least, const struct model_circumstances *now, uint64_t *version)
+{
+    *version = least;
+    bool is_so = is_explained(file, found, *version, now);
+    for (size_t i = 0; i < count && !is_so; i++) {
+        if (file_of[writes[i].key] != file || writes[i].version < least)
+            continue;
+        *version = writes[i].version;
+        is_so = is_explained(file, found, *version, now);
+    }
+    for (unsigned key = 0; key < MODEL_KEYS && !is_so; key++) {
+        if (file_of[key] != file || found[key].version < least)
+            continue;
+        *version = found[key].version;
+        is_so = is_explained(file, found, *version, now);
+    }
+    return is_so;
+}
+
+static const char *judge_file(unsigned file, const struct model_finding found[MODEL_KEYS],
+                              bool all_done, const struct model_circumstances *now)
+{
+    uint64_t least = least_version(file, all_done), version;
+    if (!find_version(file, found, least, now, &version))
+        return complain(file, found, least, now);
+    for (unsigned key = 0; key < MODEL_KEYS; key++)
+        if (file_of[key] == file)
+            settle_key(key, &found[key], explain(key, &found[key], version, now));
+    return NULL;
+}
+
+const char *model_judge(const struct model_finding found[MODEL_KEYS], bool all_done,
+                        const struct model_circumstances *now)
+{
+    const char *wrong = NULL;
+    for (unsigned file = 0; file < MODEL_FILES && !wrong; file++)
+        wrong = judge_file(file, found, all_done, now);
+    return wrong;
+}
+
+/* Copies --------------------------------------------------------------------------------------- */
+
+void model_begin_moment(struct model_moment *moment)
+{
+    for (unsigned file = 0; file < MODEL_FILES; file++)
+        moment->least[file] = least_version(file, true);
+}
+
+void model_end_moment(struct model_moment *moment)
+{
+    moment->count = count;
+}
+
+const char *model_judge_copy(const struct model_finding found[MODEL_KEYS],
+                             const struct model_moment *moment,
+                             const struct model_circumstances *now)
+{
+    const char *wrong = NULL;
+    size_t all = count;
+    count = moment->count;
+    for (unsigned file = 0; file < MODEL_FILES && !wrong; file++) {
+        uint64_t version;
+        if (!find_version(file, found, moment->least[file], now, &version))
+            wrong = complain(file, found, moment->least[file], now);
+    }
+    count = all;
+    return wrong;
+}
