@@ -1,6 +1,6 @@
 /*
- * findings: the sentences about what is wrong with a store, each with file, offset, what, and what
- * to do, and their number.
+ * findings: prints what is wrong with a store, each finding with its file, its offset, what is
+ * wrong and what to do, and counts them.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_FINDINGS_H
 #define MQKV_KVSTORE_KVCHECK_FINDINGS_H
@@ -14,12 +14,12 @@ struct findings {
     uint64_t damages;
 };
 
-/* What to do about it. */
+/* What to do about a finding. */
 enum remedy {
     REMEDY_SALVAGE,
     REMEDY_RESTORE_FILE,
     REMEDY_REMOVE_CHECKPOINT,
-    REMEDY_NONE /* a note, no damage: the engine puts it right by itself */
+    REMEDY_NONE /* a note, no damage: the engine mends it by itself */
 };
 
 void findings_add(struct findings *findings, enum remedy remedy, const char *file, uint64_t offset,

@@ -31,9 +31,9 @@ enum exit_status { EXIT_SOUND = 0, EXIT_DAMAGE = 1, EXIT_USAGE = 2, EXIT_UNREADA
 /* The command line. */
 struct kvcheck_options {
     const char *dir;
-    const char *salvage_out; /* NULL: no salvage */
-    const char *to;          /* of resize and upgrade; NULL: not given */
-    uint64_t resize;         /* data files; 0: as many as there are */
+    const char *salvage_out; /* NULL: no --salvage */
+    const char *to;          /* of --resize and --upgrade; NULL: not given */
+    uint64_t resize;         /* number of data files; 0: not given */
     bool upgrade;
     bool online;
     bool dump;
@@ -94,7 +94,7 @@ static int complain(const char *sentence)
     return EXIT_USAGE;
 }
 
-/* What no option can tell alone; or NULL. */
+/* Returns what is wrong with the options together; NULL: nothing. */
 static const char *fault_of(const struct kvcheck_options *options, int operands)
 {
     bool rewrites = options->resize > 0 || options->upgrade;
@@ -116,7 +116,7 @@ static const char *fault_of(const struct kvcheck_options *options, int operands)
     return operands > 1 ? "more than one directory given" : NULL;
 }
 
-/* -1: go on; else the exit status. */
+/* Returns -1: go on; else the exit status. */
 static int parse_command_line(int argc, char **argv, struct kvcheck_options *options)
 {
     const struct option_set sets[] = {{.rows = rows, .target = options}, {.rows = NULL}};
@@ -136,7 +136,7 @@ static int parse_command_line(int argc, char **argv, struct kvcheck_options *opt
     return -1;
 }
 
-/* Holds: the store's lock, shared. */
+/* Runs what needs a store that no daemon uses. Holds: the store's lock, shared. */
 static enum kv_status run_locked(const struct kvcheck_options *options, int dir_fd,
                                  struct findings *findings, struct kv_error *error)
 {
@@ -155,8 +155,8 @@ static enum kv_status run_locked(const struct kvcheck_options *options, int dir_
     return verify_store(dir_fd, &layout, findings, error);
 }
 
-/* Holds nothing: a daemon has the lock. So that it has the disk and the CPU, too, others go
- * first. */
+/* Verifies a store that a daemon uses, whose lock the daemon has. Runs at low priority, so that the
+ * daemon has the disk and the CPU first. */
 static enum kv_status run_online(const struct kvcheck_options *options, int dir_fd,
                                  struct findings *findings, struct kv_error *error)
 {
@@ -198,7 +198,8 @@ int main(int argc, char **argv)
     if (exit_status >= 0)
         return exit_status;
 
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond ulimit -f is an error of its write */
+    signal(SIGXFSZ,
+           SIG_IGN); /* a file larger than ulimit -f makes its write fail, and ends nothing */
     log_set_level(LOG_LEVEL_ERROR);
     struct findings findings = {options.dump ? stderr : stdout, options.dir, 0};
     struct kv_error error = {0};

@@ -1,6 +1,6 @@
 /*
- * layout: what the data files of a store have in common, found out even if some are damaged or
- * gone.
+ * layout: what the data files of a store have in common, found even if some of them are damaged or
+ * missing.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_LAYOUT_H
 #define MQKV_KVSTORE_KVCHECK_LAYOUT_H
@@ -12,21 +12,22 @@
 #include "kvstore/kvcheck/source.h"
 
 struct layout {
-    uint32_t datafiles; /* D, at least 1 */
+    uint32_t datafiles; /* number of data files, at least 1 */
     uint64_t seed;
-    bool sound; /* from a header that is; else D is a count of files, and the seed is unknown */
+    bool sound; /* from a sound header; else datafiles is a count of files, and the seed unknown */
 };
 
-/* Takes it from data.0000 as the engine does, or else from the first file with a sound header.
- * KV_NOT_FOUND: there is no data file. */
+/* Takes the layout from data.0000 as the engine does, or else from the first file with a sound
+ * header. KV_NOT_FOUND: there is no data file. */
 enum kv_status layout_find(struct layout *layout, int dir_fd, const char *dir,
                            struct kv_error *error);
 
-/* What is wrong with a file's header for number `number` of this store; NULL if nothing is. */
+/* Returns what is wrong with the header of a file that should be number `number` of this store;
+ * NULL if nothing is. */
 const char *layout_complaint(const struct layout *layout, const struct source *source,
                              uint32_t number);
 
-/* True if the file's sound header says that it is of another store. */
+/* Returns true if the file's sound header says that it belongs to another store. */
 bool layout_is_foreign(const struct layout *layout, const struct source *source);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * record_dump: kvcheck --dump: every intact record, in the order of the log, one per line on
+ * record_dump: kvcheck --dump: prints every intact record, in the order of the log, one per line on
  * stdout.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_RECORD_DUMP_H
@@ -11,7 +11,7 @@
 
 enum dump_format { DUMP_TEXT, DUMP_JSON };
 
-/* Damage is reported on findings->stream. */
+/* Prints the records; reports damage on findings->stream. */
 enum kv_status dump_store(int dir_fd, const struct layout *layout, enum dump_format format,
                           struct findings *findings, struct kv_error *error);
 

@@ -10,7 +10,7 @@
 #include "kvstore/format/record.h"
 #include "kvstore/shared/store_objects.h"
 
-/* Longer than any single write takes. */
+/* longer than any single write takes */
 #define SETTLE_NS 300000000L
 
 static bool is_that_store(const struct running_store *live, const struct layout *layout)
@@ -57,7 +57,7 @@ void running_store_open(struct running_store *live, int dir_fd, const struct lay
 {
     struct stat dir, lock;
     *live = (struct running_store){.dir_fd = dir_fd, .datafiles = layout->datafiles};
-    /* The daemon's uid is that of its lock. */
+    /* The owner of the daemon's lock file tells its uid. */
     if (fstat(dir_fd, &dir) != 0 ||
         fstatat(dir_fd, LOCK_FILE_NAME, &lock, AT_SYMLINK_NOFOLLOW) != 0)
         return;
@@ -72,7 +72,7 @@ void running_store_close(struct running_store *live)
     live->shared = NULL;
 }
 
-/* 0: not known. */
+/* Returns where the log ends; 0: not known. */
 static uint64_t tail_of(const struct running_store *live, const struct source *source)
 {
     uint32_t number = source->identity.number;

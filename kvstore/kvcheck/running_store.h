@@ -1,7 +1,7 @@
 /*
  * running_store: what kvcheck --online must know of a store that a daemon uses: where the logs end
  * now, and whether a data file that was read is still the one in use. It takes no lock and changes
- * nothing; it reads the shared memory of the daemon, where it may (shared_store.h).
+ * nothing; it reads the shared memory of the daemon if it may (shared_store.h).
  */
 #ifndef MQKV_KVSTORE_KVCHECK_RUNNING_STORE_H
 #define MQKV_KVSTORE_KVCHECK_RUNNING_STORE_H
@@ -14,25 +14,26 @@
 
 struct running_store {
     int dir_fd;
-    const struct shared_store *shared; /* NULL: it is not there, or not for this user */
-    size_t shared_bytes;               /* of the mapping */
+    const struct shared_store *shared; /* NULL: it is missing, or this user may not read it */
+    size_t shared_bytes;               /* size of the mapping */
     uint32_t datafiles;
 };
 
-/* Always succeeds: with less knowledge, the ends of logs are found by their records. */
+/* Always succeeds: if the shared memory cannot be read, the ends of logs are found by their
+ * records. */
 void running_store_open(struct running_store *live, int dir_fd, const struct layout *layout);
 void running_store_close(struct running_store *live);
 
-/* Bounds a file that was just opened to its log as it is now: whatever is in it must be intact.
- * Where the end is not known the file stays as it is. True: it was bounded. */
+/* Bounds a file that was just opened to its log as it is now: whatever is in it must be intact. If
+ * the end is not known, the file stays as it is. Returns true if it was bounded. */
 bool running_store_bound(const struct running_store *live, struct source *source);
 
-/* Of a file that was not: whether the gap that the survey has found, with records behind it, stays.
- * One that a write under way has left does not. Waits a moment. */
+/* For a file that was not bounded: returns true if the gap that the survey has found at `offset`,
+ * with records behind it, lasts. A gap that a write under way has left does not. Waits a moment. */
 bool running_store_gap_stays(const struct source *source, uint64_t offset);
 
-/* Whether a compaction has replaced the file since it was opened: then what was read of it counts
- * for nothing. */
+/* Returns true if a compaction has replaced the file since it was opened: then what was read of it
+ * counts for nothing. */
 bool running_store_was_replaced(const struct running_store *live, const struct source *source);
 
 #endif

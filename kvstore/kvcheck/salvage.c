@@ -27,7 +27,7 @@ struct salvage {
     uint32_t datafiles;
     uint64_t seed;
     struct hash_key hash_key;
-    struct logfile *logs; /* of the new store; map NULL: not there */
+    struct logfile *logs; /* logs of the new store; map NULL: not there */
     uint64_t max_version;
     uint64_t keys;
     uint64_t lost_bytes;
@@ -57,7 +57,7 @@ static enum kv_status open_empty_directory(struct salvage *salvage, struct kv_er
     return KV_OK;
 }
 
-/* Under the names of unfinished files until all is there. */
+/* Makes the data files under the names of unfinished ones, which they have until all is there. */
 static enum kv_status create_logs(struct salvage *salvage, struct kv_error *error)
 {
     salvage->logs = calloc(salvage->datafiles, sizeof *salvage->logs);
@@ -95,7 +95,7 @@ static enum kv_status finish_log(struct salvage *salvage, uint32_t number, struc
     return KV_OK;
 }
 
-/* data.0000 comes last: a directory without it is no store. */
+/* Gives the files their names. data.0000 comes last: a directory without it is no store. */
 static enum kv_status finish_store(struct salvage *salvage, struct kv_error *error)
 {
     for (uint32_t number = salvage->datafiles; number-- > 0;) {
@@ -139,7 +139,7 @@ static void report_version(struct salvage *salvage, const char *file, const char
     salvage->findings->damages++;
 }
 
-/* The versions of the new store go on from here. */
+/* Makes the versions of the new store continue from here. */
 static void take_version(struct salvage *salvage, uint64_t version)
 {
     if (version_is_possible(version) && version > salvage->max_version)
@@ -196,7 +196,7 @@ static void report_gap(void *context, const struct walk_step *step)
 {
     const struct gap_report *gap = context;
     if (step->kind == WALK_RECORD)
-        return; /* of another file: it goes where it belongs */
+        return; /* the record belongs to another file, and goes there */
     fprintf(gap->salvage->findings->stream,
             "lost: %s/%s: offset %" PRIu64 " to %" PRIu64 ": %" PRIu64 " bytes%s\n",
             gap->salvage->findings->dir, gap->file, step->offset, step->offset + step->size_bytes,
@@ -214,7 +214,7 @@ static void report_lost_file(struct salvage *salvage, const char *file, const ch
     salvage->findings->damages++;
 }
 
-/* Does the file say that it is one which is there under its own name, too? */
+/* Returns true if the file says that it is another one, which is there under its own name, too. */
 static bool is_another_copy(const struct source *source, int dir_fd, uint32_t number)
 {
     uint32_t claimed = source->identity.number;
@@ -285,7 +285,7 @@ static enum kv_status salvage_file(struct salvage *salvage, int dir_fd, const st
     return status;
 }
 
-/* The newest intact record of every key goes to a store of salvage->datafiles files. */
+/* Copies the newest intact record of every key to a store of salvage->datafiles files. */
 static enum kv_status copy_store(struct salvage *salvage, int dir_fd, const struct layout *layout,
                                  struct kv_error *error)
 {

@@ -1,6 +1,6 @@
 /*
- * source: one data file as kvcheck looks at it: mapped for reading, with what its header says, or
- * what can be found out in place of a damaged header. Unlike the engine it opens anything.
+ * source: one data file as kvcheck sees it: mapped for reading, with what its header says, or what
+ * can be found out in place of a damaged header. Unlike the engine it opens any file.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_SOURCE_H
 #define MQKV_KVSTORE_KVCHECK_SOURCE_H
@@ -22,13 +22,13 @@ struct source {
     int fd;
     const uint8_t *map; /* NULL if the file is empty */
     uint64_t size_bytes;
-    uint64_t map_bytes; /* of the file, where size_bytes is less: the rest is not looked at */
+    uint64_t map_bytes; /* of the file; size_bytes may be less: what is behind is not looked at */
     enum source_header header;
     struct file_identity identity;
     enum boot boot;
     bool progress_sound;
     struct file_progress progress; /* synced_offset is FILE_HEADER_BYTES if not sound */
-    uint64_t used_bytes;           /* where the zeros begin that last to the end of the file */
+    uint64_t used_bytes;           /* from here to the end of the file there are only zeros */
 };
 
 #endif

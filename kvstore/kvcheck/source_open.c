@@ -19,7 +19,7 @@
 #include "kvstore/kvcheck/walk.h"
 #include "kvstore/log/logfile.h"
 
-/* Where fields of fileheader.h and checkpoint.h lie that are tried as a salt. */
+/* Offsets of fields of fileheader.h and checkpoint.h that are tried as a salt. */
 #define IDENTITY_BYTES          48u
 #define IDENTITY_SALT_AT        32u
 #define CHECKPOINT_SALT_AT      16u
@@ -36,7 +36,7 @@ static void end_on_disk_error(int signal_number)
     _exit(4);
 }
 
-/* Where the bytes of [from, to) begin to be zeros; `from` if all are. */
+/* Returns where [from, to) begins to be only zeros; `from` if all of it is. */
 static uint64_t end_of_use(const struct source *source, uint64_t from, uint64_t to)
 {
     static const uint8_t zeros[PAGE_BYTES];
@@ -62,7 +62,7 @@ static uint64_t find_used_bytes(const struct source *source)
     return used_bytes;
 }
 
-/* A salt is right if some record is valid with it: one in 2^32 wrong ones passes a record. */
+/* Returns true if some record is valid with the salt: of 2^32 wrong salts one passes a record. */
 static bool salt_fits(struct source *source, uint64_t salt)
 {
     source->identity.salt = salt;
@@ -75,7 +75,7 @@ static bool salt_fits(struct source *source, uint64_t salt)
     return false;
 }
 
-/* One damaged byte can be put right: there is one value that makes the checksum hold. */
+/* Repairs one damaged byte: there is one value of it that makes the checksum hold. */
 static bool repair_one_byte(struct source *source)
 {
     uint8_t page[FILE_HEADER_BYTES];
@@ -92,7 +92,8 @@ static bool repair_one_byte(struct source *source)
     return false;
 }
 
-/* The checkpoint of the index, if there is one, names the salt of its log. */
+/* Takes the salt from the checkpoint of the index, if there is one: it names the salt of its
+ * log. */
 static bool take_salt_from_checkpoint(struct source *source, int dir_fd, uint32_t number)
 {
     uint8_t header[CHECKPOINT_HEADER_BYTES];
@@ -171,7 +172,7 @@ static enum kv_status map_source(struct source *source, struct kv_error *error)
     return KV_OK;
 }
 
-/* What a start would bring in is seen as if it were there. */
+/* Applies what a start would bring in from the commit log, so that it is seen. */
 static enum kv_status apply_commit_log(struct source *source, int dir_fd, struct kv_error *error)
 {
     struct commit_replay replay;

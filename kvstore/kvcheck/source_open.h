@@ -1,7 +1,7 @@
 /*
- * source_open: opening a data file for kvcheck, whatever state it is in. Where the header is
- * damaged, the salt is found again: from the header's other bytes, or from the checkpoint of the
- * index; it is the right one if a record is valid with it.
+ * source_open: opens a data file for kvcheck, whatever state it is in. If the header is damaged,
+ * the salt is found again: from the header's other bytes, or from the checkpoint of the index; it
+ * is the right one if a record is valid with it.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_SOURCE_OPEN_H
 #define MQKV_KVSTORE_KVCHECK_SOURCE_OPEN_H
@@ -17,8 +17,8 @@
 enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
                            struct kv_error *error);
 
-/* The same of a store that a daemon uses: its files have all that it has written, and go on
- * changing; the commit log is not looked at. */
+/* Does the same for a store that a daemon uses: its files have all that the daemon has written, and
+ * go on changing; the commit log is not looked at. */
 enum kv_status source_open_live(struct source *source, int dir_fd, uint32_t number,
                                 struct kv_error *error);
 void source_close(struct source *source);

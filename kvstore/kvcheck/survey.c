@@ -4,7 +4,7 @@
 #include "common/numbers/random.h"
 #include "kvstore/table/generation.h"
 
-/* Where the index points for a key. */
+/* The place to which the index points for a key. */
 struct newest {
     bool found;
     struct index_probe probe;
@@ -42,7 +42,7 @@ static void survey_count_key(struct survey *survey, const struct record *record,
     survey->expired_keys += record_has_expired(record, clock_realtime_ms()) ? one : 0;
 }
 
-/* A later record of an equal version wins, as in a recovery. */
+/* Notes a record. A later record of an equal version wins, as in a recovery. */
 static enum kv_status take_record(struct survey *survey, const struct walk_step *step)
 {
     survey->records++;

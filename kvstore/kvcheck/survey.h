@@ -37,15 +37,16 @@ struct survey {
     uint64_t skipped;      /* struct walk */
 };
 
-/* Called forevery gap and every misplaced record. */
+/* Called for every gap and every misplaced record. */
 typedef void (*survey_observer)(void *context, const struct walk_step *step);
 
-/* The source must stay open as long as the survey. KV_NO_MEMORY. observer may be NULL. */
+/* Surveys the source, which stays open as long as the survey. KV_NO_MEMORY. observer may be
+ * NULL. */
 enum kv_status survey_run(struct survey *survey, const struct source *source,
                           const struct layout *layout, survey_observer observer, void *context);
 void survey_free(struct survey *survey);
 
-/* True if the record is what the key holds: its newest, and a put. */
+/* Returns true if the record is the one that the key has: its newest, and a put. */
 bool survey_is_live(const struct survey *survey, const struct walk_step *step);
 
 #endif

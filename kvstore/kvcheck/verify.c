@@ -13,7 +13,7 @@
 #include "kvstore/table/recovery.h"
 #include "kvstore/kvcheck/source_open.h"
 
-/* What the table says of a file. */
+/* What the table says about a file. */
 struct row {
     struct file_name name;
     bool missing;
@@ -21,7 +21,7 @@ struct row {
     const char *checkpoint;
     uint64_t file_bytes;
     uint64_t synced_bytes;
-    struct survey survey; /* its counts; what it points at is gone */
+    struct survey survey; /* its counts only; what its pointers point at is gone */
 };
 
 struct file_check {
@@ -30,7 +30,7 @@ struct file_check {
     bool live;
 };
 
-/* How often a data file that compactions replace is looked at again. */
+/* How many times a data file that compactions replace is looked at again. */
 #define LIVE_TRIES 10u
 
 static void report_step(void *context, const struct walk_step *step)
@@ -40,7 +40,8 @@ static void report_step(void *context, const struct walk_step *step)
     if (step->kind == WALK_RECORD)
         findings_add(check->findings, REMEDY_SALVAGE, name, step->offset,
                      "the record's key belongs in another data file");
-    else if (step->kind == WALK_TORN && !check->live) /* else it is what is being written */
+    else if (step->kind == WALK_TORN &&
+             !check->live) /* in a live store it is what is being written */
         findings_add(check->findings, REMEDY_NONE, name, step->offset,
                      "torn tail: %" PRIu64 " bytes written after the last sync are no valid "
                      "record, and none follows; the next open cuts them off",
@@ -49,10 +50,10 @@ static void report_step(void *context, const struct walk_step *step)
         findings_add(check->findings, REMEDY_SALVAGE, name, step->offset,
                      "%" PRIu64 " bytes hold %s", step->size_bytes,
                      step->all_zero ? "only zeros where records should be" : "no valid record");
-    /* WALK_HOLE: report_hole, when it is known what follows. */
+    /* WALK_HOLE: see report_hole, when it is known what follows */
 }
 
-/* What may have left the hole; *why: the rest of the sentence. */
+/* Returns what may have left the hole; *why: the rest of the sentence. */
 static const char *hole_reason(enum boot boot, const char **why)
 {
     *why = "";
@@ -69,7 +70,7 @@ static const char *hole_reason(enum boot boot, const char **why)
            "again since they were written, which could leave that: ";
 }
 
-/* live: a gap that a write under way has left is none. */
+/* Reports a gap; live: a gap that a write under way has left is no damage. */
 static void verify_report_gap(const struct source *source, const struct survey *survey, bool live,
                               struct findings *findings)
 {
@@ -81,7 +82,8 @@ static void verify_report_gap(const struct source *source, const struct survey *
                  reason, why);
 }
 
-/* "none", "ok" or "stale", or damage: it matches its log and yet says something else. */
+/* Returns "none", "ok" or "stale", or reports damage: the checkpoint matches its log and yet says
+ * something else. */
 static const char *check_checkpoint(int dir_fd, uint32_t number, const struct survey *survey,
                                     struct findings *findings)
 {
@@ -103,8 +105,8 @@ static const char *check_checkpoint(int dir_fd, uint32_t number, const struct su
     }
     const char *verdict = "stale";
     if (checkpoint_load(generation, dir_fd)) {
-        /* Expired entries are taken out of an index without a trace in the log, and a damaged log
-         * has lost keys that the checkpoint still knows. */
+        /* The numbers may differ: expired entries are taken out of an index without a trace in the
+         * log, and a damaged log has lost keys that the checkpoint still has. */
         uint64_t keys = index_count(generation->index);
         bool agrees = survey->damaged_bytes > 0 ||
                       (keys <= survey->keys && keys >= survey->keys - survey->expired_keys);
@@ -185,7 +187,7 @@ static enum kv_status verify_file(int dir_fd, const struct layout *layout, uint3
     return status;
 }
 
-/* Looks at a file that is in use, once; *again: it was replaced meanwhile, and nothing counts. */
+/* Looks once at a file that is in use; *again: it was replaced meanwhile, and nothing counts. */
 static enum kv_status look_at_live(const struct running_store *live, const struct layout *layout,
                                    uint32_t number, struct findings *findings, struct row *row,
                                    bool *again, struct kv_error *error)

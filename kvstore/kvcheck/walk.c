@@ -4,9 +4,9 @@
 #include "mqkv/kvstore.h"
 #include "kvstore/format/sizes.h"
 
-/* In a gap each candidate costs a checksum over as many bytes as its header claims. A value full of
- * what looks like headers of huge records could make that quadratic; so the bytes checked may be no
- * more than those of a few large records plus CREDIT_PER_BYTE for each byte of the gap. */
+/* Each candidate in a gap costs a checksum over as many bytes as its header claims. A value full of
+ * what looks like headers of huge records could make that quadratic, so the bytes that are checked
+ * are limited to those of a few large records plus CREDIT_PER_BYTE for each byte of the gap. */
 #define FIRST_CREDIT_BYTES (UINT64_C(1) << 30)
 #define CREDIT_PER_BYTE    256u
 
@@ -24,7 +24,7 @@ static enum record_verdict walk_read_record(const struct walk *walk, uint64_t of
                        offset, &step->record, &step->size_bytes);
 }
 
-/* As read_at, in a gap: nothing here vouches for the header. */
+/* Like read_at, but in a gap, where nothing vouches for the header. */
 static bool resynchronises_at(struct walk *walk, uint64_t offset, struct walk_step *step)
 {
     const struct source *source = walk->source;
@@ -43,9 +43,9 @@ static bool resynchronises_at(struct walk *walk, uint64_t offset, struct walk_st
     return walk_read_record(walk, offset, step) == RECORD_VALID;
 }
 
-/* The first place at or after `offset` where a record may begin: none does in a hole, but for the
- * 8 bytes before its end, which a checksum and a size of zeros would be. `data_end` is the end of
- * the stretch of data that was found last. */
+/* Returns the first place at or after `offset` where a record may begin. None begins in a hole of
+ * the file, except in the 8 bytes before its end, since a checksum and a size may be zeros.
+ * `data_end`: the end of the stretch of data that was found last. */
 static uint64_t skip_hole(const struct walk *walk, uint64_t offset, uint64_t *data_end)
 {
     struct stretch_of_data data;
@@ -57,7 +57,7 @@ static uint64_t skip_hole(const struct walk *walk, uint64_t offset, uint64_t *da
     return at_least(offset, data.from / RECORD_ALIGNMENT * RECORD_ALIGNMENT - RECORD_ALIGNMENT);
 }
 
-/* The place of the next valid record after `offset`; false: there is none. */
+/* Finds the place of the next valid record after `offset`; false: there is none. */
 static bool find_next_record(struct walk *walk, uint64_t *offset)
 {
     struct walk_step found;
@@ -74,7 +74,7 @@ static bool find_next_record(struct walk *walk, uint64_t *offset)
     return false;
 }
 
-/* What the file system keeps nothing of is not looked at. */
+/* Returns true if the range is all zeros. Holes of the file are not read. */
 static bool range_is_zero(const struct source *source, uint64_t from, uint64_t size)
 {
     struct stretch_of_data data;
@@ -93,7 +93,8 @@ static enum walk_kind gap_kind(const struct walk *walk, uint64_t start, bool rec
     return record_follows ? WALK_HOLE : WALK_TORN;
 }
 
-/* From the walk's offset, where no record is, to where one is or the log ends. */
+/* Gives the gap that begins at the walk's offset, where no record is, and lasts to the next record
+ * or the end of the log. */
 static bool give_gap(struct walk *walk, struct walk_step *step)
 {
     const struct source *source = walk->source;

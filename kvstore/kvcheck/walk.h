@@ -1,6 +1,6 @@
 /*
  * walk: the records of a data file from start to end, and the gaps between them. After a place that
- * holds no valid record it looks for the next one in steps of RECORD_ALIGNMENT: since the checksum
+ * holds no valid record it looks for the next one in steps of RECORD_ALIGNMENT. Since the checksum
  * covers the record's offset and the file's salt, what it finds is a record of this file in its
  * place, and not, say, a copy of one in somebody's value.
  */
@@ -15,16 +15,16 @@
 
 enum walk_kind {
     WALK_RECORD,
-    WALK_DAMAGE, /* before the synced offset: something that was on disk is gone */
-    WALK_HOLE,   /* at or after it, with intact records behind */
-    WALK_TORN    /* the same with none behind: remains of writes that nobody was promised */
+    WALK_DAMAGE, /* a gap before the synced offset: something that was on disk is gone */
+    WALK_HOLE,   /* a gap at or after it, with intact records behind */
+    WALK_TORN    /* such a gap with none behind: remains of writes that nobody was promised */
 };
 
 struct walk_step {
     enum walk_kind kind;
     uint64_t offset;
     uint64_t size_bytes;
-    bool all_zero;        /* of a gap: that is all there is */
+    bool all_zero;        /* of a gap: it has only zeros */
     struct record record; /* of a record */
 };
 
@@ -37,7 +37,7 @@ struct walk {
 
 void walk_start(struct walk *walk, const struct source *source);
 
-/* False at the end of the log. A gap never crosses the synced offset. */
+/* Takes a step. False: the end of the log. A gap never crosses the synced offset. */
 bool walk_next(struct walk *walk, struct walk_step *step);
 
 #endif

@@ -43,7 +43,7 @@ struct compactor {
     struct maintenance with;
     pthread_t thread;
     struct old_logs old_logs; /* used by the thread alone */
-    atomic_bool is_asked;     /* somebody asks for the errand */
+    atomic_bool is_asked;     /* somebody has asked for the errand */
 };
 
 /* Runs the errand if somebody has asked. The thread holds no lock, and a generation that is being
@@ -84,7 +84,7 @@ static enum kv_status create_next(const struct store_context *context, struct da
                                            &identity, max_version, room_bytes, error);
     if (status != KV_OK)
         return recovery_explain(context->dir, status, error);
-    (void)datafile_admit(context, log.fd); /* told at open if it is not possible */
+    (void)datafile_admit(context, log.fd); /* open has reported it if this is not possible */
     KV_ASSERT(file->current->words != datafile_next_words(file));
     status = generation_create(log, datafile_next_words(file), next);
     if (status == KV_OK && generation_begin_index(*next, context->arena) != KV_OK) {
@@ -183,7 +183,7 @@ static enum kv_status swap_generations(const struct maintenance *with, struct da
         /* The sync of the timer, or one that was asked for, may just have become unnecessary: the
          * next write arms a new one. */
         file->sync_timer_armed = false;
-        for (unsigned i = 0; i < DATAFILE_DAMAGED_MAX; i++) /* of the old log */
+        for (unsigned i = 0; i < DATAFILE_DAMAGED_MAX; i++) /* the damage of the old log is gone */
             atomic_store(&file->damaged_at[i], 0);
         file->compactions++;
     }
@@ -321,8 +321,8 @@ static struct bound *bound_with_eviction(const struct store_context *context, ui
     return bound && bound->evict != KVSTORE_EVICT_NONE ? bound : NULL;
 }
 
-/* Frees the blocks that replaced logs still have of the disk, and waits until that is possible.
- * False: they have none, or somebody reads them. */
+/* Frees the disk blocks that replaced logs still have, and waits until that is possible. False:
+ * they have none, or somebody reads them. */
 static bool free_replaced(struct compactor *compactor)
 {
     struct old_logs *old_logs = &compactor->old_logs;
@@ -335,8 +335,8 @@ static bool free_replaced(struct compactor *compactor)
     return old_logs->count < before;
 }
 
-/* Compacts the file. Where entries can be evicted, writes have left room for the copy, and the
- * blocks of the replaced log are given back at once. */
+/* Compacts the file. If entries can be evicted, writes have left room for the copy, and the blocks
+ * of the replaced log are given back at once. */
 static enum kv_status compact_in_reserve(struct compactor *compactor, uint32_t number,
                                          struct kv_error *error)
 {
@@ -367,7 +367,7 @@ static enum kv_status run_compaction(struct compactor *compactor, uint32_t numbe
     return status;
 }
 
-/* When the thread has something else to do. */
+/* Returns when the thread has something else to do. */
 static uint64_t next_due_ns(struct compactor *compactor)
 {
     return at_most(old_logs_due_ns(&compactor->old_logs), past_logs_due_ns(compactor->with.past));

@@ -5,7 +5,7 @@
  *
  * First the log is copied as it is, in passes (copylog.h), then every append goes to the new
  * generation too, under the same lock: so the copying ends whatever the writers do. When all is
- * copied, the new log is synced; then, while the compactor holds the file's sync slot (so that no
+ * copied, the new log is synced; then, while the compactor has the file's sync slot (so that no
  * write is acknowledged as durable), the log is synced once more, swapped and renamed under the
  * lock, and its directory is synced. A crash at any step leaves the old log or the new one under
  * the name, and all that was acknowledged as durable in either.
@@ -28,8 +28,8 @@ enum kv_status compactor_create(const struct maintenance *with, struct compactor
  * changes no index. Any thread; does not wait. */
 void compactor_ask(struct compactor *compactor);
 
-/* Stops the queue, abandons a compaction that is under way and ends the thread. NULL is harmless.
- * */
+/* Stops the queue, abandons a compaction that is under way and ends the thread. NULL is
+ * harmless. */
 void compactor_free(struct compactor *compactor);
 
 #endif

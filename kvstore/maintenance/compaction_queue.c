@@ -15,17 +15,17 @@
 #define REST_FACTOR 3u
 #define REST_MIN_MS UINT64_C(1000)
 
-/* The same after a failure: 10 s, doubled with each further one up to 11 minutes. */
+/* The same after a failure: 10 s, doubled with each further failure up to 11 minutes. */
 #define RETRY_FIRST_MS      UINT64_C(10000)
 #define RETRY_MAX_DOUBLINGS 6u
 
-/* How often all files are looked at for room, at most. */
+/* The shortest time between two looks at all files for lack of room. */
 #define ROOM_EVERY_MS UINT64_C(1000)
 
 /* A log smaller than a block of the disk gives nothing back. */
 #define ROOM_MIN_BYTES PAGE_BYTES
 
-/* How much of a log must be dead for a compaction, where entries can be evicted and the disk is
+/* How much of a log must be dead for a compaction if entries can be evicted and the disk is
  * full. */
 #define ROOM_DEAD_PERCENT 25u
 
@@ -38,7 +38,7 @@ struct queued_file {
     uint64_t not_before_ns;
 };
 
-/* Lies on the stack of the caller that waits. */
+/* A call that waits; lies on its caller's stack. */
 struct compaction_request {
     uint32_t number;
     bool done;
@@ -57,10 +57,10 @@ struct compaction_queue {
     uint32_t wanted_count;
     uint32_t next_number; /* where the search for a wanted file begins */
     bool running;         /* a compaction was given out and has not ended */
-    bool woken;           /* compaction_queue_wake, since something was given out */
+    bool woken;           /* compaction_queue_wake was called since something was given out */
     bool room_wanted;
     uint64_t room_not_before_ns;
-    struct queued_file *files;           /* one of each data file */
+    struct queued_file *files;           /* one for each data file */
     struct compaction_request *requests; /* first in, first out */
 };
 
@@ -179,8 +179,8 @@ bool compaction_queue_await(struct compaction_queue *queue)
 
 /* Giving out ----------------------------------------------------------------------------------- */
 
-/* The next wanted file whose time has come, or D if there is none; *wake_ns: when the first of the
- * others is due, UINT64_MAX if none is wanted. Holds: mutex. */
+/* Returns the next wanted file whose time has come, or D if there is none; *wake_ns: when the first
+ * of the others is due, UINT64_MAX if none is wanted. Holds: mutex. */
 static uint32_t next_wanted(const struct compaction_queue *queue, uint64_t *wake_ns)
 {
     KV_ASSERT(mutex_is_held(&queue->mutex));
@@ -217,7 +217,7 @@ static void want_deadest(struct compaction_queue *queue)
         compaction_queue_want_now(queue, deadest);
 }
 
-/* Finds files that are worth compacting for want of room. Holds: mutex, released meanwhile. */
+/* Finds files that are worth compacting when room is short. Holds: mutex, released meanwhile. */
 static void look_for_room(struct compaction_queue *queue)
 {
     const struct store_context *context = queue->context;
@@ -246,8 +246,8 @@ static void queue_sleep_until(struct compaction_queue *queue, uint64_t wake_ns)
         pthread_cond_wait(&queue->work, &queue->mutex);
 }
 
-/* Takes a file whose time has come into *next, or none; false after a sleep, when the caller is to
- * try again. Holds: mutex, released meanwhile. */
+/* Takes a file whose time has come into *next, or none; false after a sleep: the caller tries
+ * again. Holds: mutex, released meanwhile. */
 static bool take_wanted_or_wait(struct compaction_queue *queue, uint64_t until_ns,
                                 struct compaction *next)
 {
@@ -322,8 +322,8 @@ void compaction_queue_answer(struct compaction_queue *queue, struct compaction_r
     pthread_mutex_unlock(&queue->mutex);
 }
 
-/* How long the file is left alone. After a success the rest is long enough that compactions take a
- * small share of the time, however fast the file is overwritten. */
+/* Returns how long the file is left alone. After a success the rest is long enough that compactions
+ * take a small part of the time, however fast the file is overwritten. */
 static uint64_t rest_ns(struct queued_file *file, enum kv_status status, uint64_t took_ns)
 {
     if (status == KV_OK) {

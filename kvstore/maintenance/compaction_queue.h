@@ -1,11 +1,11 @@
 /*
- * compaction_queue: which data files are to be compacted, and when: those that writers and the
+ * compaction_queue: which data files must be compacted, and when: those that writers and the
  * sweeper find worth it, and those that a caller of kvstore_compact waits for. Files are given out
  * in rotation. After a compaction a file is left alone for a while, after a failure longer each
  * time.
  *
- * The least size of a log, and the share of it that must be dead, are options of the store; when a
- * write finds no room, the share of dead bytes alone decides.
+ * The least size of a log, and the part of it that must be dead, are options of the store; when a
+ * write finds no room, the part of dead bytes alone decides.
  *
  * Threads: any; the queue has a mutex, which is taken last, so that a caller may hold a file's
  * lock.
@@ -23,7 +23,7 @@
 struct compaction_queue;
 struct compaction_request;
 
-/* NULL: out of memory. */
+/* Makes the queue. NULL: out of memory. */
 struct compaction_queue *compaction_queue_create(const struct store_context *context);
 void compaction_queue_free(struct compaction_queue *queue);
 
@@ -49,14 +49,14 @@ static inline void compaction_queue_consider(struct compaction_queue *queue, str
     compaction_queue_want(queue, file->number);
 }
 
-/* After a write has found no room, or little: has every file considered, however small its log is,
- * at most once a second, in the thread of compaction_queue_next. Where entries can be evicted, the
- * file with most dead bytes is queued, if it has enough (compaction_gain). */
+/* Called after a write has found no room, or little: has every file considered, however small its
+ * log is, at most once a second, in the thread of compaction_queue_next. If entries can be evicted,
+ * the file with most dead bytes is queued, if it has enough (compaction_gain). */
 void compaction_queue_want_room(struct compaction_queue *queue);
 
-/* The bytes that a compaction of `file` gives back on a full disk, where entries can be evicted; 0:
- * less than a quarter of the log, which is not worth it. *copy_bytes: the bytes that the compaction
- * takes first. Takes the file's lock. */
+/* Returns the bytes that a compaction of `file` gives back on a full disk if entries can be
+ * evicted; 0: less than a quarter of the log, which is not worth it. *copy_bytes: the bytes that
+ * the compaction takes first. Takes the file's lock. */
 uint64_t compaction_gain(const struct store_context *context, uint32_t file, uint64_t *copy_bytes);
 
 /* Has `file` compacted next, and waits for the result. KV_BUSY: the store is being closed. The
@@ -75,19 +75,19 @@ bool compaction_queue_await(struct compaction_queue *queue);
 
 /* A compaction that is due. */
 struct compaction {
-    uint32_t number;                    /* of the data file */
+    uint32_t number;                    /* number of the data file */
     struct compaction_request *request; /* the call that waits for it; NULL: none */
     bool is_none;                       /* none is due */
 };
 
-/* Sleeps until a compaction is due, and takes it out of the queue; or until `until_ns`
- * (clock_monotonic_ns), or room was wanted, or compaction_queue_wake: then next->is_none. False:
+/* Sleeps until a compaction is due, and takes it out of the queue. Returns with next->is_none at
+ * `until_ns` (clock_monotonic_ns), when room was wanted, and after compaction_queue_wake. False:
  * the queue was stopped; waiting callers got KV_BUSY. */
 bool compaction_queue_next(struct compaction_queue *queue, uint64_t until_ns,
                            struct compaction *next);
 
-/* After the compaction of `file`, which compaction_queue_next gave out, ended with `status`: puts
- * the file to rest, unless it was wanted again meanwhile. */
+/* Called after the compaction of `file`, which compaction_queue_next gave out, ended with `status`:
+ * puts the file to rest, unless it was wanted again meanwhile. */
 void compaction_queue_finish(struct compaction_queue *queue, uint32_t file, enum kv_status status,
                              uint64_t took_ns);
 

@@ -13,16 +13,16 @@
 #include "kvstore/maintenance/past_logs.h"
 #include "kvstore/maintenance/sweep.h"
 
-/* Records and bytes that are copied under one lock at most, when the next generation is shared,
- * except for a single record that is larger. */
+/* The most records and bytes that are copied under one lock when the next generation is shared; a
+ * single record may be larger. */
 #define SHARED_RECORDS 128u
 #define SHARED_BYTES   (UINT64_C(64) << 10)
 
-/* How many candidates ahead a slot of an index is asked for. */
+/* How many candidates ahead a slot of an index is prefetched. */
 #define PREFETCH_RECORDS 32u
 
-/* Bytes of the log that one step reads at most, except for a single record that is larger, so that
- * a compaction that is to be abandoned soon notices. */
+/* The most bytes of the log that one step reads, so that a compaction that must be abandoned
+ * notices soon; a single record may be larger. */
 #define READ_BYTES (UINT64_C(1) << 20)
 
 /* How long the copylog looks for a sound record behind a damaged one: damaged bytes may look like
@@ -66,7 +66,7 @@ bool copylog_is_complete(const struct copylog *copy)
 {
     const struct datafile *file = copy->file;
     lockset_read_lock(copy->with.context->locks, file->number);
-    bool complete = file->next_status != KV_OK || /* which says more */
+    bool complete = file->next_status != KV_OK || /* the status says more */
                     index_count(file->next->index) >= index_count(file->current->index);
     lockset_read_unlock(copy->with.context->locks, file->number);
     return complete;
@@ -91,8 +91,8 @@ static size_t collect_entries_in(const struct copylog *copy, uint64_t from, uint
     return kept;
 }
 
-/* Whether the index has an entry with its record in [from, end). An index without such an entry
- * never gets one. Takes the file's lock for one segment at a time. */
+/* Returns true if the index has an entry with its record in [from, end). An index without such an
+ * entry never gets one. Takes the file's lock for one segment at a time. */
 static bool has_entry_in(const struct copylog *copy, uint64_t from, uint64_t end)
 {
     struct index_item items[INDEX_SEGMENT_SLOTS];
@@ -161,8 +161,9 @@ void copylog_tell_carried(const struct copylog *copy)
     lockset_read_unlock(context->locks, file->number);
 }
 
-/* The offset of the first sound record behind the one at copy->at; copy->end if there is none;
- * copy->at if that is not found out soon, or if the record there is sound when it is read again. */
+/* Returns the offset of the first sound record behind the one at copy->at; copy->end if there is
+ * none; copy->at if that is not found soon, or if the record there is sound when it is read
+ * again. */
 static uint64_t find_sound(const struct copylog *copy)
 {
     const struct logfile *log = &copy->file->current->log;
@@ -204,8 +205,8 @@ static enum kv_status pass_damaged(struct copylog *copy)
 
 /* Reading -------------------------------------------------------------------------------------- */
 
-/* Whether a record may have to be copied. In the first pass the next generation has no entry that a
- * delete could delete. */
+/* Returns true if a record may have to be copied. In the first pass the next generation has no
+ * entry that a delete could delete. */
 static bool is_candidate(const struct copylog *copy, const struct record *record)
 {
     return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
@@ -249,8 +250,8 @@ static enum kv_status read_candidates(struct copylog *copy)
 
 /* Which are alive ------------------------------------------------------------------------------ */
 
-/* Whether the index still points at the candidate's record. If so, *lookup is as if its key had
- * been looked up. Holds: the file's lock. */
+/* Returns true if the index still points at the candidate's record. If so, *lookup is as if its key
+ * had been looked up. Holds: the file's lock. */
 static bool is_current(const struct generation *current, const struct candidate *candidate,
                        struct lookup *lookup)
 {
@@ -267,8 +268,8 @@ static bool is_current(const struct generation *current, const struct candidate 
     return false;
 }
 
-/* How many candidates the step copies: all there are or, once shared, as many as may be copied
- * under one lock. */
+/* Returns how many candidates the step copies: all there are or, once shared, as many as may be
+ * copied under one lock. */
 static uint32_t step_size(const struct copylog *copy)
 {
     uint32_t left = copy->candidate_count - copy->candidate_next;

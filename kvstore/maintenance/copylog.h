@@ -18,7 +18,7 @@
 #include "kvstore/maintenance/maintenance.h"
 #include "kvstore/table/datafile.h"
 
-/* Records that are read together, at most. */
+/* The most records that are read together. */
 #define COPYLOG_BATCH_RECORDS 512u
 
 /* A record that was read: a put or, after the first pass, a delete. */
@@ -31,7 +31,7 @@ struct candidate {
     uint32_t hash;
 };
 
-/* Stretches of damaged records in use that are copied as they are, at most: a file with more is
+/* The most stretches of damaged records in use that are copied as they are: a file with more is
  * left as it is. */
 #define COPYLOG_MOST_CARRIED DATAFILE_DAMAGED_MAX
 
@@ -39,12 +39,12 @@ struct copylog {
     struct maintenance with;
     struct datafile *file;
     struct generation *next;
-    unsigned passes;     /* completed */
+    unsigned passes;     /* number of completed passes */
     bool shared;         /* every append goes to the next generation as well, which is file->next */
     uint64_t at;         /* records before this offset have been read */
-    uint64_t end;        /* of this pass */
+    uint64_t end;        /* where this pass ends */
     uint64_t pass_bytes; /* the size of this pass */
-    struct candidate candidates[COPYLOG_BATCH_RECORDS]; /* records that were read */
+    struct candidate candidates[COPYLOG_BATCH_RECORDS]; /* the records that were read */
     uint32_t candidate_count;
     uint32_t candidate_next; /* candidates before this one were copied or found dead */
     /* The first entry of each damaged stretch that was carried over, with its new offset. */
@@ -65,16 +65,16 @@ void copylog_start(struct copylog *copy, const struct maintenance *with, struct 
  * */
 enum kv_status copylog_step(struct copylog *copy);
 
-/* When the next generation is the current one: says in the log where the damaged bytes that were
+/* Called when the next generation is the current one: logs where the damaged bytes that were
  * carried over are now (datafile_tell_damage). Takes the file's lock. */
 void copylog_tell_carried(const struct copylog *copy);
 
-/* Whether everything was copied, and the next generation is shared. */
+/* Returns true if everything was copied, and the next generation is shared. */
 bool copylog_is_done(const struct copylog *copy);
 
-/* When copylog_is_done: whether the next generation has as many keys as the current one. A record
- * whose key is damaged is not found in the index, and counts as dead if it is not verified. Takes
- * the file's lock. */
+/* Called when copylog_is_done: returns true if the next generation has as many keys as the current
+ * one. A record whose key is damaged is not found in the index, and counts as dead if it is not
+ * verified. Takes the file's lock. */
 bool copylog_is_complete(const struct copylog *copy);
 
 #endif

@@ -22,7 +22,7 @@ struct listed_hold {
     bool lapsed;
 };
 
-/* NULL: out of memory. Freed by holds_free when no hold is left. */
+/* Makes an empty list. NULL: out of memory. Freed by holds_free when no hold is left. */
 struct holds *holds_create(void);
 void holds_free(struct holds *holds);
 

@@ -20,7 +20,7 @@
 
 struct holds;
 
-/* Start from {.holds = ...}. */
+/* Starts from {.holds = ...}. */
 struct old_logs {
     struct holds *holds; /* while there are any, nothing is freed */
     struct {
@@ -33,10 +33,10 @@ struct old_logs {
 /* Adds `log`, whose name is gone or another log's; the caller may close it then. */
 void old_logs_add(struct old_logs *logs, const struct logfile *log);
 
-/* When the next log is to be cleared; UINT64_MAX: there is none. */
+/* Returns when the next log must be cleared; UINT64_MAX: there is none. */
 uint64_t old_logs_due_ns(const struct old_logs *logs);
 
-/* When the last log is to be cleared; 0: there is none. */
+/* Returns when the last log must be cleared; 0: there is none. */
 uint64_t old_logs_last_due_ns(const struct old_logs *logs);
 
 /* Frees the blocks of the logs whose time has come. */

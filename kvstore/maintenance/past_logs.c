@@ -21,15 +21,15 @@
 #include "kvstore/table/position.h"
 
 #define NS_PER_MS      UINT64_C(1000000)
-#define BYTES_OF_BLOCK 512u /* of st_blocks */
+#define BYTES_OF_BLOCK 512u /* unit of st_blocks */
 
 struct past_log {
-    uint32_t number; /* of the data file */
+    uint32_t number; /* number of the data file */
     bool on_disk;
     bool is_kept; /* past_logs_keep */
     uint64_t stream;
     uint64_t bytes;    /* on disk */
-    uint64_t since_ms; /* clock_realtime_ms: it has been replaced */
+    uint64_t since_ms; /* clock_realtime_ms: when it was replaced */
     struct past_link link;
 };
 
@@ -40,7 +40,7 @@ struct past_logs {
     size_t count, capacity;
     uint64_t bytes;
     bool full_told;
-    _Atomic uint64_t used_until_ms; /* clock_monotonic_coarse_ms */
+    _Atomic uint64_t used_until_ms; /* clock_monotonic_coarse_ms: somebody follows the changes */
     atomic_bool room_wanted;
     kvstore_change_listener listener; /* constant once somebody follows */
     void *listener_context;
@@ -85,7 +85,8 @@ bool past_logs_are_wanted(struct past_logs *past)
 
 /* The list ------------------------------------------------------------------------------------- */
 
-/* False: out of memory. Holds: mutex, or no other thread knows the list yet. */
+/* Adds the log to the list. False: out of memory. Holds: mutex, or no other thread knows the list
+ * yet. */
 static bool past_list_add(struct past_logs *past, const struct past_log *log)
 {
     if (past->count == past->capacity) {
@@ -166,7 +167,7 @@ static bool describe_past_log(struct past_logs *past, struct datafile *file, str
     return true;
 }
 
-/* Whether a log is small enough to be kept. */
+/* Returns true if a log is small enough to be kept. */
 static bool fits_kept_bytes(const struct store_context *context, const struct past_log *log,
                             const struct file_name *name)
 {
@@ -179,7 +180,7 @@ static bool fits_kept_bytes(const struct store_context *context, const struct pa
     return false;
 }
 
-/* Notes in the new log which log it replaces, and exchanges the names. Where the file system cannot
+/* Notes in the new log which log it replaces, and exchanges the names. If the file system cannot
  * exchange names, only a follower that has read the log to its end can continue. */
 static bool exchange_names(const struct store_context *context, struct datafile *file,
                            const struct past_log *log, const struct file_name *name,
@@ -250,8 +251,8 @@ void past_logs_keep(struct past_logs *past, uint32_t number, uint64_t stream)
 
 /* Removing ------------------------------------------------------------------------------------- */
 
-/* Whether log i is the newest of its data file, which is kept whatever its size. Times do not tell,
- * since several may have been replaced within a tick of the clock. Holds: mutex. */
+/* Returns true if log i is the newest of its data file, which is kept whatever its size. Times do
+ * not decide, since several may have been replaced within a tick of the clock. Holds: mutex. */
 static bool is_spared(const struct past_logs *past, size_t i)
 {
     const struct past_log *log = &past->logs[i];
@@ -272,7 +273,7 @@ static bool past_log_is_due(const struct past_logs *past, size_t i, uint64_t now
            (past->bytes > past->context->options.keep_changes_bytes && !is_spared(past, i));
 }
 
-/* The log that log i has replaced; past->count: that log is gone. Holds: mutex. */
+/* Returns the log that log i has replaced; past->count: that log is gone. Holds: mutex. */
 static size_t find_before(const struct past_logs *past, size_t i)
 {
     const struct past_log *logs = past->logs;
@@ -283,9 +284,9 @@ static size_t find_before(const struct past_logs *past, size_t i)
     return before;
 }
 
-/* The oldest log whose time has come; past->count: none. Logs of one tick of the clock may stand in
- * any order after a start, but a follower reads one after the other, and must not meet a gap.
- * Holds: mutex. */
+/* Returns the oldest log whose time has come; past->count: none. Logs of one tick of the clock may
+ * stand in any order after a start, but a follower reads one after the other, and must not meet a
+ * gap. Holds: mutex. */
 static size_t find_due(const struct past_logs *past, uint64_t now_ms)
 {
     size_t i = 0;
@@ -440,9 +441,9 @@ static ssize_t find_all(const struct store_context *context, struct finding **fo
     return (ssize_t)count;
 }
 
-/* If the current log has replaced `log`: sets where the changes continue in it. Bytes that a daemon
- * that was killed had not synced are not yet known to be on disk: then the version before the
- * record there stands for what is on disk. */
+/* If the current log has replaced `log`: sets where the changes continue in it. Bytes that a killed
+ * daemon had not synced are not yet known to be on disk: then the version before the record there
+ * stands for what is on disk. */
 static bool link_to_current(const struct datafile *file, struct past_log *log)
 {
     const struct generation *current = file->current;
@@ -479,7 +480,7 @@ static bool link_to_past(const struct finding *next, struct past_log *log)
 }
 
 /* Finds the log that replaced `log`. A log without a stream, whose note a power failure may have
- * taken, is of no use: nobody has a position in it. */
+ * taken, is useless: nobody has a position in it. */
 static bool link_on(const struct store_context *context, struct finding *found, size_t count,
                     struct past_log *log)
 {

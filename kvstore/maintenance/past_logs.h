@@ -32,25 +32,25 @@ struct past_logs;
 
 /* Where the changes of a log that was replaced continue. */
 struct past_link {
-    uint64_t salt;                /* of the log: its file's name */
-    uint64_t end;                 /* of the log's records */
-    struct kvstore_position last; /* behind them; all 0: not known */
-    uint64_t max_version;         /* of the log; 0: not known */
+    uint64_t salt;                /* salt of the log: names its file */
+    uint64_t end;                 /* end of the log's records */
+    struct kvstore_position last; /* the position behind them; all 0: not known */
+    uint64_t max_version;         /* highest version in the log; 0: not known */
     struct kvstore_position next; /* the same place in the log that took its place */
 };
 
-/* NULL: out of memory. */
+/* Makes an empty list. NULL: out of memory. */
 struct past_logs *past_logs_create(const struct store_context *context);
 void past_logs_free(struct past_logs *past);
 
-/* Finds the past logs in the directory of a store whose files were recovered, and removes those of
- * no use. Nobody writes yet. Fails with a sentence in `error`. */
+/* Finds the past logs in the directory of a store whose files were recovered, and removes useless
+ * ones. Nobody writes yet. Fails with a sentence in `error`. */
 enum kv_status past_logs_load(struct past_logs *past, struct kv_error *error);
 
 /* Notes that somebody follows the changes: they are kept for a while from now on. */
 void past_logs_use(struct past_logs *past);
 
-/* Whether changes are kept, so that expiries are written down. `past` NULL: no. */
+/* Returns true if changes are kept, so that expiries must be written down. `past` NULL: no. */
 bool past_logs_are_wanted(struct past_logs *past);
 
 /* Gives the log of file->next the name of the log of file->current, which is kept under its other
@@ -68,26 +68,27 @@ void past_logs_keep(struct past_logs *past, uint32_t number, uint64_t stream);
 bool past_logs_find(struct past_logs *past, uint32_t number, uint64_t stream,
                     struct past_link *link);
 
-/* When the next past log is to be removed (clock_monotonic_ns); UINT64_MAX: there is none. */
+/* Returns when the next past log must be removed (clock_monotonic_ns); UINT64_MAX: there is
+ * none. */
 uint64_t past_logs_due_ns(struct past_logs *past);
 
-/* Has all past logs removed soon, since the disk, or a quota of it, is full. */
+/* Has all past logs removed soon, because the disk, or a quota, is full. */
 void past_logs_want_room(struct past_logs *past);
 
 /* Removes the past logs whose time has come, and has old_logs free their blocks. */
 void past_logs_clear(struct past_logs *past, struct old_logs *old_logs);
 
 struct past_logs_facts {
-    uint64_t count, bytes; /* on disk */
+    uint64_t count, bytes; /* number of past logs, and their bytes on disk */
 };
 struct past_logs_facts past_logs_facts(struct past_logs *past, uint32_t number);
 
-/* kvstore_set_change_listener. */
+/* Sets the listener of kvstore_set_change_listener. */
 void past_logs_set_listener(struct past_logs *past, kvstore_change_listener listener,
                             void *context);
 
-/* Tells a follower that waits of an append to `file`. Inline, since every write calls it. Holds:
- * the file's lock for writing. */
+/* Tells a waiting follower of an append to `file`. Inline, since every write calls it. Holds: the
+ * file's lock for writing. */
 void past_logs_tell_listener(struct past_logs *past, struct datafile *file);
 static inline void past_logs_tell(struct past_logs *past, struct datafile *file)
 {

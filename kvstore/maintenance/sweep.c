@@ -21,7 +21,7 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* Bytes of records that are verified and taken out under one lock, about. */
+/* About how many bytes of records are verified and taken out under one lock. */
 #define HOLD_BYTES (UINT64_C(1) << 20)
 
 struct sweeper {
@@ -35,10 +35,10 @@ struct sweeper {
 };
 
 /* Notes that the entry goes without a record, if it has expired: a start that reads the log would
- * bring the entry back if the clock were set back meanwhile. The note is never of a time that is
- * still to come, since entries that live until then would go too. A note of a time that has not
- * come again since a clock was set back stays as it is: otherwise entries that were written later
- * would count as gone. False: the note cannot be written. Holds: the file's lock for writing. */
+ * bring the entry back if the clock were set back meanwhile. The noted time is never in the future,
+ * since entries that live until then would go, too. A note of a later time, left from before a
+ * clock was set back, stays as it is: otherwise entries that were written later would count as
+ * gone. False: the note cannot be written. Holds: the file's lock for writing. */
 static bool note_gone(struct logfile *log, const struct lookup *lookup)
 {
     if (lookup->record.expiry_ms <= log->gone.expiry_ms && lookup->offset < log->gone.end)
@@ -57,7 +57,7 @@ bool sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup
         return false;
     if (!note_gone(log, lookup))
         return false;
-    /* The cache would not give the entry out, unless the clock is set back. */
+    /* The cache would not give the entry out, unless the clock were set back. */
     if (cache)
         cache_remove(cache, file->number, lookup->hash, lookup->record.key);
     datafile_expire(file, lookup);
@@ -67,7 +67,7 @@ bool sweep_out(struct cache *cache, struct datafile *file, struct lookup *lookup
 /* Takes the entry of a lookup out by a record, a deletion with the expiry, for those who follow the
  * changes; does not use the reserve of deletions. KV_NO_SPACE: there is no room, so that the entry
  * can only go without a record; other failures: nothing can be written, and the entry stays for
- * another time. Holds: the file's lock for writing. */
+ * now. Holds: the file's lock for writing. */
 static enum kv_status write_expiry_record(const struct maintenance *with, struct datafile *file,
                                           struct lookup *lookup)
 {
@@ -91,8 +91,8 @@ static enum kv_status write_expiry_record(const struct maintenance *with, struct
     return KV_OK;
 }
 
-/* Takes the entry of a lookup out, by a record where changes are kept and there is room. False: the
- * entry stays, also where it could go only without a record, while the file is copied. Holds: the
+/* Takes the entry of a lookup out, by a record if changes are kept and there is room. False: the
+ * entry stays, also if it could go only without a record, while the file is copied. Holds: the
  * file's lock for writing. */
 static bool sweep_remove(const struct maintenance *with, struct datafile *file,
                          struct lookup *lookup)
@@ -109,7 +109,7 @@ static bool sweep_remove(const struct maintenance *with, struct datafile *file,
 }
 
 /* Takes the entry of `item` out if it has expired, else lowers the bound to its expiry. A record
- * that is damaged or cannot be read stays, for reads to tell of it. Returns the bytes of an expired
+ * that is damaged or cannot be read stays, for reads to report it. Returns the bytes of an expired
  * record, whose entry it took out if it could. Holds: the file's lock for writing. */
 static uint64_t sweep_item(const struct maintenance *with, struct datafile *file,
                            const struct index_item *item, uint64_t now_ms, uint64_t *bound_ms)
@@ -138,7 +138,7 @@ static uint64_t sweep_item(const struct maintenance *with, struct datafile *file
     return 0;
 }
 
-/* Whether entries can go now. By a record they cannot where nothing can be written. Without a
+/* Returns true if entries can go now. By a record they cannot if nothing can be written. Without a
  * record they cannot while the file is copied: they would go out of the log that is copied and stay
  * in the copy, to be subtracted once more after the compaction. Holds: the file's lock. */
 static bool may_sweep(const struct maintenance *with, const struct datafile *file)
@@ -146,15 +146,15 @@ static bool may_sweep(const struct maintenance *with, const struct datafile *fil
     return past_logs_are_wanted(with->past) ? !datafile_is_read_only(file) : !file->copying;
 }
 
-/* How far the sweep of one file has come. */
+/* The state of the sweep of one file. */
 struct sweep {
     uint64_t hash;        /* the start of a segment ... */
     uint64_t compactions; /* ... of the index that the file had after so many compactions */
 };
 
 /* Sweeps the first segment from sweep->hash on that may hold an expired entry, or a part of the
- * segment, under one lock, and moves on past the segment once all of it was looked at, or nothing
- * could be taken out. */
+ * segment, under one lock. It moves past the segment once all of it was looked at, or nothing could
+ * be taken out. */
 static void sweep_segment(const struct maintenance *with, struct datafile *file,
                           struct sweep *sweep)
 {
@@ -179,7 +179,7 @@ static void sweep_segment(const struct maintenance *with, struct datafile *file,
         if (i == count)
             generation_bound_expiry(file->current, (uint32_t)start, bound_ms);
         else if (file->expired > expired)
-            sweep->hash = start; /* once more, for the rest */
+            sweep->hash = start; /* this segment once more, for its rest */
     }
     compaction_queue_consider(with->compactions, file, &context->options,
                               context->options.compact_min_bytes);
@@ -211,8 +211,9 @@ static uint64_t sweep_file(struct sweeper *sweeper, struct datafile *file)
     return expiring_keys;
 }
 
-/* False if no entry of the store has an expiry. An expiry that is written while this runs is either
- * seen here, or its writer, which has the file's lock later, sees that the sweeper is dormant. */
+/* Sweeps all files. False: no entry of the store has an expiry. An expiry that is written while
+ * this runs is either seen here, or its writer, which has the file's lock later, sees that the
+ * sweeper is dormant. */
 static bool sweep_store(struct sweeper *sweeper)
 {
     uint64_t expiring_keys = 0;
@@ -224,7 +225,7 @@ static bool sweep_store(struct sweeper *sweeper)
     return expiring_keys > 0;
 }
 
-/* Holds: mutex. */
+/* Sleeps until the next sweep. Holds: mutex. */
 static void sleep_for_interval(struct sweeper *sweeper)
 {
     uint64_t wake_ns =

@@ -1,5 +1,5 @@
 /*
- * bucket_scan: a page of the entries of an engine that is elsewhere, waited for.
+ * bucket_scan: reads a page of the entries of an engine that is elsewhere, and waits for it.
  *
  * Threads: one, beside those of the engine, on which `visit` is called.
  */
@@ -9,15 +9,14 @@
 #include "engine/store_engine.h"
 
 struct bucket_scan {
-    uint64_t
-        cursor; /* where it begins, and where to go on; 0: from the beginning, or all was seen */
+    uint64_t cursor; /* where to begin, and then where to continue; 0: start, or end */
     bool keys_only;
     kvstore_visit visit;
     void *context;
-    const char *sentence; /* about a failure; NULL: none */
+    const char *sentence; /* explains a failure; NULL: nothing does */
 };
 
-/* The status of the operation (engine/store_engine.h). */
+/* Reads a page. Returns the status of the operation (engine/store_engine.h). */
 enum kv_status bucket_scan_page(struct store_engine *engine, struct bucket_scan *scan);
 
 #endif

@@ -8,10 +8,10 @@
 #include "common/report/log.h"
 #include "common/time/clock.h"
 
-/* An operation has so long; then it is tried again, or the mirror ends. */
+/* The time limit of an operation; then it is tried again, unless the mirror ends. */
 #define PATIENCE_MS 4000u
 
-/* Between two tries of what was not taken. */
+/* The shortest time between two tries of what was not taken. */
 #define AGAIN_MIN_MS 100u
 #define AGAIN_MAX_MS 2000u
 #define STOP_LOOK_MS 50u
@@ -19,8 +19,8 @@
 struct copy_item {
     struct engine_operation operation;
     struct copy_page *page;
-    uint8_t *bytes; /* key and value */
-    void *old;      /* what the key had in the cluster; of no interest */
+    uint8_t *bytes; /* key, then value */
+    void *old;      /* the value that the key had in the cluster, which nobody needs */
     bool written;
 };
 
@@ -32,7 +32,7 @@ struct copy_page {
 
     pthread_mutex_t lock;
     pthread_cond_t done;
-    unsigned under_way; /* guarded by lock */
+    unsigned under_way; /* covered by `lock` */
 
     _Atomic uint64_t written, refused, repeats;
     atomic_bool stuck;
@@ -119,7 +119,7 @@ bool copy_page_add(struct copy_page *page, struct kv_slice key, const struct kv_
 
 /* Sending -------------------------------------------------------------------------------------- */
 
-/* A kvstore_place of the old value. */
+/* Gives room for the old value: a kvstore_place. */
 static void *place_old(void *context, size_t bytes)
 {
     struct copy_item *item = context;
@@ -145,7 +145,7 @@ static void submit_unwritten(struct copy_page *page, struct store_engine *engine
     unsigned count = 0;
     for (unsigned i = 0; i < page->count; i++)
         count += !page->items[i].written;
-    page->under_way = count; /* nobody else looks yet */
+    page->under_way = count; /* no other thread looks at it yet */
     uint64_t deadline_ms = clock_monotonic_coarse_ms() + PATIENCE_MS;
     for (unsigned i = 0; i < page->count; i++) {
         struct copy_item *item = &page->items[i];
@@ -164,7 +164,7 @@ static void submit_unwritten(struct copy_page *page, struct store_engine *engine
     pthread_mutex_unlock(&page->lock);
 }
 
-/* The cluster will never take it: what the key has there goes. */
+/* Removes what the key has in the cluster, since the cluster will never take its new value. */
 static void remove_refused_key(struct copy_page *page, struct copy_item *item,
                                enum kv_status status)
 {
@@ -177,7 +177,8 @@ static void remove_refused_key(struct copy_page *page, struct copy_item *item,
     item->operation.value = kv_slice(NULL, 0);
 }
 
-/* Whether all was taken; if not, *failed is one that was not. */
+/* Notes the outcome of each operation. Returns true if all were taken; else *failed is one that was
+ * not. */
 static bool note_outcomes(struct copy_page *page, const struct engine_operation **failed)
 {
     bool all = true;

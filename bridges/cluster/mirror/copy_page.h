@@ -1,7 +1,7 @@
 /*
- * copy_page: some changes on their way to the cluster: of each key the last. They are written
- * together, each on condition that nothing else was written to its key meanwhile, so that a message
- * of an earlier daemon that comes late changes nothing; and again until all are written.
+ * copy_page: changes on their way to the cluster: of each key the last. They are written together,
+ * each on condition that nothing else was written to its key meanwhile, so that a late message of
+ * an earlier daemon changes nothing; what is not taken is written again.
  *
  * Threads: one, beside those of the engine.
  */
@@ -15,38 +15,38 @@
 #include "engine/store_engine.h"
 
 #define COPY_PAGE_ITEMS 256u
-#define COPY_PAGE_BYTES (4u << 20) /* and one value more */
+#define COPY_PAGE_BYTES (4u << 20) /* a page may exceed this by one value */
 
 struct copy_page;
 
 struct copy_counts {
     uint64_t written; /* puts and deletes that the cluster has taken */
-    uint64_t refused; /* those of keys or values that it does not take */
+    uint64_t refused; /* puts and deletes that the cluster will never take */
     uint64_t repeats; /* pages that were not taken at once */
 };
 
-/* stop: set when the mirror is to end. NULL: out of memory. */
+/* Makes a page. stop: set when the mirror must end. NULL: out of memory. */
 struct copy_page *copy_page_create(const atomic_bool *stop);
 void copy_page_free(struct copy_page *page);
 
-/* A key is put or, value NULL, deleted; both are copied. False: there is no room, or no memory. An
- * empty page has room. */
+/* Adds a put or, value NULL, a delete; copies both slices. False: there is no room, or no memory.
+ * An empty page has room. */
 bool copy_page_add(struct copy_page *page, struct kv_slice key, const struct kv_slice *value,
                    uint64_t expiry_ms);
 
 /* Forgets all that was added. */
 void copy_page_clear(struct copy_page *page);
 
-/* Writes all, and empties the page. KV_BUSY: the mirror is to end, and something was not written.
- * Nothing else fails: what the cluster does not take is tried again, logged once. */
+/* Writes all changes and empties the page. KV_BUSY: the mirror must end, and something was not
+ * written. Nothing else fails: what the cluster does not take is tried again, and logged once. */
 enum kv_status copy_page_send(struct copy_page *page, struct store_engine *engine);
 
 bool copy_page_is_empty(const struct copy_page *page);
 
-/* Any thread. */
+/* Returns the counts. Any thread. */
 struct copy_counts copy_page_counts(const struct copy_page *page);
 
-/* Whether the cluster did not take the last try. Any thread. */
+/* Returns true if the cluster did not take the last try. Any thread. */
 bool copy_page_is_stuck(const struct copy_page *page);
 
 #endif

@@ -20,36 +20,38 @@
 #include "bridges/cluster/mirror/mirror_state.h"
 #include "bridges/cluster/natskv/natskv.h"
 
-/* The start waits so long for the cluster's first answer. */
+/* How long the start waits for the cluster's first answer. */
 #define FIRST_ANSWER_MS 2000u
 
-/* Between two tries to reach the cluster, and to read the store. */
+/* The time between two tries to reach the cluster, and to read a data file. */
 #define AGAIN_MS 3000u
 
-/* The state is written so often at most. */
+/* The state is written at most once in this time. */
 #define SAVE_EVERY_MS 1000u
 
-/* Changes come together for so long, so that one page takes them. */
+/* The time for which changes are gathered, so that one page takes them. */
 #define GATHER_MS 2u
 
-/* After a round in which there was nothing to be copied before the end. */
+/* The pause after a round that had nothing to copy although it was not the end of the changes. */
 #define EMPTY_MS 50u
 
-/* A write that is to be slow waits a millisecond for each percent over the bound, up to this. */
+/* A write that must be slow waits a millisecond for each percent by which the copy exceeds the
+ * bound, up to this. */
 #define HOLD_UP_MAX_MS 100u
 
 struct mirror {
     struct mirror_options options;
     struct kvstore *store;
     uint32_t files;
-    struct mirror_state state;   /* what the cluster has acknowledged; the thread's */
-    struct mirror_place *places; /* of a page that is being filled; likewise */
-    uint64_t *again_ms; /* of each file that could not be read: when to try; 0: it can be */
+    struct mirror_state
+        state; /* what the cluster has acknowledged; only the mirror's thread uses it */
+    struct mirror_place *places; /* the places behind the page that is being filled; likewise */
+    uint64_t *again_ms; /* for each file that could not be read: when to try again; else 0 */
     struct mirror_lag lag;
-    uint32_t first_file; /* of the next round; of the thread, as what follows */
+    uint32_t first_file; /* of the next round; this and what follows belong to the thread */
     struct copy_page *page;
     struct store_engine *engine; /* NULL: not connected yet */
-    uint64_t saved_ms;           /* clock_monotonic_coarse_ms */
+    uint64_t saved_ms;           /* when the state was written, by clock_monotonic_coarse_ms */
     bool unsaved;
     bool save_failed;
     bool mark_failed;
@@ -60,12 +62,12 @@ struct mirror {
     atomic_bool connected;
     _Atomic uint64_t refills;
     atomic_bool filling;
-    atomic_bool first; /* there was no complete copy yet */
+    atomic_bool first; /* there has been no complete copy yet */
 
     pthread_t thread;
     bool started;
-    sem_t answered;       /* the first try to connect is over */
-    pthread_mutex_t lock; /* what came of it: */
+    sem_t answered;       /* posted when the first try to connect is over */
+    pthread_mutex_t lock; /* covers the outcome of that try: */
     enum kv_status first_status;
     struct kv_error first_error;
 };
@@ -97,7 +99,7 @@ void mirror_note_change(void *context, uint32_t file)
         sem_post(&mirror->wakes);
 }
 
-/* Ends early if the mirror is to end. */
+/* Sleeps for wait_ms, or until the mirror must end. */
 static void sleep_a_while(struct mirror *mirror, uint64_t wait_ms)
 {
     uint64_t until_ms = clock_monotonic_coarse_ms() + wait_ms;
@@ -124,7 +126,7 @@ static void save(struct mirror *mirror, bool now)
     mirror->unsaved = failed;
 }
 
-/* The cluster has acknowledged all up to mirror->places. */
+/* Makes mirror->places the state: the cluster has acknowledged everything up to there. */
 static void move_on(struct mirror *mirror)
 {
     memcpy(mirror->state.places, mirror->places, mirror->files * sizeof mirror->places[0]);
@@ -134,7 +136,7 @@ static void move_on(struct mirror *mirror)
 
 /* Copying everything --------------------------------------------------------------------------- */
 
-/* What is written from here on will be followed. */
+/* Takes the places from which on changes will be followed. */
 static enum kv_status take_places(struct mirror *mirror)
 {
     for (uint32_t i = 0; i < mirror->files; i++) {
@@ -145,8 +147,8 @@ static enum kv_status take_places(struct mirror *mirror)
     return KV_OK;
 }
 
-/* Says in the bucket how far the copying is, so that nobody takes a part for the whole. KV_BUSY: it
- * cannot be done now. */
+/* Says in the bucket how far the copying is, so that nobody takes a part for the whole. KV_BUSY:
+ * the bucket cannot be marked now. */
 static enum kv_status mark(struct mirror *mirror, bool complete)
 {
     struct kv_error error;
@@ -167,7 +169,8 @@ static enum kv_status copy_everything(struct mirror *mirror)
     status = take_places(mirror);
     if (status == KV_OK)
         status = mirror_refill(mirror->store, mirror->engine, mirror->page, &mirror->stop);
-    while (status == KV_OK && mark(mirror, true) != KV_OK) { /* or all of that was for nothing */
+    while (status == KV_OK &&
+           mark(mirror, true) != KV_OK) { /* else all of the copying would be for nothing */
         sleep_a_while(mirror, AGAIN_MS);
         status = atomic_load(&mirror->stop) ? KV_BUSY : KV_OK;
     }
@@ -198,7 +201,8 @@ static enum kv_status fill_anew(struct mirror *mirror)
 /* Following ------------------------------------------------------------------------------------ */
 
 /* Fills the page from one file, from its place on. A file that cannot be read is left alone for a
- * while, and told of once. *more: there is more, or may be; *spoiled: mirror_changes_read. */
+ * while, and logged once. *more: there are more changes, or may be; *spoiled: see
+ * mirror_changes_read. */
 static enum kv_status try_file(struct mirror *mirror, uint32_t file, bool *more, bool *spoiled)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
@@ -219,14 +223,14 @@ static enum kv_status try_file(struct mirror *mirror, uint32_t file, bool *more,
     return status == KV_CORRUPT ? KV_MISSED : KV_OK;
 }
 
-/* A round: a page from all files, to the cluster. KV_MISSED: the changes of some file cannot be
- * followed from its place on, which a damaged record comes to, too. */
+/* Copies one page of changes of all files to the cluster. KV_MISSED: the changes of some file
+ * cannot be followed from its place on; a damaged record has that effect, too. */
 static enum kv_status copy_page_of_changes(struct mirror *mirror, bool *more)
 {
     enum kv_status status = KV_OK;
     bool spoiled = false;
     *more = false;
-    mirror->first_file++; /* each comes first in turn: one that fills the page holds up no other */
+    mirror->first_file++; /* another one each time: one that fills the page holds up no other */
     memcpy(mirror->places, mirror->state.places, mirror->files * sizeof mirror->places[0]);
     for (uint32_t i = 0; i < mirror->files && status == KV_OK && !spoiled; i++) {
         bool more_here = false;
@@ -234,11 +238,11 @@ static enum kv_status copy_page_of_changes(struct mirror *mirror, bool *more)
         status = try_file(mirror, file, &more_here, &spoiled);
         *more |= more_here;
     }
-    if (*more && copy_page_is_empty(mirror->page)) /* for want of memory, perhaps */
+    if (*more && copy_page_is_empty(mirror->page)) /* perhaps for lack of memory */
         sleep_a_while(mirror, EMPTY_MS);
-    if (!copy_page_is_empty(mirror->page)) /* the listener may be told of the next write only */
+    if (!copy_page_is_empty(mirror->page)) /* the listener may be called only for the next write */
         mirror_lag_note_change(&mirror->lag);
-    if (spoiled) { /* again from the same places: that file is left alone now */
+    if (spoiled) { /* begin again at the same places, but without that file */
         copy_page_clear(mirror->page);
         *more = true;
         return KV_OK;
@@ -251,7 +255,7 @@ static enum kv_status copy_page_of_changes(struct mirror *mirror, bool *more)
     return status;
 }
 
-/* Follows until the mirror is to end, or something was missed. */
+/* Copies changes until the mirror must end, or changes were missed. */
 static void follow_on(struct mirror *mirror)
 {
     bool more = true;
@@ -279,7 +283,8 @@ static void follow_on(struct mirror *mirror)
 
 /* The cluster ---------------------------------------------------------------------------------- */
 
-/* A bucket that was made anew, or was left at another time, is no copy to go on with. */
+/* Checks that the bucket is the copy that the state describes: a bucket that was made anew, or is
+ * the copy of another time, cannot be continued. */
 static enum kv_status check_bucket(struct mirror *mirror, struct kv_error *error)
 {
     bool holds = true;
@@ -317,15 +322,17 @@ static void tell_first(struct mirror *mirror, enum kv_status status, const struc
     sem_post(&mirror->answered);
 }
 
-/* Whether the reason is another than that which was told: a cluster that was away may be there now,
- * and its bucket somebody else's. Why a server is away may be put in many words. */
+/* Returns true if the reason is another one than `told`, which was logged: a cluster that was away
+ * may be there now, but its bucket somebody else's. Different words for a server that is away are
+ * no news. */
 static bool is_news(const struct kv_error *error, const struct kv_error *told)
 {
     return error->status != told->status ||
            (error->status != KV_NO_SERVER && strcmp(error->text, told->text) != 0);
 }
 
-/* False: the mirror is to end, or the first answer was that it cannot be. */
+/* Connects to the bucket, and tries until it succeeds. False: the mirror must end, or the first
+ * answer was a failure that is for good. */
 static bool reach_cluster(struct mirror *mirror)
 {
     struct kv_error error = {0}, told = {0};
@@ -342,7 +349,7 @@ static bool reach_cluster(struct mirror *mirror)
     return status == KV_OK;
 }
 
-/* Whether what the cluster said is for good. */
+/* Waits for the outcome of the first try; returns a failure only if that is for good. */
 static enum kv_status first_answer(struct mirror *mirror, struct kv_error *error)
 {
     pthread_mutex_lock(&mirror->lock);
@@ -377,7 +384,7 @@ static enum kv_status start_mirror_thread(struct mirror *mirror, struct kv_error
 {
     sigset_t all, before;
     sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* mapguard */
+    sigdelset(&all, SIGBUS); /* mapguard needs it */
     sigdelset(&all, SIGSYS);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int result = pthread_create(&mirror->thread, NULL, mirror_thread, mirror);
@@ -408,7 +415,8 @@ static struct mirror *create_mirror(const struct mirror_options *options, struct
     return NULL;
 }
 
-/* What was sent and then lost in a power failure is known to nobody. */
+/* Looks for changes that were sent to the cluster and then lost in a power failure: nobody else
+ * knows of them. */
 static void look_for_losses(struct mirror *mirror)
 {
     if (!mirror->state.complete || !mirror_lag_was_undone(mirror->store, &mirror->state))

@@ -2,11 +2,11 @@
 
 struct change_reading {
     struct copy_page *page;
-    uint64_t version;             /* the highest visited */
-    struct kvstore_position last; /* behind the last visited */
+    uint64_t version;             /* the highest version of the visited changes */
+    struct kvstore_position last; /* the position behind the last visited change */
 };
 
-/* A kvstore_change_visit. */
+/* Adds a change to the page: a kvstore_change_visit. */
 static bool take_change(void *context, const struct kvstore_change *change)
 {
     struct change_reading *reading = context;
@@ -26,7 +26,8 @@ enum kv_status mirror_changes_now(struct kvstore *store, uint32_t file, struct m
     return kvstore_changes_now(store, file, &place->position);
 }
 
-/* Every change is visited, so that the place is behind the last, in its log or in the next one. */
+/* Returns true if the page had no room for the last change. Every change that has room is visited,
+ * so the place is behind the last one then, in its log or in the next. */
 static bool stopped_before_last(const struct change_reading *reading,
                                 const struct mirror_place *place)
 {

@@ -4,7 +4,7 @@
 
 #include "common/time/clock.h"
 
-/* By more than that versions differ after a crash only (mqkv/kvstore.h). */
+/* Only after a crash two successive versions differ by more than this (mqkv/kvstore.h). */
 #define CRASH_GAP (UINT64_C(1) << 32)
 
 bool mirror_lag_begin(struct mirror_lag *lag, struct kvstore *store,
@@ -42,7 +42,7 @@ bool mirror_lag_was_undone(struct kvstore *store, const struct mirror_state *sta
 {
     for (uint32_t i = 0; i < state->files; i++) {
         uint64_t had = state->places[i].version, has = mirror_version_now(store, i);
-        if (has > had && has - had >= CRASH_GAP / 2) /* it had some that were lost, perhaps */
+        if (has > had && has - had >= CRASH_GAP / 2) /* there may have been writes that were lost */
             return true;
     }
     return false;
@@ -74,7 +74,7 @@ void mirror_lag_look(struct mirror_lag *lag, struct mirror_state *state)
     set_goal(lag);
     if (has_reached(lag)) {
         atomic_store(&lag->since_ms, 0);
-        set_goal(lag); /* again: what was written in between has noted nothing */
+        set_goal(lag); /* set again, because writes since the last goal were not noted */
         if (has_reached(lag))
             lag->goal_ms = 0;
         else
@@ -95,7 +95,8 @@ uint64_t mirror_lag_changes(const struct mirror_lag *lag)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < lag->files; i++) {
-        struct kvstore_file_statistics there; /* perhaps of before: who asks does not wait */
+        struct kvstore_file_statistics
+            there; /* the figures may be old: the caller must not wait for new ones */
         kvstore_file_statistics(lag->store, i, &there);
         uint64_t has = atomic_load(&lag->versions[i]);
         uint64_t lacks = there.max_version > has ? there.max_version - has : 0;

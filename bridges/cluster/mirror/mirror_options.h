@@ -1,5 +1,5 @@
 /*
- * mirror_options: what the mirror is told when it is started.
+ * mirror_options: how a mirror is started.
  */
 #ifndef MQKV_MIRROR_MIRROR_OPTIONS_H
 #define MQKV_MIRROR_MIRROR_OPTIONS_H
@@ -17,7 +17,7 @@ enum mirror_over {
 
 /* Strings are borrowed until the mirror is stopped. */
 struct mirror_options {
-    const char *dir; /* of the store: the file `mirror` is there */
+    const char *dir; /* directory of the store: the file `mirror` is there */
     struct natskv_options nats;
     uint64_t bound_ms;
     enum mirror_over over;

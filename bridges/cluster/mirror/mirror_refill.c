@@ -22,8 +22,8 @@ static bool add_to_page(void *context, const struct kvstore_scanned *entry)
     return !filling->refused;
 }
 
-/* Where a data file loses bytes during the scan, an entry in the page may have zeros for a value:
- * the page is filled again, and what is left of that record is then found to be damaged. */
+/* Fills the page from the store. If a data file loses bytes during the scan, an entry in the page
+ * may have zeros for a value: then the page is filled again, which finds the record damaged. */
 static enum kv_status fill_page(struct kvstore *store, struct copy_page *page, uint64_t *cursor,
                                 struct filling *filling)
 {
@@ -63,7 +63,7 @@ static enum kv_status put_all(struct kvstore *store, struct store_engine *engine
 
 /* What it does not have ------------------------------------------------------------------------ */
 
-/* Keys of a page of the bucket, one behind the other. */
+/* The keys of a page of the bucket, one behind the other. */
 struct key_list {
     uint8_t *bytes;
     size_t used, capacity;

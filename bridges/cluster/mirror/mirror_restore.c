@@ -16,10 +16,11 @@
 
 struct restoring {
     struct kvstore *store;
-    enum kv_status status; /* of a put that failed */
+    enum kv_status status; /* the status of a put that failed */
 };
 
-/* A kvstore_visit, on a thread of the engine. Of an entry that is shown twice the later counts. */
+/* Puts an entry into the store: a kvstore_visit, on a thread of the engine. If an entry is shown
+ * twice, the later one counts. */
 static bool put_restored_entry(void *context, const struct kvstore_scanned *entry)
 {
     struct restoring *restoring = context;
@@ -55,7 +56,7 @@ static uint64_t count_keys(struct kvstore *store)
     return keys;
 }
 
-/* Fills a new store. */
+/* Makes a new store and fills it. */
 static enum kv_status fill_new_store(struct store_engine *engine,
                                      const struct kvstore_options *options, const char *dir,
                                      struct mirror_restored *restored, struct kv_error *error)
@@ -84,7 +85,7 @@ static bool is_empty(const char *dir)
     return names <= 2;
 }
 
-/* What is left of a try that failed: only what a store is made of. */
+/* Removes what a failed try has left: only files of which a store is made. */
 static void remove_store_files(const char *dir)
 {
     DIR *listing = opendir(dir);

@@ -39,7 +39,7 @@ static void begin_anew(const char *bucket, struct mirror_state *state)
     snprintf(state->bucket, sizeof state->bucket, "%s", bucket);
 }
 
-/* How often a file is looked at whose lock somebody keeps. */
+/* How often to look at a file while another thread keeps its lock. */
 #define KEPT_LOOK_MS 10u
 
 uint64_t mirror_version_now(struct kvstore *store, uint32_t file)
@@ -159,7 +159,7 @@ static bool write_state_file(FILE *stream, const struct mirror_state *state)
     return fflush(stream) == 0 && !ferror(stream);
 }
 
-/* The new file, on disk, gets the name of the old one; then the name is on disk. */
+/* Gives the new file, once it is on disk, the name of the old one; then puts the name on disk. */
 static bool replace(const char *dir, FILE *stream)
 {
     int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,6 +1,6 @@
 /*
- * nats_ask: questions to the servers that the caller waits for: for start-up, and for threads that
- * nobody else waits for.
+ * nats_ask: questions to the servers whose caller waits for the answer: at start-up, and on threads
+ * that nobody else waits for.
  *
  * Threads: any.
  */
@@ -10,13 +10,14 @@
 #include "bridges/cluster/natskv/nats_link.h"
 
 /* Sends `json` to the subject and waits for the answer, at most wait_ms. *text is malloc'ed, and
- * has a NUL behind. KV_NO_SERVER: there was none. */
+ * ends with a NUL. KV_NO_SERVER: no answer came. */
 enum kv_status nats_ask(struct nats_link *link, const char *subject, const char *json,
                         unsigned wait_ms, char **text, size_t *size);
 
-/* The same, for up to `count` answers: `visit` is called for each, the message being valid during
- * the call; one that is a status without a message ends it. *visited: how many there were.
- * KV_NO_SERVER: one did not come in time, or the status was another than that there are no more. */
+/* Like nats_ask, for up to `count` answers: calls `visit` for each, with a message that is valid
+ * during the call; an answer that is a status without a message ends it. *visited: the number of
+ * answers. KV_NO_SERVER: one did not come in time, or the status was another one than that there
+ * are no more. */
 enum kv_status nats_ask_many(struct nats_link *link, const char *subject, const char *json,
                              unsigned wait_ms, unsigned count,
                              void (*visit)(void *context, natsMsg *message), void *context,

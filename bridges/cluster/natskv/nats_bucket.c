@@ -11,7 +11,7 @@
 #include "bridges/cluster/natskv/nats_ask.h"
 #include "bridges/cluster/natskv/nats_json.h"
 
-/* The servers may need a while for a leader: at start-up they are asked for so long. */
+/* The servers may need a while for a leader: at start-up they are asked for this long. */
 #define PATIENCE_MS 15000u
 #define ASK_MS      3000u
 #define AGAIN_MS    250u
@@ -28,8 +28,8 @@ void nats_bucket_stream(const struct nats_bucket *bucket, uint32_t shard,
 
 /* Asking --------------------------------------------------------------------------------------- */
 
-/* Whether the answer will be another one soon: there is no leader yet, or the servers of a cluster
- * that has just been started do not know each other. */
+/* Returns true if the answer will soon be another one: there is no leader yet, or the servers of a
+ * cluster that has just been started do not know each other. */
 static bool is_for_later(struct kv_slice answer)
 {
     uint64_t code = 0;
@@ -38,8 +38,7 @@ static bool is_for_later(struct kv_slice answer)
            (nats_json_number(failure, "err_code", &code) && code == NO_SUITABLE_PEERS);
 }
 
-/* Asks until there is an answer that is not "come back later", or for PATIENCE_MS. *text is
- * malloc'ed. */
+/* Asks for up to PATIENCE_MS until the answer is not "come back later". *text is malloc'ed. */
 static enum kv_status ask_jetstream(struct nats_link *link, const char *subject, const char *json,
                                     char **text, struct kv_slice *answer, struct kv_error *error)
 {
@@ -64,7 +63,7 @@ static enum kv_status ask_jetstream(struct nats_link *link, const char *subject,
     return status == KV_OK ? KV_OK : kv_error_set(error, status, "out of memory");
 }
 
-/* The words of an error of JetStream. */
+/* Fails with the words of an error of JetStream. */
 static enum kv_status fail_jetstream(struct kv_slice answer, const char *what,
                                      struct kv_error *error)
 {
@@ -79,7 +78,7 @@ static enum kv_status fail_jetstream(struct kv_slice answer, const char *what,
 
 /* Servers -------------------------------------------------------------------------------------- */
 
-/* What the answers of older servers do not have, they ignore without a word. */
+/* Checks the level of the servers' API: an older server silently ignores what it does not know. */
 static enum kv_status check_level(struct nats_link *link, struct kv_error *error)
 {
     char *text = NULL;
@@ -103,15 +102,16 @@ static enum kv_status check_level(struct nats_link *link, struct kv_error *error
 
 /* Streams -------------------------------------------------------------------------------------- */
 
-/* nats-server 2.12.0 and 2.12.1 lock up a stream for good when a batch of it is read while others
- * write (nats-server pull request 7458). The answer has the version of the server that gave it. */
+/* Returns true for nats-server 2.12.0 and 2.12.1, which lock up a stream for good when a batch of
+ * it is read while others write (nats-server pull request 7458). `version` is that of the server
+ * that gave the answer. */
 static bool locks_up(struct kv_slice version)
 {
     return kv_slice_equal(version, kv_slice_from_string("2.12.0")) ||
            kv_slice_equal(version, kv_slice_from_string("2.12.1"));
 }
 
-/* Whether the server repeats what was asked for: one that is too old leaves it out. */
+/* Checks that the server repeats what was asked for: a server that is too old leaves it out. */
 static enum kv_status check_config(const struct nats_bucket *bucket, const char *name,
                                    struct kv_slice answer, struct kv_error *error)
 {
@@ -178,7 +178,7 @@ static enum kv_status make_stream(struct nats_link *link, struct nats_bucket *bu
     return status;
 }
 
-/* The stream as it is; *found: there is one. *text is malloc'ed if there is. */
+/* Reads what the server says of the stream; *found: there is one, and *text is malloc'ed. */
 static enum kv_status stream_info(struct nats_link *link, const char *name, bool *found,
                                   char **text, struct kv_slice *answer, struct kv_error *error)
 {
@@ -220,7 +220,7 @@ static enum kv_status check_stream(struct nats_link *link, const struct natskv_o
 
 /* Bucket --------------------------------------------------------------------------------------- */
 
-/* Whoever may write to it: a copy is that of one store. */
+/* Checks that nobody else writes to the bucket: a copy belongs to one store. */
 static enum kv_status check_mirror(const struct natskv_options *options,
                                    const struct nats_bucket *bucket, struct kv_slice config,
                                    struct kv_error *error)
@@ -237,7 +237,7 @@ static enum kv_status check_mirror(const struct natskv_options *options,
                                       : "no copy of a store, and may hold the data of others");
 }
 
-/* What the first stream says of the bucket: those of it that were asked for must be the same. */
+/* Takes what the first stream says of the bucket; it must agree with what was asked for. */
 static enum kv_status take_first(const struct natskv_options *options, struct nats_bucket *bucket,
                                  struct kv_slice answer, struct kv_error *error)
 {
@@ -279,7 +279,7 @@ static enum kv_status find_first(struct nats_link *link, const struct natskv_opt
     return status;
 }
 
-/* The name of the cluster, which a server that is alone does not have. */
+/* Checks the name of the cluster; a server that is alone has none. */
 static enum kv_status check_cluster(struct nats_link *link, const struct natskv_options *options,
                                     struct nats_bucket *bucket, struct kv_error *error)
 {
@@ -304,7 +304,8 @@ static enum kv_status check_cluster(struct nats_link *link, const struct natskv_
 
 #define MARK_MEMBER "mqkv-copy"
 
-/* The member `config` of the answer as it is, but with that mark. NULL: out of memory. */
+/* Returns the member `config` of the answer with this mark, and otherwise unchanged. NULL: out of
+ * memory. */
 static char *config_with_mark(struct kv_slice config, const char *mark)
 {
     struct kv_slice metadata = nats_json_member(config, "metadata");
@@ -323,7 +324,7 @@ static char *config_with_mark(struct kv_slice config, const char *mark)
     return json;
 }
 
-/* The configuration of a stream that is there. *text is malloc'ed if it is KV_OK. */
+/* Reads the configuration of an existing stream. *text is malloc'ed if the result is KV_OK. */
 static enum kv_status config_of(struct nats_link *link, const char *name, char **text,
                                 struct kv_slice *config, struct kv_error *error)
 {
@@ -376,7 +377,7 @@ enum kv_status nats_bucket_set_mark(struct nats_link *link, const struct nats_bu
     return status;
 }
 
-/* Takes a stream's mark, or none if the streams before have another one. */
+/* Takes the mark of a stream; "" if the streams before have another one. */
 static void take_mark(struct kv_slice config, bool first, struct natskv_copy *copy)
 {
     struct kv_slice metadata = nats_json_member(config, "metadata"), text = {0}, of = {0};

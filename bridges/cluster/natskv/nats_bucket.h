@@ -1,6 +1,6 @@
 /*
- * nats_bucket: the streams of a bucket: whether the servers are new enough, whether the streams
- * that are there are the right ones, and making those that are missing.
+ * nats_bucket: the streams of a bucket: checks that the servers are new enough and that existing
+ * streams are the right ones, and makes those that are missing.
  */
 #ifndef MQKV_NATSKV_NATS_BUCKET_H
 #define MQKV_NATSKV_NATS_BUCKET_H
@@ -9,8 +9,8 @@
 
 struct nats_bucket {
     char name[NATSKV_MAX_BUCKET_NAME + 1];
-    char cluster[64];   /* "": the server is alone */
-    char mirror_of[64]; /* of a new stream */
+    char cluster[64];   /* name of the cluster; "": the server is alone */
+    char mirror_of[64]; /* what a new stream is told to be the copy of */
     uint32_t shards;
     uint32_t replicas;
 };
@@ -20,7 +20,7 @@ struct nats_bucket {
 void nats_bucket_stream(const struct nats_bucket *bucket, uint32_t shard,
                         char name[NATS_STREAM_NAME_BYTES]);
 
-/* Checks the servers and the bucket, as natskv_open says, and makes missing streams. */
+/* Checks the servers and the bucket as natskv_open says, and makes missing streams. */
 enum kv_status nats_bucket_open(struct nats_link *link, const struct natskv_options *options,
                                 struct nats_bucket *bucket, struct kv_error *error);
 

@@ -14,13 +14,13 @@
 #define MAX_SERVERS      64
 #define CONNECT_MS       5000
 #define RECONNECT_MS     200
-#define PING_MS          1000 /* a server that is stopped is noticed in three of them */
+#define PING_MS          1000 /* a server that has stopped is noticed after three of them */
 #define PINGS_OUT        2
 #define WRITE_MS         5000
 #define PASSWORD_BYTES   256
 #define PUBLIC_KEY_BYTES 64
 
-/* The parts of a comma-separated list, in `text`, which it cuts up. */
+/* Cuts up the comma-separated list in `text`, and returns the number of its parts. */
 static int split(char *text, const char *urls[MAX_SERVERS])
 {
     int count = 0;
@@ -31,7 +31,7 @@ static int split(char *text, const char *urls[MAX_SERVERS])
     return count;
 }
 
-/* The host of "nats://user:password@host:port", cut out of it. */
+/* Returns the host of "nats://user:password@host:port", which it cuts out of `url`. */
 static char *host_of(char *url)
 {
     char *host = strstr(url, "://");
@@ -79,7 +79,7 @@ void nats_connect_prepare(const struct natskv_options *options)
             freeaddrinfo(found);
     }
     free(text);
-    natsOptions *tls = NULL; /* loads what TLS needs */
+    natsOptions *tls = NULL; /* so that the library loads what TLS needs */
     if (natsOptions_Create(&tls) == NATS_OK)
         natsOptions_SetSecure(tls, true);
     natsOptions_Destroy(tls);

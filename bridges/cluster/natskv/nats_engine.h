@@ -14,10 +14,10 @@
 struct key_queues;
 struct nats_sweep;
 
-/* The last page of a scan that was full; 0: none was yet. */
+/* How much the last full page of a scan had; 0: there was none yet. */
 struct page_fit {
     _Atomic uint32_t entries;
-    _Atomic uint64_t bytes; /* of their keys and values */
+    _Atomic uint64_t bytes; /* bytes of its keys and values */
 };
 
 struct nats_engine {
@@ -29,24 +29,24 @@ struct nats_engine {
     bool read_any; /* any replica answers reads */
     bool synced;
 
-    _Atomic uint64_t message_number; /* for ids */
-    _Atomic uint64_t folded;         /* writes that went into the message of another */
-    _Atomic uint64_t conflicts;      /* conditional writes that came too late */
-    struct page_fit fits[2];         /* of scans with values, of those of keys only */
-    struct shard_look *looks;        /* by shard */
-    struct nats_sweep *sweep;        /* NULL: it only reads */
+    _Atomic uint64_t message_number; /* counts messages, for their ids */
+    _Atomic uint64_t folded;         /* writes that travelled in the message of another */
+    _Atomic uint64_t conflicts;      /* conditional writes that others had come before */
+    struct page_fit fits[2];         /* for scans with values, and for scans of keys only */
+    struct shard_look *looks;        /* one for each shard */
+    struct nats_sweep *sweep;        /* NULL: the engine only reads */
 };
 
-/* A call that gets no answer is sent again after this time, and has so long in all, or until the
- * operation's deadline if that comes before. */
+/* A call that gets no answer is sent again after NATS_AGAIN_MS, until NATS_PATIENCE_MS are over, or
+ * the operation's deadline if that comes before. */
 #define NATS_AGAIN_MS    2000u
 #define NATS_PATIENCE_MS 30000u
 
 /* "$KV.B_3.KEY". */
 #define NATS_SUBJECT_BYTES (NATSKV_MAX_KEY_BYTES + NATSKV_MAX_BUCKET_NAME + 32u)
 
-/* Without a deadline, or with one further away, an operation has the engine's patience from now on:
- * who waits for all that is under way, as at the end of a daemon, waits for that at most. */
+/* Bounds the operation by the engine's patience, counted from now: a caller that waits for all that
+ * is under way, such as a daemon that ends, waits no longer. */
 static inline void nats_bound_deadline(struct engine_operation *operation)
 {
     uint64_t last_ms = clock_monotonic_coarse_ms() + NATS_PATIENCE_MS;

@@ -9,7 +9,7 @@
 #include "common/time/clock.h"
 #include "bridges/cluster/natskv/nats_json.h"
 
-/* Of JetStream's errors. */
+/* An error code of JetStream. */
 #define NO_MESSAGE_FOUND 10037u
 
 #define HEADER_EXPIRY    "Mqkv-Expiry"
@@ -24,13 +24,14 @@ void nats_entry_free(struct nats_entry *entry)
     *entry = (struct nats_entry){0};
 }
 
-/* One line of a header. */
+/* Takes one line of a header. */
 static void take_header(struct nats_entry *entry, const char *name, const char *value)
 {
     if (strcasecmp(name, HEADER_EXPIRY) == 0)
         entry->expiry_ms = strtoull(value, NULL, 10);
     else if (strcasecmp(name, HEADER_OPERATION) == 0 || strcasecmp(name, HEADER_MARKER) == 0)
-        entry->present = false; /* DEL, PURGE, or what the server left of an expired one */
+        entry->present =
+            false; /* DEL, PURGE, or the marker that the server left for an expired entry */
     else if (strcasecmp(name, HEADER_ID) == 0 && strlen(value) < sizeof entry->message_id)
         strcpy(entry->message_id, value);
 }
@@ -41,7 +42,7 @@ static void look_at_expiry(struct nats_entry *entry)
         entry->present = false;
 }
 
-/* "NATS/1.0\r\nName: value\r\n...\r\n\r\n", with a NUL behind. */
+/* Takes all lines of "NATS/1.0\r\nName: value\r\n...\r\n\r\n", which ends with a NUL. */
 static void take_headers(struct nats_entry *entry, char *text)
 {
     char *rest = NULL;
@@ -54,7 +55,7 @@ static void take_headers(struct nats_entry *entry, char *text)
     }
 }
 
-/* Decodes a member. NULL: out of memory, or malformed. It ends with a NUL. */
+/* Decodes a member; the result ends with a NUL. NULL: out of memory, or malformed. */
 static uint8_t *decode(struct kv_slice text, size_t *size)
 {
     uint8_t *bytes = malloc(text.size / 4 * 3 + 1);

@@ -14,7 +14,7 @@
 
 struct key_queues {
     struct nats_engine *engine;
-    pthread_mutex_t lock; /* chains, and what waits at each turn */
+    pthread_mutex_t lock; /* covers the chains, and the operations that wait in each queue */
     struct key_queue *chains[CHAINS];
 };
 
@@ -52,16 +52,16 @@ static bool is_read(const struct engine_operation *operation)
     return operation->opcode == ENGINE_GET || operation->opcode == ENGINE_EXISTS;
 }
 
-/* Whether it can go with those of the run. */
+/* Returns true if the operation can travel with those of the run. */
 static bool fits(const struct key_queue *queue, const struct engine_operation *operation)
 {
     return queue->run_count == 0 ||
            (queue->run_count < NATSKV_FOLD && is_read(operation) == queue->reads);
 }
 
-/* Makes a run of those at the front that can go together; how long they may take is what the most
- * patient of them has, but never longer than servers know message ids. Returns those whose deadline
- * has come while they waited: they are in no run. The run may be empty then. */
+/* Makes a run of the operations at the front that can go together. The most patient of them says
+ * how long the run may take, but never longer than servers remember message ids. Returns those
+ * whose deadline came while they waited: they are in no run. The run may be empty then. */
 static struct engine_operation *take_run(struct key_queue *queue)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
@@ -91,9 +91,9 @@ static struct engine_operation *take_run(struct key_queue *queue)
     return late;
 }
 
-/* Where the patience that is over was the engine's, time is left to who waits. What his request has
- * behind it would wait as long: those before it get no answer, or others write the key all the
- * time. */
+/* Finishes operations that waited too long. A caller whose own deadline is further away (it was the
+ * engine's patience that ended) should not wait again for the rest of its request: operations on
+ * the key get no answer, or others write it all the time. */
 static void finish_late(struct engine_operation *late)
 {
     while (late) {
@@ -105,7 +105,7 @@ static void finish_late(struct engine_operation *late)
     }
 }
 
-/* Those that wait are next; without any the turn is gone. Takes over the lock of the turns. */
+/* Begins the next run; removes the queue if nothing waits. Takes over the lock of the queues. */
 static void begin_locked(struct key_queue *queue)
 {
     struct key_queues *queues = queue->queues;
@@ -121,7 +121,7 @@ static void begin_locked(struct key_queue *queue)
         free(queue);
 }
 
-/* key_queue.over. */
+/* Begins the next run after one is over: key_queue.over. */
 static void begin_next(struct key_queue *queue)
 {
     pthread_mutex_lock(&queue->queues->lock);
@@ -152,7 +152,7 @@ void nats_key_queues_take(struct key_queues *queues, struct engine_operation *op
                         queues->engine->bucket.name, shard, encoded);
     uint64_t hash = XXH3_64bits(subject, (size_t)size);
     operation->next = NULL;
-    nats_bound_deadline(operation); /* counted from now, however long it waits */
+    nats_bound_deadline(operation); /* counted from now, however long the operation waits */
     pthread_mutex_lock(&queues->lock);
     struct key_queue **link = find_key_queue(queues, subject, hash);
     struct key_queue *queue = *link;

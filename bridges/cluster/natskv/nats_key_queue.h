@@ -9,14 +9,14 @@
 
 #include "bridges/cluster/natskv/nats_engine.h"
 
-/* NULL: out of memory. */
+/* Makes the queues of an engine. NULL: out of memory. */
 struct key_queues *nats_key_queues_create(struct nats_engine *engine);
 
-/* No operation may be under way. NULL is harmless. */
+/* Frees the queues. No operation may be under way. NULL is harmless. */
 void nats_key_queues_free(struct key_queues *queues);
 
-/* An operation on one key, whose done will be called: with KV_DEADLINE if its deadline comes while
- * it waits for its queue, with KV_NO_SERVER if the engine's patience ends before
+/* Takes an operation on one key, and calls its `done` later: with KV_DEADLINE if its deadline comes
+ * while it waits in the queue, with KV_NO_SERVER if the engine's patience ends before
  * (nats_bound_deadline). shard: of the key; encoded: the key in a subject. */
 void nats_key_queues_take(struct key_queues *queues, struct engine_operation *operation,
                           uint32_t shard, const char *encoded);

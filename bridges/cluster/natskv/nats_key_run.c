@@ -12,7 +12,7 @@
 #include "bridges/cluster/natskv/nats_json.h"
 #include "bridges/cluster/natskv/nats_look.h"
 
-/* Errors of JetStream. */
+/* Error codes of JetStream. */
 #define WRONG_LAST_SEQUENCE          10071u
 #define WRONG_LAST_SEQUENCE_CONSTANT 10164u
 #define DUPLICATE_IN_PROCESS         10158u
@@ -23,12 +23,12 @@
 #define NO_MEMORY_RESOURCES          10028u
 #define STORAGE_RESOURCES            10047u
 
-/* A write that others come before so often is given up. */
+/* A write that others come before this many times is given up. */
 #define MAX_TRIES 64u
 
 /* Ends ----------------------------------------------------------------------------------------- */
 
-/* All operations of the run are done, with the outcomes they have. */
+/* Ends the run: its operations are done, with the outcomes that they have. */
 static void end_run(struct key_queue *queue)
 {
     struct engine_operation *operation = queue->run;
@@ -53,7 +53,7 @@ static void end_all(struct key_queue *queue, enum kv_status status, const char *
     end_run(queue);
 }
 
-/* The write has failed, or perhaps not; what does not rest on it stands. */
+/* The write has failed, or perhaps not. Operations whose outcomes do not depend on it keep them. */
 static void end_unwritten(struct key_queue *queue, enum kv_status status, const char *sentence)
 {
     nats_rewrite_fail(queue->run, status, sentence);
@@ -62,9 +62,9 @@ static void end_unwritten(struct key_queue *queue, enum kv_status status, const 
 
 /* Reading -------------------------------------------------------------------------------------- */
 
-/* Whether any replica may answer. What a write rests on the leader tells: a replica that is behind
- * would refuse a version that was read a moment ago. The only replica is the leader, and answers
- * faster so. */
+/* Returns true if any replica may answer the read. What a write depends on is asked of the leader:
+ * a replica that is behind would refuse a version that was read a moment ago. If there is one
+ * replica only, it is the leader, and answers faster this way. */
 static bool is_direct(const struct key_queue *queue)
 {
     return (queue->reads && queue->engine->read_any) ||
@@ -85,7 +85,7 @@ static bool make_read(struct link_call *call, const char *reply, natsMsg **messa
     return natsMsg_Create(message, subject, reply, json, size) == NATS_OK;
 }
 
-/* Outcomes of reads. */
+/* Gives the operations of a run of reads their outcomes. */
 static void tell_entry(struct key_queue *queue)
 {
     const struct nats_entry *entry = &queue->entry;
@@ -104,8 +104,8 @@ static void tell_entry(struct key_queue *queue)
 static void write_on(struct key_queue *queue);
 static void read_then(struct key_queue *queue, uint64_t begin_ms);
 
-/* After a write that others came before, or that may have been applied: the message there is says
- * whether it was ours. True: the run has ended. */
+/* Reads in the entry whether a write that others came before, or that may have been applied, was
+ * ours. True: the run has ended. */
 static bool settle_doubt(struct key_queue *queue)
 {
     if (!queue->doubtful)
@@ -120,7 +120,7 @@ static bool settle_doubt(struct key_queue *queue)
     return true;
 }
 
-/* link_call.answer of a read. */
+/* The answer to a read: link_call.answer. */
 static bool take_entry(struct link_call *call, enum link_outcome outcome, natsMsg *message,
                        bool repeats)
 {
@@ -134,7 +134,8 @@ static bool take_entry(struct link_call *call, enum link_outcome outcome, natsMs
         status = nats_entry_from_json(
             kv_slice(natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message)),
             &queue->entry);
-    if (status == KV_NO_SERVER && outcome == LINK_ANSWERED) { /* "come back later" */
+    if (status == KV_NO_SERVER &&
+        outcome == LINK_ANSWERED) { /* the server said "come back later" */
         read_then(queue, clock_monotonic_coarse_ms() + 100);
         return false;
     }
@@ -179,8 +180,9 @@ static bool make_write(struct link_call *call, const char *reply, natsMsg **mess
     return nats_entry_to_message(&writing, reply, message);
 }
 
-/* Others were faster: after a while that grows, at random, the entry is read again. If the write
- * is doubtful, what is read settles it (settle_doubt), after however many tries. */
+/* Others wrote before: reads the entry again, after a random time that grows with each try. If the
+ * write is doubtful, the entry is read however many tries there were, since it says what became of
+ * the write (settle_doubt). */
 static void try_again(struct key_queue *queue)
 {
     atomic_fetch_add_explicit(&queue->engine->conflicts, 1, memory_order_relaxed);
@@ -200,8 +202,9 @@ static bool describes(struct kv_slice failure, const char *words)
            kv_slice_equal(description, kv_slice_from_string(words));
 }
 
-/* Whether a refused write may be taken a moment later. Room does not come by waiting, though the
- * servers give such errors 503, too; a store that is closed is that of a server that ends. */
+/* Returns true if a write that was refused may be taken a moment later. A full bucket stays full,
+ * though the servers give such errors the code 503, too; "store is closed" comes from a server that
+ * ends. */
 static bool is_for_now(struct kv_slice failure, uint64_t code)
 {
     uint64_t kind = 0;
@@ -211,15 +214,15 @@ static bool is_for_now(struct kv_slice failure, uint64_t code)
     return code == DUPLICATE_IN_PROCESS || (kind == 503 && code != INSUFFICIENT_RESOURCES);
 }
 
-/* Why a write is refused for good. Of each reason the log tells at its own pace: a full bucket
- * refuses every write, and a mirror tries all of a page again and again. */
+/* A reason for which writes are refused for good. The log reports each reason at its own pace: a
+ * full bucket refuses every write, and a mirror tries all writes of a page again and again. */
 struct refusal {
-    _Atomic uint64_t code; /* 0: of none yet */
+    _Atomic uint64_t code; /* 0: the row belongs to no code yet */
     enum kv_status status;
     struct log_pace pace;
 };
 
-/* For a code that has no row yet; as the last row, for all codes when no other is left. */
+/* The row of a code that has none yet; the last such row is for all codes that are left over. */
 #define OTHER_REFUSAL             \
     {                             \
         0, KV_IO, LOG_PACE(10000) \
@@ -238,7 +241,7 @@ static struct refusal refusals[] = {{MESSAGE_TOO_LARGE, KV_VALUE_TOO_BIG, LOG_PA
                                     OTHER_REFUSAL,
                                     OTHER_REFUSAL};
 
-/* The row of the code, which from now on is its own. */
+/* Returns the row of the code, and gives it one if it has none. */
 static struct refusal *row_of(uint64_t code)
 {
     struct refusal *row = refusals;
@@ -269,8 +272,8 @@ static void tell_refusal(struct refusal *refusal, struct kv_slice failure, uint6
 
 static void send_write(struct key_queue *queue, uint64_t begin_ms);
 
-/* The server refused this copy of the write. An earlier one that nobody has answered may have been
- * applied all the same: then the entry says so. */
+/* The server refused this copy of the write. If an earlier copy has no answer, it may have been
+ * applied: then the entry says so. */
 static void take_refusal(struct key_queue *queue, struct kv_slice failure, bool repeats)
 {
     uint64_t code = 0;
@@ -295,7 +298,7 @@ static void take_refusal(struct key_queue *queue, struct kv_slice failure, bool 
     }
 }
 
-/* No server has answered the write. */
+/* Ends a write that no server has answered. */
 static void end_unanswered(struct key_queue *queue, enum link_outcome outcome)
 {
     if (outcome == LINK_SILENT || (outcome == LINK_NOT_SENT && queue->doubtful))
@@ -310,7 +313,7 @@ static void end_unanswered(struct key_queue *queue, enum link_outcome outcome)
                       "than it was when serverk started");
 }
 
-/* link_call.answer of a write. */
+/* The answer to a write: link_call.answer. */
 static bool take_acknowledgement(struct link_call *call, enum link_outcome outcome,
                                  natsMsg *message, bool repeats)
 {
@@ -376,7 +379,8 @@ static void write_on(struct key_queue *queue)
     send_write(queue, 0);
 }
 
-/* Whether the outcome does not depend on what is there: all are puts without a condition. */
+/* Returns true if the outcome does not depend on the entry: all operations are puts without a
+ * condition. */
 static bool is_unconditional(const struct key_queue *queue)
 {
     for (const struct engine_operation *operation = queue->run; operation;
@@ -387,9 +391,9 @@ static bool is_unconditional(const struct key_queue *queue)
     return true;
 }
 
-/* Whether it is one put of what must not be there: a condition that the server can look at. That an
- * entry has a version it cannot: to the server a tombstone, and what has expired, is a message with
- * a sequence as any other. */
+/* Returns true if the run is one put of a key that must be absent, a condition that the server can
+ * check. It cannot check that an entry has a version: for the server a tombstone, or an expired
+ * entry, is a message with a sequence like any other. */
 static bool is_if_absent(const struct key_queue *queue)
 {
     const struct engine_operation *operation = queue->run;

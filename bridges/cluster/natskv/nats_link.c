@@ -16,19 +16,20 @@
 #include "bridges/cluster/natskv/nats_connect.h"
 #include "bridges/cluster/natskv/nats_entry.h"
 
-/* Calls under way at once; a power of two. */
+/* calls under way at once; a power of two */
 #define SLOTS 8192u
 
-/* How often calls are looked at whose answers do not come. */
+/* How often the timer looks at calls without an answer. */
 #define TICK_MS 20u
 
-/* After "no responders", and while there is no connection. */
+/* The pause after "no responders", and while there is no connection. */
 #define NOBODY_MS 100u
 
-/* Without a call for so long, the timer sleeps. */
+/* The timer sleeps when there was no call for this long. */
 #define SLEEPY_MS 1000u
 
-/* Between attempts to replace a closed connection, also one that is closed again at once. */
+/* The time between attempts to replace a closed connection, even if the new one is closed at
+ * once. */
 #define MEND_MS 2000u
 
 #define SUBJECT_BYTES 64u
@@ -40,9 +41,9 @@ struct link_slot {
     bool busy;        /* in its callback, or being sent */
     natsMsg *message; /* NULL: not made yet */
     uint64_t next_ms; /* when it is sent again; UINT64_MAX: never */
-    unsigned sent;    /* times */
-    unsigned open;    /* times that nobody has answered */
-    bool refused;     /* it is too large, and nobody has any of it: the timer ends it */
+    unsigned sent;    /* number of times it was sent */
+    unsigned open;    /* how many of these are unanswered */
+    bool refused;     /* it is too large, and no server has any copy of it: the timer ends it */
 };
 
 struct nats_link {
@@ -53,19 +54,19 @@ struct nats_link {
     pthread_t timer, mender;
     bool timer_runs, mender_runs;
 
-    pthread_mutex_t lock; /* everything below */
-    pthread_cond_t wake;  /* the timer */
-    pthread_cond_t mend;  /* the mender */
+    pthread_mutex_t lock; /* covers everything below */
+    pthread_cond_t wake;  /* wakes the timer */
+    pthread_cond_t mend;  /* wakes the mender */
     natsConnection *connection;
     natsSubscription *answers;
-    bool closed;   /* the connection: the library has given it up */
-    unsigned held; /* nats_link_hold */
+    bool closed;   /* the library has given up the connection */
+    unsigned held; /* number of callers of nats_link_hold */
     struct link_slot *slots;
-    uint32_t first_free; /* SLOTS: none */
+    uint32_t first_free; /* SLOTS: there is none */
     uint32_t touched;    /* slots from there on were never used */
     struct link_counts counts;
-    uint64_t last_ms;  /* when a call was last under way */
-    bool timer_sleeps; /* until it is woken */
+    uint64_t last_ms;  /* when a call was under way last */
+    bool timer_sleeps; /* it must be woken for the next call */
     bool ending;
 };
 
@@ -82,7 +83,7 @@ static void release_slot(struct nats_link *link, struct link_slot *slot)
     link->counts.in_flight--;
 }
 
-/* The slot of a reply subject whose call is under way still. */
+/* Returns the slot of a reply subject if its call is still under way, else NULL. */
 static struct link_slot *slot_of_subject(struct nats_link *link, const char *subject)
 {
     const char *token = strrchr(subject, '.');
@@ -92,7 +93,7 @@ static struct link_slot *slot_of_subject(struct nats_link *link, const char *sub
     return is_it ? slot : NULL;
 }
 
-/* Ends the call of the slot, or, if it may have many answers, tells it of one. Takes over the
+/* Ends the call of the slot, or reports one answer to it if it may have many. Takes over the
  * lock. */
 static void answer_locked(struct nats_link *link, struct link_slot *slot, enum link_outcome outcome,
                           natsMsg *message)
@@ -136,8 +137,8 @@ static bool make_message(struct nats_link *link, struct link_slot *slot)
     return slot->message || slot->call->make(slot->call, reply, &slot->message);
 }
 
-/* Sends what the slot has, if there is a connection. Takes the lock, and gives it back. The answer
- * may come before this returns: the slot is not looked at then. */
+/* Sends what the slot has, if there is a connection. Takes over the lock. The answer may come
+ * before this returns, so the slot is not looked at again. */
 static void send_locked(struct nats_link *link, struct link_slot *slot)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
@@ -183,7 +184,7 @@ bool nats_link_send(struct nats_link *link, struct link_call *call)
 
 /* Answers -------------------------------------------------------------------------------------- */
 
-/* A natsMsgHandler. "No responders" is not an answer: the request is sent again soon. */
+/* Takes an answer: a natsMsgHandler. "No responders" is none: the request is sent again soon. */
 static void take_link_answer(natsConnection *connection, natsSubscription *subscription,
                              natsMsg *message, void *context)
 {
@@ -207,7 +208,7 @@ static void take_link_answer(natsConnection *connection, natsSubscription *subsc
     natsMsg_Destroy(message);
 }
 
-/* Looks at one slot. True: the lock was let go of. */
+/* Looks at one slot. True: the lock was released meanwhile. */
 static bool look_at_slot(struct nats_link *link, struct link_slot *slot, uint64_t now_ms)
 {
     if (!slot->call || slot->busy)
@@ -225,7 +226,7 @@ static bool look_at_slot(struct nats_link *link, struct link_slot *slot, uint64_
     return false;
 }
 
-/* The time so many milliseconds from now, for waiting. */
+/* Returns the time `ms` milliseconds from now. */
 static struct timespec in_ms(unsigned ms)
 {
     struct timespec time;
@@ -239,7 +240,8 @@ static struct timespec in_ms(unsigned ms)
     return time;
 }
 
-/* The timer goes on for a while after the last call, so that few calls have to wake it. */
+/* Waits until the timer must look. It goes on looking for a while after the last call, so that few
+ * calls have to wake it. */
 static void wait_for_tick(struct nats_link *link)
 {
     struct timespec until = in_ms(TICK_MS);
@@ -289,7 +291,7 @@ static void lost(natsConnection *connection, void *context)
         log_warn("nats: the connection is lost; trying all servers again");
 }
 
-/* What was sent to the server that is gone is sent once more, by the timer. */
+/* Has the timer send again everything that was sent to the lost server. */
 static void send_all_locked(struct nats_link *link)
 {
     for (uint32_t i = 0; i < SLOTS; i++)
@@ -307,7 +309,8 @@ static void found_again(natsConnection *connection, void *context)
     log_where(connection, "connected again");
 }
 
-/* The library holds the connection, and with it the text of its error, until this returns. */
+/* Called by the library, which keeps the connection, and the text of its error, until this
+ * returns. */
 static void closed(natsConnection *connection, void *context)
 {
     struct nats_link *link = context;
@@ -348,8 +351,8 @@ static enum kv_status subscribe(struct nats_link *link, natsConnection *connecti
                : kv_error_set(error, KV_IO, "nats: subscribing: %s", natsStatus_GetText(status));
 }
 
-/* Makes a connection, and puts it in the place of the one that there was; calls under way go on by
- * it: their answers come to the same inbox. No lock held. */
+/* Makes a connection, and puts it in the place of the old one; calls under way continue, since
+ * their answers come to the same inbox. No lock held. */
 static enum kv_status connect_link(struct nats_link *link, struct kv_error *error)
 {
     const struct nats_events events = {
@@ -368,7 +371,8 @@ static enum kv_status connect_link(struct nats_link *link, struct kv_error *erro
         natsSubscription *old_answers = link->answers;
         link->connection = connection;
         link->answers = answers;
-        link->closed = natsConnection_IsClosed(connection); /* perhaps before it was ours */
+        link->closed =
+            natsConnection_IsClosed(connection); /* it may have been closed before it was ours */
         send_all_locked(link);
         pthread_mutex_unlock(&link->lock);
         connection = old;
@@ -379,8 +383,8 @@ static enum kv_status connect_link(struct nats_link *link, struct kv_error *erro
     return status;
 }
 
-/* Replaces the connection when it is closed. A thread of its own: connecting takes its time, and
- * calls have deadlines meanwhile. */
+/* Replaces the connection when it is closed. This is a thread of its own, since connecting takes
+ * its time, and calls have deadlines meanwhile. */
 static void *run_mender(void *argument)
 {
     struct nats_link *link = argument;
@@ -431,7 +435,7 @@ static enum kv_status create_link(struct nats_link **result)
     return KV_OK;
 }
 
-/* The library's threads take no signals, but those of faults, as our own. */
+/* Blocks signals for the library's threads, but those of faults, as for our own. */
 static void block_library_signals(sigset_t *before)
 {
     sigset_t all;
@@ -441,7 +445,7 @@ static void block_library_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &all, before);
 }
 
-/* The same for its threads. */
+/* Starts the threads, and connects. */
 static enum kv_status start(struct nats_link *link, struct kv_error *error)
 {
     int problem = pthread_create(&link->timer, NULL, run_timer, link);
@@ -493,7 +497,7 @@ void nats_link_close(struct nats_link *link)
     natsConnection_Close(link->connection);
     natsSubscription_Destroy(link->answers);
     natsConnection_Destroy(link->connection);
-    nats_CloseAndWait(2000); /* no thread of the library runs any more */
+    nats_CloseAndWait(2000); /* after this no thread of the library runs any more */
     for (uint32_t i = 0; i < SLOTS; i++)
         natsMsg_Destroy(link->slots[i].message);
     pthread_cond_destroy(&link->wake);

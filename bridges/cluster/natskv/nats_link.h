@@ -1,8 +1,9 @@
 /*
- * nats_link: the connection to a NATS cluster: requests whose answers come later, hundreds at once,
- * matched by the last part of the reply subject; sent again while no answer comes, until their
- * deadline. A lost connection is made again, to any of the servers, for as long as the link lives;
- * also one that the library has given up, with the options and files as they are by then.
+ * nats_link: the connection to a NATS cluster: hundreds of requests under way at once, whose
+ * answers are matched by the last part of the reply subject. A request is sent again while no
+ * answer comes, until its deadline. A lost connection is made again, to any of the servers, for as
+ * long as the link lives, even if the library has given it up; then with the options and files as
+ * they are by then.
  *
  * Threads: any. Answers come on a thread of the NATS library or on the link's timer, no lock held;
  * both may send.
@@ -21,33 +22,32 @@ struct nats_link;
 
 enum link_outcome {
     LINK_ANSWERED,
-    LINK_NOT_SENT, /* the deadline came, and surely nobody has taken the request */
-    LINK_SILENT,   /* the deadline came; somebody may have taken it */
-    LINK_REFUSED   /* the message is larger than the server takes (max_payload): surely nobody has
-                      taken it */
+    LINK_NOT_SENT, /* the deadline came, and surely no server has taken the request */
+    LINK_SILENT,   /* the deadline came; a server may have taken the request */
+    LINK_REFUSED   /* larger than the server takes (max_payload): surely no server has taken it */
 };
 
-/* A request. The caller's, and stays where it is until it is over. */
+/* A request. It belongs to the caller, and stays where it is until it is over. */
 struct link_call {
     uint64_t deadline_ms; /* CLOCK_MONOTONIC */
-    uint64_t begin_ms;    /* not sent before; 0: at once */
-    uint32_t again_ms;    /* it is sent again every so often; 0: never */
-    bool many;            /* several answers may come */
+    uint64_t begin_ms;    /* it is not sent before this time; 0: at once */
+    uint32_t again_ms;    /* it is sent again after this time without an answer; 0: never */
+    bool many;            /* it may have several answers */
 
-    /* Makes the message, with that reply subject; the link destroys it. False: out of memory. */
+    /* Makes the message with that reply subject; the link destroys it. False: out of memory. */
     bool (*make)(struct link_call *call, const char *reply, natsMsg **message);
 
-    /* Told of an answer (message: the library's, valid during the call), or of the end without one
-     * (message NULL). The call is over then, but for one with `many` that returns true. What is
-     * over may be sent again, or freed, in here. repeats: it was sent more than once, and not all
-     * of that was answered. */
+    /* Called with an answer (message: the library's, valid during the call), or at the end without
+     * one (message NULL). The call is over then, unless `many` is set and the function returns
+     * true. The function may send a call that is over again, or free it. repeats: it was sent more
+     * than once, and not all copies were answered. */
     bool (*answer)(struct link_call *call, enum link_outcome outcome, natsMsg *message,
                    bool repeats);
 };
 
 struct link_counts {
     uint64_t calls;
-    uint64_t repeats; /* sent again for want of an answer */
+    uint64_t repeats; /* requests that were sent again because no answer came */
     uint64_t nobody;  /* answers "no responders": no leader, or no such stream */
     uint64_t silent;  /* calls that ended without an answer */
     uint64_t reconnects;
@@ -55,25 +55,26 @@ struct link_counts {
     bool connected;
 };
 
-/* Connects, and waits for it some seconds. The strings of the options are borrowed. Errors as
- * natskv_open. */
+/* Connects, and waits some seconds for that. The strings of the options are borrowed. Errors: those
+ * of natskv_open. */
 enum kv_status nats_link_open(const struct natskv_options *options, struct nats_link **link,
                               struct kv_error *error);
 
-/* No call may be under way. NULL is harmless. Waits for an attempt to connect, some seconds. */
+/* Closes the link. No call may be under way. NULL is harmless. Waits some seconds for an attempt to
+ * connect. */
 void nats_link_close(struct nats_link *link);
 
 /* Sends the call. False: too many are under way; it was not sent. */
 bool nats_link_send(struct nats_link *link, struct link_call *call);
 
-/* The connection, which is not replaced before nats_link_let_go, though it may be lost. */
+/* Returns the connection, which is not replaced before nats_link_let_go, though it may be lost. */
 natsConnection *nats_link_hold(struct nats_link *link);
 void nats_link_let_go(struct nats_link *link);
 
-/* What a server takes in a message, headers included. */
+/* Returns how many bytes of a message, with headers, a server takes. */
 uint64_t nats_link_max_payload(struct nats_link *link);
 
-/* The name of this instance, for ids of messages. */
+/* Returns the name of this instance, for ids of messages. */
 const char *nats_link_instance(const struct nats_link *link);
 
 void nats_link_counts(struct nats_link *link, struct link_counts *counts);

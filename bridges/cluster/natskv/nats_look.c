@@ -9,7 +9,7 @@
 #define EVERY_MS  1000u
 #define ANSWER_MS 2000u
 
-/* How long statistics wait for their figures. */
+/* How long statistics wait for the servers' answers. */
 #define SUM_WAIT_MS 500u
 
 struct shard_look {
@@ -30,7 +30,7 @@ static bool make_question(struct link_call *call, const char *reply, natsMsg **m
     return natsMsg_Create(message, subject, reply, NULL, 0) == NATS_OK;
 }
 
-/* False: the answer is no state of a stream, as where it has no leader. */
+/* Reads the answer. False: it is no state of a stream, for example because it has no leader. */
 static bool read_shard_state(struct shard_look *look, struct kv_slice answer)
 {
     uint64_t messages, bytes, first, last, replicas;

@@ -11,7 +11,7 @@
 
 #define NUMBER_TEXT_BYTES 24u
 
-/* The outcome of an operation that changed the entry, until its version is known. */
+/* The version of an operation that changed the entry, until its version is known. */
 #define CHANGED UINT64_MAX
 
 #define NOT_EXECUTED \
@@ -23,7 +23,7 @@ void nats_rewrite_free(struct nats_rewrite *rewrite)
     *rewrite = (struct nats_rewrite){0};
 }
 
-/* Room for a value of that size in `own`, the present value kept if it lies there. */
+/* Makes room for a value of that size in `own`, and keeps the present value if it lies there. */
 static bool reserve(struct nats_rewrite *rewrite, size_t bytes)
 {
     if (bytes <= rewrite->own_bytes)
@@ -95,7 +95,7 @@ static enum kv_status run_delete(struct nats_rewrite *rewrite, const struct nats
     return KV_OK;
 }
 
-/* Whether an add would have written the number in another way. */
+/* Returns true if an add would have written the number in another way. */
 static bool zeros_lead(struct kv_slice value)
 {
     const char *bytes = value.data;
@@ -203,7 +203,7 @@ void nats_rewrite_tell_versions(const struct nats_rewrite *rewrite,
             operation->entry.version = version++;
 }
 
-/* What it found was perhaps never there. */
+/* Fails an operation, because what it found may never have been there. */
 static void fail_one(struct engine_operation *operation, enum kv_status status,
                      const char *sentence)
 {

@@ -15,45 +15,46 @@
 #define SEQUENCE_BITS 52u
 #define SEQUENCE_MASK ((UINT64_C(1) << SEQUENCE_BITS) - 1)
 
-/* Messages asked for at a time; entries looked at for each that a page may have. */
+/* Messages that are asked for at a time; and entries that are looked at for each that a page may
+ * have. */
 #define MIN_BATCH       64u /* of one request; a walk makes one for each */
 #define MAX_BATCH       1000u
 #define LOOKS_PER_ENTRY 64u
 
-/* Bytes asked for at a time. */
+/* The least bytes that are asked for at a time. */
 #define MIN_BYTES (64u << 10)
 #define MAX_BYTES (4u << 20)
 
-/* A batch that does not go on for so long is asked for again. */
+/* A batch of which nothing comes for this long is asked for again. */
 #define BATCH_MS 3000u
 
-/* So is one that brought nothing though there is more, after this time. */
+/* A batch that brought nothing, though there is more, is asked for again after this time. */
 #define HOLLOW_MS 100u
 
-/* A page that has got on ends after this time, or half of what it has: the cursor has its progress,
- * which a page that times out would lose. */
+/* A page that has made progress ends after this time, or half of what it has: its cursor keeps the
+ * progress, which a page that times out would lose. */
 #define PAGE_MS 1000u
 
-/* Of replies to DIRECT.GET. */
+/* Status numbers of replies to DIRECT.GET. */
 #define END_OF_BATCH 204u
 #define NO_MESSAGES  404u
 
 struct shard_scan {
-    struct link_call call; /* of a batch that any replica may answer */
-    struct nats_walk walk; /* of one from the leader */
+    struct link_call call; /* for a batch that any replica may answer */
+    struct nats_walk walk; /* for a batch from the leader */
     struct nats_engine *engine;
     struct engine_operation *operation;
     uint32_t shard;
-    uint64_t sequence; /* the next to be looked at */
-    uint64_t before;   /* of the last message of this batch; 0: none yet */
-    uint64_t page_ms;  /* when the page ends, if it has got on */
+    uint64_t sequence; /* sequence of the next message to look at */
+    uint64_t before;   /* sequence of the last message of this batch; 0: none yet */
+    uint64_t page_ms;  /* when the page ends, if it has made progress */
     uint64_t deadline_ms;
-    uint64_t looked; /* entries */
+    uint64_t looked; /* entries that were looked at */
     uint32_t visited;
     uint64_t visited_bytes;
-    unsigned batches; /* of this page so far */
+    unsigned batches; /* number of batches of this page */
     bool hollow;      /* the batch has brought nothing yet */
-    bool got_on;      /* the page has */
+    bool got_on;      /* the page has made progress */
 };
 
 #define NO_SENSE "an entry of the bucket makes no sense"
@@ -73,9 +74,9 @@ static uint32_t bounded(uint64_t number, uint32_t least, uint32_t most)
     return number < least ? least : number > most ? most : (uint32_t)number;
 }
 
-/* How many messages to ask for, and how many bytes: what has no room in the page any more was read
- * for nothing. So it is what the last page that was full had, and a little more; then more each
- * time, as what comes may not be for the page. */
+/* Returns how many messages to ask for, and how many bytes. What has no room in the page is read
+ * for nothing, so the first batch has what the last full page had, and a little more; later batches
+ * are larger each time, since what comes may not be for the page. */
 static uint32_t batch_of(const struct shard_scan *scan, uint32_t least, uint32_t *bytes)
 {
     const struct page_fit *fit = &scan->engine->fits[scan->operation->keys_only];
@@ -107,7 +108,7 @@ static bool key_begins_with(struct kv_slice key, struct kv_slice prefix)
            (prefix.size == 0 || memcmp(key.data, prefix.data, prefix.size) == 0);
 }
 
-/* Shows one entry, if it is one. False: the visitor had no room for it. */
+/* Shows an entry to the visitor, if the message is one. False: the visitor had no room for it. */
 static bool show_nats_entry(struct shard_scan *scan, const struct nats_entry *entry,
                             const char *subject)
 {
@@ -116,7 +117,7 @@ static bool show_nats_entry(struct shard_scan *scan, const struct nats_entry *en
     size_t size;
     scan->sequence = entry->sequence;
     nats_bucket_stream(&scan->engine->bucket, scan->shard, stream);
-    size_t before = strlen(stream) + 2; /* "KV_B_3" is as long as "$KV.B_3", but for the dollar */
+    size_t before = strlen(stream) + 2; /* "KV_B_3" is as long as "$KV.B_3" without the dollar */
     if (entry->present && subject && strlen(subject) > before &&
         nats_subject_decode(subject + before, bytes, sizeof bytes, &size)) {
         const struct kvstore_scanned scanned = {.key = kv_slice(bytes, size),
@@ -137,8 +138,8 @@ static bool show_nats_entry(struct shard_scan *scan, const struct nats_entry *en
     return true;
 }
 
-/* The visitor has no room for more: the next page will be as large. One that had no room at all
- * says nothing of others, whose visitors have more. */
+/* Notes how much the page had, since the visitor has no room for more: the next page will be as
+ * large. A visitor that had no room at all says nothing of others, which have more. */
 static void note_fit(const struct shard_scan *scan)
 {
     struct page_fit *fit = &scan->engine->fits[scan->operation->keys_only];
@@ -156,7 +157,7 @@ static bool page_is_over(const struct shard_scan *scan)
 
 static void ask_next_batch(struct shard_scan *scan);
 
-/* The batch is over, and with it perhaps the shard. */
+/* Continues after a batch; shard_is_over: with the next shard, if there is one. */
 static void go_on(struct shard_scan *scan, bool shard_is_over)
 {
     if (shard_is_over) {
@@ -178,28 +179,29 @@ static bool nothing_pending(natsMsg *message)
     return pending && strcmp(pending, "0") == 0;
 }
 
-/* Whether messages of the batch before this one, or before its end, are lost, as they may be when
- * the connection changes: each says which one the server sent before it, the first says 0. */
+/* Returns true if messages are missing before this one, or before the end of the batch, as may
+ * happen when the connection changes: each message says which one the server sent before it, the
+ * first says 0. */
 static bool has_gap(const struct shard_scan *scan, natsMsg *message)
 {
     const char *before = nats_entry_added(message, "Nats-Last-Sequence");
     return before && strtoull(before, NULL, 10) != scan->before;
 }
 
-/* link_call.answer. */
+/* Takes a message of the batch: link_call.answer. */
 static bool take_message(struct link_call *call, enum link_outcome outcome, natsMsg *message,
                          bool repeats)
 {
     struct shard_scan *scan = (struct shard_scan *)call;
     (void)repeats;
     if (outcome != LINK_ANSWERED) {
-        scan->hollow = false; /* it has been waited for long enough */
+        scan->hollow = false; /* it has waited long enough */
         ask_next_batch(scan);
         return false;
     }
     unsigned status = nats_entry_status(message);
     if ((status == 0 || status == END_OF_BATCH) && has_gap(scan, message)) {
-        ask_next_batch(scan); /* from what is missing on */
+        ask_next_batch(scan); /* continue with what is missing */
         return false;
     }
     if (status == NO_MESSAGES || status == END_OF_BATCH) {
@@ -226,7 +228,7 @@ static bool take_message(struct link_call *call, enum link_outcome outcome, nats
     return !full;
 }
 
-/* nats_walk.done. */
+/* Takes what a walk found: nats_walk.done. */
 static void take_walk(struct nats_walk *walk)
 {
     struct shard_scan *scan =
@@ -255,7 +257,7 @@ static void take_walk(struct nats_walk *walk)
         go_on(scan, walk->is_end);
 }
 
-/* Asks for the next batch, if there is time. */
+/* Asks for the next batch, or ends the page if its time is over. */
 static void ask_next_batch(struct shard_scan *scan)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms(), until_ms = now_ms + BATCH_MS;

@@ -12,7 +12,7 @@
 
 #include "bridges/cluster/natskv/nats_engine.h"
 
-/* The operation is ENGINE_SCAN; its done will be called. */
+/* Begins the operation, an ENGINE_SCAN, and calls its `done` later. */
 void nats_scan_begin(struct nats_engine *engine, struct engine_operation *operation);
 
 #endif

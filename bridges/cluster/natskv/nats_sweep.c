@@ -21,20 +21,21 @@
 #define TOMBSTONE_MS 3600000u
 #define EXPIRED_MS   2000u
 
-/* Between looks at who sweeps, and between sweeps of one, which take a fifth of the time. */
+/* The time between two looks at who sweeps. A sweep takes at most a fifth of the time between
+ * two. */
 #define EVERY_MS 10000u
 #define IDLE_FOR 4u
 
-/* Who has not said for so long that he sweeps, does not. */
+/* A daemon that has not said for this long that it sweeps, does not. */
 #define SILENCE_MS 30000u
 
 #define PAGE   256u
 #define ASK_MS 2000u
 
-/* No key is encoded like that, so that no daemon shows it. */
+/* No key is encoded like this, so no daemon shows it. */
 #define SWEEPER_KEY "=sweeper"
 
-/* A message that is to be removed. */
+/* A message that must be removed. */
 struct removal {
     struct link_call call;
     struct nats_sweep *sweep;
@@ -44,8 +45,8 @@ struct removal {
 
 /* What the last sweep of a stream left. */
 struct swept_shard {
-    uint64_t last_sequence; /* it had all up to there */
-    uint64_t next_ms;       /* when the first of what it saw is to be removed; 0: not swept yet */
+    uint64_t last_sequence; /* the sweep saw all messages up to this one */
+    uint64_t next_ms;       /* when the first of these must be removed; 0: not swept yet */
 };
 
 struct nats_sweep {
@@ -53,16 +54,16 @@ struct nats_sweep {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool ending; /* guarded by the lock */
+    bool ending; /* covered by `lock` */
 
-    uint64_t sweeper_version; /* of the sweeper's entry, as last seen */
-    uint64_t sweeper_ms;      /* when it was seen first */
+    uint64_t sweeper_version; /* version of the sweeper's entry, as it was seen last */
+    uint64_t sweeper_ms;      /* when that version was seen first */
     bool is_ours;
     struct swept_shard *shards;
 
-    /* of the stream that is swept */
+    /* the stream that is being swept: */
     uint32_t shard;
-    uint64_t now_ms; /* the earlier one of both clocks, and of the servers' alone */
+    uint64_t now_ms; /* the earlier time of both clocks, and the time of the servers' clock */
     uint64_t servers_ms;
     uint64_t next_ms, last_sequence;
     struct removal removals[PAGE];
@@ -105,8 +106,8 @@ bool nats_sweep_take_time(struct kv_slice text, uint64_t *time_ms)
     return true;
 }
 
-/* "$JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.NUMBER.NANOSECONDS.PENDING", or with a domain and an
- * account before the stream, and perhaps more behind. */
+/* The subject is "$JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.NUMBER.NANOSECONDS.PENDING", or has a
+ * domain and an account before the stream, and perhaps more behind. */
 bool nats_sweep_take_place(const char *subject, uint64_t *sequence, uint64_t *written_ms)
 {
     const char *words[16];
@@ -132,7 +133,7 @@ static void post_operation_done(struct engine_operation *operation)
     sem_post(operation->context);
 }
 
-/* An operation on the sweeper's entry, waited for. */
+/* Executes an operation on the sweeper's entry, and waits for it. */
 static enum kv_status run_sweeper_operation(struct nats_sweep *sweep,
                                             struct engine_operation *operation)
 {
@@ -148,7 +149,7 @@ static enum kv_status run_sweeper_operation(struct nats_sweep *sweep,
     return operation->status;
 }
 
-/* Says that this daemon sweeps, if nobody has said so since it looked. */
+/* Announces that this daemon sweeps, if nobody has since the last look. */
 static bool say_so(struct nats_sweep *sweep)
 {
     const char *name = nats_link_instance(sweep->engine->link);
@@ -159,14 +160,14 @@ static bool say_so(struct nats_sweep *sweep)
     if (!sweep->is_ours)
         return false;
     uint64_t sequence = write.entry.version / NATSKV_FOLD;
-    if (sequence == sweep->shards[0].last_sequence + 1) /* there is nothing else to be swept */
+    if (sequence == sweep->shards[0].last_sequence + 1) /* this entry is all that is new */
         sweep->shards[0].last_sequence = sequence;
     sweep->sweeper_version = write.entry.version;
     sweep->sweeper_ms = clock_monotonic_coarse_ms();
     return true;
 }
 
-/* Whether it is this daemon that sweeps, or that is to from now on. */
+/* Returns true if this daemon is the sweeper, or must become it. */
 static bool is_sweeper(struct nats_sweep *sweep)
 {
     struct engine_operation read = {.opcode = ENGINE_GET};
@@ -199,7 +200,8 @@ static bool make_removal(struct link_call *call, const char *reply, natsMsg **me
     return natsMsg_Create(message, subject, reply, json, size) == NATS_OK;
 }
 
-/* link_call.answer. What is not removed now will be by a later sweep. */
+/* The answer to a removal: link_call.answer. A message that is not removed now is removed by a
+ * later sweep. */
 static bool take_removed(struct link_call *call, enum link_outcome outcome, natsMsg *message,
                          bool repeats)
 {
@@ -238,8 +240,8 @@ static void remove_expired(struct nats_sweep *sweep)
 
 /* Sweeping ------------------------------------------------------------------------------------- */
 
-/* A visitor of nats_ask_many. A subject that is no key of ours is left alone: with a wildcard in
- * it, removing it would remove others. */
+/* Looks at a message: a visitor of nats_ask_many. A subject that is no key of ours is left alone:
+ * if it had a wildcard in it, removing it would remove others. */
 static void look_at_message(void *context, natsMsg *message)
 {
     struct nats_sweep *sweep = context;
@@ -253,7 +255,7 @@ static void look_at_message(void *context, natsMsg *message)
         return;
     sweep->last_sequence = sequence;
     nats_bucket_stream(&sweep->engine->bucket, sweep->shard, stream);
-    size_t before = strlen(stream) + 2; /* "KV_B_3" is as long as "$KV.B_3", but for the dollar */
+    size_t before = strlen(stream) + 2; /* "KV_B_3" is as long as "$KV.B_3" without the dollar */
     nats_entry_headers(message, &swept.tombstone, &swept.expiry_ms);
     uint64_t due_ms = nats_sweep_due_ms(&swept);
     if (strlen(subject) <= before || !nats_subject_decode(subject + before, key, sizeof key, &size))
@@ -281,7 +283,8 @@ static bool is_ending(struct nats_sweep *sweep)
     return ending;
 }
 
-/* A consumer that shows headers only, for a moment. False: there is none. */
+/* Makes a consumer that shows headers only, and that exists for a moment. False: it could not be
+ * made. */
 static bool make_consumer(struct nats_sweep *sweep, const char *stream, char name[64])
 {
     char subject[NATS_STREAM_NAME_BYTES + 32], json[NATS_STREAM_NAME_BYTES + 256], *text = NULL;
@@ -317,8 +320,8 @@ static void remove_consumer(struct nats_sweep *sweep, const char *stream, const 
         free(text);
 }
 
-/* Whether the leader has nothing behind the last message that was seen; the consumer, which may be
- * on another server, may be behind it. */
+/* Returns true if the leader has nothing behind the last message that was seen; the consumer may be
+ * on another server, which may be behind. */
 static bool has_seen_all(struct nats_sweep *sweep, const char *stream)
 {
     char subject[NATS_STREAM_NAME_BYTES + 32], json[64], *text = NULL;
@@ -336,7 +339,7 @@ static bool has_seen_all(struct nats_sweep *sweep, const char *stream)
     return seen_all;
 }
 
-/* A stream with one replica may get more, and is then read in another way. */
+/* Asks for the number of replicas: if a stream with one gets more, it is read in another way. */
 static void look_for_replicas(struct nats_sweep *sweep)
 {
     for (uint32_t shard = 0; shard < sweep->engine->bucket.shards; shard++)
@@ -344,7 +347,8 @@ static void look_for_replicas(struct nats_sweep *sweep)
             nats_look_again(sweep->engine, shard);
 }
 
-/* Sweeps a stream from its beginning. False: it did not come to its end, or another one sweeps. */
+/* Sweeps a stream from its beginning. False: the sweep did not reach the end, or another daemon
+ * sweeps. */
 static bool sweep_shard(struct nats_sweep *sweep, uint32_t shard)
 {
     char stream[NATS_STREAM_NAME_BYTES], name[64], subject[NATS_STREAM_NAME_BYTES + 128], json[64];
@@ -370,7 +374,8 @@ static bool sweep_shard(struct nats_sweep *sweep, uint32_t shard)
             (clock_monotonic_coarse_ms() - sweep->sweeper_ms < SILENCE_MS / 3 || is_sweeper(sweep));
     }
     remove_consumer(sweep, stream, name);
-    /* The last messages may have been removed; then none has the last sequence of the stream. */
+    /* The last messages may have been removed; then no message has the last sequence of the
+     * stream. */
     if (goes_on && sweep->last_sequence < before.last_sequence && has_seen_all(sweep, stream))
         sweep->last_sequence = before.last_sequence;
     sweep->shards[shard] = (struct swept_shard){0};
@@ -379,7 +384,7 @@ static bool sweep_shard(struct nats_sweep *sweep, uint32_t shard)
     return goes_on;
 }
 
-/* Whether something of a stream may have to be removed. */
+/* Returns true if some message of the stream may have to be removed. */
 static bool is_due(struct nats_sweep *sweep, uint32_t shard)
 {
     struct nats_holdings holdings;

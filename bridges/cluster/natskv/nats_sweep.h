@@ -24,29 +24,29 @@ struct nats_sweep;
 /* A message as a sweep sees it. */
 struct swept_message {
     bool tombstone;
-    uint64_t expiry_ms;  /* 0: none */
+    uint64_t expiry_ms;  /* 0: never */
     uint64_t written_ms; /* by the servers' clock */
 };
 
-/* When it may be removed, as both clocks must say; UINT64_MAX: never. */
+/* Returns when the message may be removed, by both clocks; UINT64_MAX: never. */
 uint64_t nats_sweep_due_ms(const struct swept_message *message);
 
-/* The sequence of a message, and when it was written (milliseconds since 1970), from the subject
- * that a consumer is to acknowledge it with. False: this is none. */
+/* Reads the sequence of a message, and when it was written (milliseconds since 1970), from the
+ * subject to which a consumer acknowledges it. False: the subject is another one. */
 bool nats_sweep_take_place(const char *subject, uint64_t *sequence, uint64_t *written_ms);
 
-/* "2026-11-23T19:52:01.123456789Z" as milliseconds since 1970. False: it is no such time. */
+/* Reads "2026-11-23T19:52:01.123456789Z" as milliseconds since 1970. False: it is no such time. */
 bool nats_sweep_take_time(struct kv_slice text, uint64_t *time_ms);
 
 /* Begins to sweep. Errors: KV_NO_MEMORY, KV_LIMIT (no thread). */
 enum kv_status nats_sweep_start(struct nats_engine *engine, struct nats_sweep **sweep,
                                 struct kv_error *error);
 
-/* Before all else of the engine is closed. Waits some seconds if the cluster does not answer. NULL
- * is harmless. */
+/* Ends the sweeping, before anything else of the engine is closed. Waits some seconds if the
+ * cluster does not answer. NULL is harmless. */
 void nats_sweep_stop(struct nats_sweep *sweep);
 
-/* Messages removed so far. Any thread; NULL: 0. */
+/* Returns how many messages were removed so far. Any thread; NULL: 0. */
 uint64_t nats_sweep_removed(const struct nats_sweep *sweep);
 
 #endif

@@ -8,18 +8,18 @@
 #include "bridges/cluster/natskv/nats_json.h"
 #include "bridges/cluster/natskv/nats_look.h"
 
-/* Requests under way: so many at first, and one more for each answer. */
+/* The number of requests under way at first; each answer adds one. */
 #define FIRST_WALKERS 4u
 #define WALKERS       32u
 
-/* Messages of a part, on the average, where there are fewer messages than sequences: who comes to
- * its end there reads the first message of the next part for nothing. */
+/* How many messages a part has on average if there are fewer messages than sequences: a walker that
+ * comes to the end of its part there reads the first message of the next one for nothing. */
 #define SPARSE_PART 4u
 
-/* Who has no leader for now, is asked again after this time. */
+/* A stream without a leader is asked again after this time. */
 #define LATER_MS 100u
 
-/* No more parts are begun when so many bytes of values are held. */
+/* No more parts are begun when the values that were read have this many bytes. */
 #define MOST_BYTES (2u << 20)
 
 /* Walks through a part of the stretch, from one sequence to another. Parts are begun in their
@@ -27,8 +27,8 @@
 struct walker {
     struct link_call call;
     struct walk_run *run;
-    uint64_t from, until; /* from: nothing unseen is before it */
-    bool has_end;         /* when it asked, nothing was there from `from` on */
+    uint64_t from, until; /* from: the next sequence to read */
+    bool has_end;         /* when it asked, nothing was at `from` or behind */
     struct walked_message *first, **end;
 };
 
@@ -37,10 +37,10 @@ struct walk_run {
     struct nats_walk *walk;
     _Atomic uint64_t bytes;
     _Atomic uint32_t walking;
-    _Atomic uint32_t begun; /* parts */
-    _Atomic bool has_end;   /* a part had the end of the stream in it */
+    _Atomic uint32_t begun; /* number of parts that were begun */
+    _Atomic bool has_end;   /* a part reached the end of the stream */
     _Atomic int status;     /* the first failure */
-    uint32_t count;         /* parts */
+    uint32_t count;         /* number of parts */
     struct walker walkers[];
 };
 
@@ -54,10 +54,10 @@ void nats_walk_free(struct nats_walk *walk)
     }
 }
 
-/* Puts together what all have found; what is behind a part that was not walked through is freed.
- * Nor is what a walker found walked through that came to the end of the stream: while those before
- * it read on, what is still before them may be written again, and so come behind that end. Only the
- * first walker has nobody before it. */
+/* Puts together what all walkers have found, and frees what is behind a part that was not walked
+ * through. A walker that came to the end of the stream counts as one that was not, too: while those
+ * before it read on, messages still before them may be written again, and so move behind that end.
+ * Only the first walker has nobody before it. */
 static void join_walked_parts(struct walk_run *run)
 {
     struct nats_walk *walk = run->walk;
@@ -92,7 +92,7 @@ static bool is_enough(struct walk_run *run)
 
 static void step(struct walker *walker, uint64_t begin_ms);
 
-/* Begins the next part, if there is one and more is wanted. Who calls counts as walking. */
+/* Begins the next part, if there is one and more is wanted. The caller counts as a walker. */
 static void begin_part(struct walk_run *run)
 {
     uint32_t part = atomic_load(&run->begun);
@@ -106,7 +106,7 @@ static void begin_part(struct walk_run *run)
     step(&run->walkers[part], 0);
 }
 
-/* The walker has come to its end, or to that of the stream. */
+/* Ends the walker at its end, or at that of the stream. */
 static void stop_walker(struct walker *walker, enum kv_status status)
 {
     struct walk_run *run = walker->run;
@@ -152,7 +152,7 @@ static enum kv_status keep(struct walker *walker, struct kv_slice answer, struct
     return KV_OK;
 }
 
-/* link_call.answer. */
+/* The answer to a step: link_call.answer. */
 static bool take_step(struct link_call *call, enum link_outcome outcome, natsMsg *message,
                       bool repeats)
 {
@@ -166,7 +166,7 @@ static bool take_step(struct link_call *call, enum link_outcome outcome, natsMsg
     struct kv_slice answer =
         kv_slice(natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message));
     enum kv_status status = nats_entry_from_json(answer, &entry);
-    if (status == KV_NO_SERVER) { /* "come back later" */
+    if (status == KV_NO_SERVER) { /* the server said "come back later" */
         step(walker, clock_monotonic_coarse_ms() + LATER_MS);
         return false;
     }
@@ -200,8 +200,8 @@ static void step(struct walker *walker, uint64_t begin_ms)
         stop_walker(walker, KV_OVERLOADED);
 }
 
-/* Divides what is expected to have walk->count messages, or MOST_BYTES, into parts: *stretch
- * sequences in each. Returns how many parts. */
+/* Divides what should have walk->count messages, or MOST_BYTES, into parts of *stretch sequences.
+ * Returns the number of parts. */
 static uint32_t parts_of(const struct nats_walk *walk, const struct nats_holdings *holdings,
                          uint64_t *stretch)
 {
@@ -244,5 +244,5 @@ void nats_walk_begin(struct nats_engine *engine, struct nats_walk *walk)
     }
     for (uint32_t i = 1; i < FIRST_WALKERS; i++)
         begin_part(run);
-    step(&run->walkers[0], 0); /* last, since it keeps the run */
+    step(&run->walkers[0], 0); /* the last step, since it keeps the run */
 }

@@ -103,7 +103,7 @@ static const char *describe_bucket(const struct store_engine *base, char *text, 
 
 static void numbers(const struct store_engine *base, engine_number_visit visit, void *context)
 {
-    /* The engine is not const: looking asks the servers. */
+    /* The engine is not const: a look asks the servers. */
     struct nats_engine *engine = (struct nats_engine *)(uintptr_t)base;
     struct link_counts counts;
     struct nats_holdings holdings;
@@ -155,7 +155,7 @@ static const struct engine_calls calls = {.name = "nats",
                                           .numbers = numbers,
                                           .close = close_engine};
 
-/* The largest value: what the servers take, or less if the options say so. */
+/* Sets the size of the largest value: what the servers take, or less if the options say so. */
 static enum kv_status set_max_value(struct nats_engine *engine,
                                     const struct natskv_options *options, struct kv_error *error)
 {

@@ -18,11 +18,11 @@
 #include "engine/store_engine.h"
 #include "bridges/cluster/natskv/natskv_options.h"
 
-/* Whether this build has the engine. */
+/* Returns true if this build has the engine. */
 bool natskv_is_built_in(void);
 
-/* Loads what looking up the servers' names and TLS need, which is not possible any more in a
- * sandbox. Before other threads are started. */
+/* Loads what is needed to look up the servers' names and for TLS, which is not possible any more in
+ * a sandbox. Called before other threads are started. */
 void natskv_prepare(const struct natskv_options *options);
 
 /* Connects, checks the servers and the bucket, and makes the streams that are missing. Errors:
@@ -32,10 +32,10 @@ void natskv_prepare(const struct natskv_options *options);
 enum kv_status natskv_open(const struct natskv_options *options, struct store_engine **engine,
                            struct kv_error *error);
 
-/* Reads the mark of the bucket of such an engine, or sets it: up to 63 letters, digits, and ' '. A
- * stream that was made since has none. They ask the servers, and wait up to 15 seconds for each of
- * the streams. Errors: KV_NO_SERVER, KV_NOT_FOUND (a stream is gone), KV_MISMATCH, KV_NO_MEMORY,
- * KV_IO. */
+/* natskv_copy reads the mark of the bucket of such an engine, natskv_mark_copy sets it: up to 63
+ * letters, digits, and ' '. A stream that was made since has none. They ask the servers, and wait
+ * up to 15 seconds for each of the streams. Errors: KV_NO_SERVER, KV_NOT_FOUND (a stream is gone),
+ * KV_MISMATCH, KV_NO_MEMORY, KV_IO. */
 enum kv_status natskv_copy(struct store_engine *engine, struct natskv_copy *copy,
                            struct kv_error *error);
 enum kv_status natskv_mark_copy(struct store_engine *engine, const char *mark,

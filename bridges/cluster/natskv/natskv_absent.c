@@ -1,4 +1,4 @@
-/* What is built instead of the engine where libnats is missing. */
+/* natskv_absent: takes the place of the engine in a build without libnats. */
 #include "bridges/cluster/natskv/natskv.h"
 
 #include "common/report/error.h"

@@ -31,10 +31,10 @@ const struct backup_options backup_option_defaults = {0};
 struct backup {
     struct held_store store;
     struct progress progress;
-    uint64_t total_bytes;  /* of the store */
-    uint64_t done_bytes;   /* of the files before this one */
-    uint64_t copied_bytes; /* of those, what was not there */
-    uint64_t shared_bytes; /* of those, what took no copying */
+    uint64_t total_bytes;  /* bytes of the store */
+    uint64_t done_bytes;   /* bytes of the files before this one */
+    uint64_t copied_bytes; /* bytes of the files that the directory did not have */
+    uint64_t shared_bytes; /* bytes that became shared blocks instead of being copied */
     uint32_t by_message;   /* files that were read through the server */
 };
 
@@ -94,7 +94,8 @@ static enum kv_status copy_files(struct backup *backup, struct backup_target *ta
     return status;
 }
 
-/* The hold has lasted, so that what was copied is right: only then it becomes the backup. */
+/* Makes what was copied the backup, once the server has said that its hold has lasted: only then
+ * the copy is right. */
 static enum kv_status back_up_to_directory(struct backup *backup, struct backup_target *target,
                                            struct kv_error *error)
 {
@@ -160,7 +161,7 @@ static enum kv_status stream_file(struct backup *backup, uint32_t number, struct
     return status;
 }
 
-/* Comes last: a stream without it is not whole. */
+/* Writes the manifest, as the last member: a stream without it is not whole. */
 static enum kv_status stream_manifest(struct backup *backup, struct kv_error *error)
 {
     size_t size;
@@ -222,8 +223,9 @@ static uint64_t number_of(const struct json_value *object, const char *name)
                                                                        : 0;
 }
 
-/* A backup copies bytes and verifies none: what is known to be damaged is so in the copy, too.
- * KV_CORRUPT: the server knows of some, *error says where. */
+/* Asks whether the server knows of damage: a backup copies bytes and verifies none, so what is
+ * damaged in the store is damaged in the copy. KV_CORRUPT: the server knows of damage, *error says
+ * where. */
 static enum kv_status find_damage(struct clientk *client, const char *into, struct kv_error *error)
 {
     struct clientk_value text = {0};
@@ -252,7 +254,7 @@ static enum kv_status find_damage(struct clientk *client, const char *into, stru
                         records == 1 ? "" : "the first: ", place, into);
 }
 
-/* target NULL: to standard output. */
+/* Makes a backup in the target, or, if that is NULL, on standard output. */
 static enum kv_status back_up(struct cli_context *context, bool by_message,
                               struct backup_target *target, struct kv_error *error)
 {
@@ -286,7 +288,8 @@ int backup_run(struct cli_context *context, const void *options_given, const str
     int code = cli_connect_for(context, "backup");
     if (code != EXIT_DONE)
         return code;
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond ulimit -f is an error of its write */
+    signal(SIGXFSZ,
+           SIG_IGN); /* a file larger than ulimit -f makes its write fail, and ends nothing */
     struct backup_target target;
     enum kv_status status = KV_OK;
     if (!to_stream)

@@ -37,7 +37,7 @@ enum kv_status backup_dir_lock(int dir_fd, const char *dir, bool exclusive, int 
                         is_known ? (long)wanted.l_pid : 0L);
 }
 
-/* The text, to be freed; NULL: errno. */
+/* Returns the text, which the caller frees; NULL: errno. */
 static char *read_manifest_text(int fd, size_t *size)
 {
     struct stat facts;

@@ -6,16 +6,17 @@
 
 #include "clientk/program/backup/backup_manifest.h"
 
-/* Takes the lock of a store in the directory, as kvstore does, for writing or for reading; without
- * permission to make the file a reader goes without (*fd -1). KV_BUSY: another process has it. */
+/* Takes the lock of a store in the directory, as kvstore does, for writing or for reading. A reader
+ * that may not make the lock file does without (*fd -1). KV_BUSY: another process has the lock. */
 enum kv_status backup_dir_lock(int dir_fd, const char *dir, bool exclusive, int *fd,
                                struct kv_error *error);
 
-/* KV_NOT_FOUND: there is none; KV_CORRUPT, KV_IO, ... with a sentence. */
+/* Reads the manifest of the directory. KV_NOT_FOUND: there is none; KV_CORRUPT, KV_IO, ... with a
+ * sentence. */
 enum kv_status backup_dir_read_manifest(int dir_fd, const char *dir,
                                         struct backup_manifest *manifest, struct kv_error *error);
 
-/* Puts it on the disk in place of the old one, as a whole or not at all. */
+/* Puts the manifest on disk in place of the old one, as a whole or not at all. */
 enum kv_status backup_dir_write_manifest(int dir_fd, const char *dir,
                                          const struct backup_manifest *manifest,
                                          struct kv_error *error);

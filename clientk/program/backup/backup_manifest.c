@@ -55,7 +55,7 @@ char *backup_manifest_print(const struct backup_manifest *manifest, size_t *size
     return NULL;
 }
 
-/* The number that the line "NAME NUMBER" has; moves *at behind the line. */
+/* Reads the number of the line "NAME NUMBER" and moves *at behind the line. */
 static bool take_number(const char **at, const char *name, int base, uint64_t *number)
 {
     size_t size = strlen(name);
@@ -100,7 +100,7 @@ static bool take_files(const char **at, struct backup_manifest *manifest)
     return true;
 }
 
-/* What is wrong; NULL if nothing is. text: NUL-terminated. */
+/* Returns what is wrong with the text (NUL-terminated), or NULL. */
 static const char *parse(struct backup_manifest *manifest, const char *text)
 {
     const char *at = text;

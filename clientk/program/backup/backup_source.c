@@ -18,7 +18,7 @@
 
 #define PIECE_BYTES (1u << 20)
 
-/* Of a data file, in its header. */
+/* where the header of a data file says how many there are */
 #define DATAFILES_OFFSET 12u
 #define SEED_OFFSET      24u
 #define SALT_OFFSET      32u
@@ -72,8 +72,8 @@ void source_file_close(struct source_file *file)
 
 /* From a directory ----------------------------------------------------------------------------- */
 
-/* Whether the open file is what the backup says; else what the file itself says counts, if a backup
- * was killed while files got their names. */
+/* Checks that the open file is what the backup says. In a backup that was killed while files got
+ * their names, the file's own header counts instead. */
 static enum kv_status check_source_file(struct backup_source *source, struct source_file *file,
                                         const char *name, struct kv_error *error)
 {
@@ -140,7 +140,7 @@ static enum kv_status spool(int from, int to, uint64_t size, struct kv_error *er
     return status;
 }
 
-/* The first file of a stream says how many there are. */
+/* Notes a file of a stream; the first one says how many there are. */
 static bool note_file(struct backup_source *source, const struct source_file *file)
 {
     uint8_t page[BACKUP_HEADER_BYTES];
@@ -161,7 +161,7 @@ static bool note_file(struct backup_source *source, const struct source_file *fi
     return true;
 }
 
-/* The end of a stream: its manifest must say what was read. */
+/* Checks the manifest at the end of a stream: it must say what was read. */
 static enum kv_status check_end(struct backup_source *source, const struct tar_member *member,
                                 struct kv_error *error)
 {
@@ -219,7 +219,7 @@ static enum kv_status next_in_stream(struct backup_source *source, struct source
     if (source->next > 0 && strcmp(member.name, BACKUP_MANIFEST_NAME) == 0) {
         *end = true;
         status = check_end(source, &member, error);
-        if (status == KV_OK) /* else a writer that is late with its end finds nobody, and fails */
+        if (status == KV_OK) /* a writer that is late with its end needs a reader */
             tar_take_end(source->stream_fd, member.size);
         return status;
     }

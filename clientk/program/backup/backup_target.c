@@ -16,7 +16,7 @@
 #include "kvstore/format/file_chapters.h"
 #include "kvstore/format/file_name.h"
 
-/* So much before the end of an earlier backup is compared with what the store has there. */
+/* The last bytes of an earlier backup, of this number, are compared with those of the store. */
 #define OVERLAP_BYTES 4096u
 
 static const char *log_name(uint32_t number, struct file_name *name)
@@ -27,7 +27,7 @@ static const char *log_name(uint32_t number, struct file_name *name)
 
 /* Opening -------------------------------------------------------------------------------------- */
 
-/* A directory that has something else is not ours to write to. */
+/* Checks that the directory has nothing but a backup: else nothing may be written there. */
 static enum kv_status check_vacant(const struct backup_target *target, struct kv_error *error)
 {
     DIR *stream = fdopendir(openat(target->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -113,9 +113,9 @@ static enum kv_status refuse_changed(const struct backup_target *target, const c
                         target->dir, name);
 }
 
-/* Whether the earlier backup, with that header page, is what the store has before its end: then
- * both have its last record in the same chapter. The last bytes are looked at, too: a daemon of an
- * older version writes on in the chapter of a newer one. */
+/* Compares the earlier backup, whose header page is `page`, with the store: if the store has the
+ * same before the end of that backup, both have its last record in the same chapter. The last bytes
+ * are compared, too, because a daemon of an older version continues the chapter of a newer one. */
 static enum kv_status compare_end(struct held_file *file, int fd, const uint8_t *page,
                                   const struct backup_file *base, bool *equal,
                                   struct kv_error *error)
@@ -136,8 +136,8 @@ static enum kv_status compare_end(struct held_file *file, int fd, const uint8_t 
     return status;
 }
 
-/* Whether the file, whose header page is read, is as the earlier backup left it, or, of one that
- * was interrupted, begins so. */
+/* Returns true if the file, whose header page is read here, is as the earlier backup left it or,
+ * after an interrupted backup, begins with it. */
 static bool is_as_left(const struct backup_target *target, uint32_t number, int fd,
                        uint8_t page[BACKUP_HEADER_BYTES])
 {
@@ -150,7 +150,7 @@ static bool is_as_left(const struct backup_target *target, uint32_t number, int 
                                    : (uint64_t)facts.st_size == base->bytes);
 }
 
-/* Whether the open file is of an earlier backup that the new one goes on from. */
+/* Decides whether the open file belongs to an earlier backup which the new one continues. */
 static enum kv_status plan_of(struct backup_target *target, struct held_file *file, int fd,
                               enum backup_plan *plan, struct kv_error *error)
 {
@@ -187,7 +187,7 @@ static enum kv_status open_new(struct backup_target *target, struct held_file *f
     return kv_error_set_errno(error, "%s/%s: cannot make the file", target->dir, name.text);
 }
 
-/* The file ends where the earlier backup did, whatever a later one that failed has added. */
+/* Cuts the file to where the earlier backup ended, whatever a later one that failed has added. */
 static enum kv_status start_append(struct backup_target *target, const struct held_file *file,
                                    enum backup_plan plan, int fd, struct kv_error *error)
 {
@@ -239,15 +239,15 @@ enum kv_status backup_target_end_file(struct backup_target *target, const struct
         file_copy_write(fd, file->header, BACKUP_HEADER_BYTES, 0) != 0)
         status = kv_error_set_errno(error, "%s/%s: cannot write the file", target->dir,
                                     log_name(file->number, &name));
-    sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* sync_files then has less to wait for */
+    sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* so that sync_files has less to wait for */
     close(fd);
     return status;
 }
 
 /* The end -------------------------------------------------------------------------------------- */
 
-/* Brings what was copied to the disk. Of many files that takes a fraction of what it would take one
- * by one, as they are made: what a file system notes of one it then notes of all. */
+/* Syncs what was copied. Syncing many files together takes a fraction of the time of syncing each
+ * when it is made: what a file system must write for one of them covers all. */
 static enum kv_status sync_files(const struct backup_target *target, struct kv_error *error)
 {
     for (uint32_t number = 0; number < target->next.count; number++) {
@@ -301,8 +301,9 @@ enum kv_status backup_target_commit(struct backup_target *target, struct kv_erro
     enum kv_status synced = sync_files(target, error);
     if (synced != KV_OK)
         return synced;
-    target->is_marked = false; /* from here on there is no way back */
-    for (uint32_t number = target->next.count; number-- > 0;) { /* data.0000 makes it a store */
+    target->is_marked = false; /* from here on the new backup cannot be undone */
+    for (uint32_t number = target->next.count;
+         number-- > 0;) { /* data.0000, which makes the directory a store, comes last */
         if (commit_file(target, number) != 0)
             return kv_error_set_errno(error, "%s/%s: cannot put the file in its place", target->dir,
                                       log_name(number, &name));
@@ -333,7 +334,7 @@ static void undo_file(const struct backup_target *target, uint32_t number)
     }
 }
 
-/* Of a first backup that failed, however late. */
+/* Removes the files of a first backup that failed, however late. */
 static void remove_new_files(const struct backup_target *target)
 {
     struct file_name name;
@@ -352,7 +353,7 @@ void backup_target_close(struct backup_target *target)
         undo_file(target, number);
         free(target->files[number].header);
     }
-    if (target->is_marked) /* the earlier one is whole, as far as it was before */
+    if (target->is_marked) /* the earlier backup is whole, if it was before */
         backup_dir_write_manifest(target->dir_fd, target->dir, &target->base, NULL);
     if (target->base.count == 0 && target->lock_fd >= 0 && !target->is_complete)
         remove_new_files(target);

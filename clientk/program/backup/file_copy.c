@@ -10,7 +10,8 @@
 #include "common/report/error.h"
 #include "kvstore/format/file_name.h"
 
-/* Copied in one call: not so much that Ctrl-C or the server would have to wait long. */
+/* The bytes that one call copies: few enough that neither Ctrl-C nor the server has to wait
+ * long. */
 #define STEP_BYTES (UINT64_C(16) << 20)
 
 int file_copy_write(int fd, const void *bytes, size_t size, uint64_t offset)
@@ -24,8 +25,8 @@ static enum kv_status write_failed(const struct file_copy *copy, struct kv_error
     return kv_error_set_errno(error, "%s/%s: cannot write the file", copy->dir, name.text);
 }
 
-/* The whole file as shared blocks, its header page too, cut to what is held. False: the file
- * systems cannot. */
+/* Makes the copy from shared blocks of the whole file, its header page too, cut to what is held.
+ * False: the file systems cannot do that. */
 static bool share_blocks(struct file_copy *copy)
 {
     if (ioctl(copy->to, FICLONE, copy->from->fd) != 0)
@@ -36,8 +37,8 @@ static bool share_blocks(struct file_copy *copy)
     return true;
 }
 
-/* Copies a step in the kernel; *offset moves. 0: done; 1: the kernel cannot, or does not tell which
- * of the two disks fails; -1: errno of the writing. */
+/* Copies a step in the kernel and moves *offset. Returns 0: done; 1: the kernel cannot, or does not
+ * say which of the two disks fails; -1: errno of the writing. */
 static int copy_in_kernel(const struct file_copy *copy, uint64_t *offset)
 {
     uint64_t left = copy->from->bytes - *offset;

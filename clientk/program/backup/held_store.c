@@ -12,13 +12,13 @@
 #include "common/report/error.h"
 #include "common/time/clock.h"
 
-/* A server forgets a hold of which it hears nothing for a minute. */
+/* How often the server hears of the hold; it forgets one of which it hears nothing for a minute. */
 #define TOUCH_NS UINT64_C(5000000000)
 
 #define LEAST_PIECE_BYTES 1024u
 #define MOST_PIECE_BYTES  (1u << 20)
 
-/* Asks the server; what it answers is in store->answer. */
+/* Sends the request; the server's answer is in store->answer. */
 static enum kv_status ask_backup(struct held_store *store, const char *request)
 {
     struct clientk_operation operation = {.opcode = CLIENTK_BACKUP,
@@ -65,7 +65,7 @@ static enum kv_status explain_hold_status(enum kv_status status, struct kv_error
     }
 }
 
-/* What the server told of its files, and where they are. */
+/* Reads what the server said of its files, and where they are. */
 static bool parse_answer(struct held_store *store)
 {
     const char *at = store->answer.data, *end = at + store->answer.size;
@@ -135,7 +135,7 @@ enum kv_status held_store_finish(struct held_store *store, struct kv_error *erro
     return explain_hold_status(ask_backup(store, "end"), error);
 }
 
-/* Reads a piece through the server; *got bytes of it. */
+/* Reads a piece through the server; *got: its bytes. */
 static enum kv_status read_piece(const struct held_file *file, uint64_t offset, void *buffer,
                                  size_t size, size_t *got, struct kv_error *error)
 {
@@ -189,8 +189,9 @@ enum kv_status held_file_read(struct held_file *file, uint64_t offset, void *buf
                          : read_by_message(file, offset, buffer, size, error);
 }
 
-/* A descriptor of the file that the server holds; -1: it cannot be opened here, or the name is
- * another file's: of another mount namespace, or the one that a compaction has made since. */
+/* Returns a descriptor of the file that the server holds; -1: it cannot be opened here, or another
+ * file has its name: one of another mount namespace, or the one that a compaction has made
+ * since. */
 static int open_in_place(const struct held_file *file)
 {
     char path[4200];

@@ -10,7 +10,7 @@
 #include "common/memory/mapguard.h"
 #include "common/report/error.h"
 
-#define SALT_OFFSET      32u /* of a data file, in its header */
+#define SALT_OFFSET      32u /* where the header of a data file has its salt */
 #define FIRST_SLOT_COUNT 1024u
 
 static bool key_is_at(const struct live_records *records, uint64_t offset, struct kv_slice key)
@@ -22,7 +22,8 @@ static bool key_is_at(const struct live_records *records, uint64_t offset, struc
            kv_slice_equal(record.key, key);
 }
 
-/* Where the disk does not give what is mapped, or the file was cut, there are zeros. */
+/* Checks that mapguard has put no zeros in place of bytes that the disk did not give, or that were
+ * cut off. */
 static enum kv_status check_held(const struct live_records *records, const char *name,
                                  struct kv_error *error)
 {
@@ -32,7 +33,7 @@ static enum kv_status check_held(const struct live_records *records, const char 
                         atomic_load(&records->guard->fault_offset));
 }
 
-/* The slot of the key: its own, or a free one. */
+/* Returns the slot of the key: its own, or a free one. */
 static struct live_slot *find_live_slot(const struct live_records *records, struct kv_slice key,
                                         uint64_t hash)
 {
@@ -44,7 +45,7 @@ static struct live_slot *find_live_slot(const struct live_records *records, stru
     }
 }
 
-/* Whoever knows the moves finds all of them again by the hash alone: keys differ. */
+/* Doubles the slots. The hash alone finds the new place of each, since the keys of all differ. */
 static bool grow_live_slots(struct live_records *records)
 {
     size_t count = records->slot_count ? 2 * records->slot_count : FIRST_SLOT_COUNT;

@@ -1,6 +1,6 @@
 /*
- * live_records: the records of a data file that its keys hold: of each key the last, unless that is
- * a deletion.
+ * live_records: the live records of a data file: of each key the last record, unless that is a
+ * deletion.
  *
  * Threads: one.
  */
@@ -21,11 +21,11 @@ struct live_slot {
 };
 
 struct live_records {
-    const uint8_t *bytes; /* of the file, mapped */
+    const uint8_t *bytes; /* the bytes of the file, mapped */
     struct mapguard *guard;
     uint64_t size;
     uint64_t salt;
-    struct live_slot *slots; /* of the last record of each key */
+    struct live_slot *slots; /* the place of the last record of each key */
     size_t slot_count;       /* a power of two */
     size_t used;
     uint64_t at; /* the next record to look at */
@@ -37,9 +37,9 @@ enum kv_status live_records_open(struct live_records *records, const struct sour
                                  const char *name, struct kv_error *error);
 void live_records_close(struct live_records *records);
 
-/* The next one, in the order of the file, verified again: it may have come from the disk once more.
- * *end: there is none. KV_CORRUPT and KV_IO as above; KV_IO may be of the one given before, whose
- * bytes went while the caller had them. */
+/* Gives the next record, in the order of the file, verified again, because it may have been read
+ * from the disk once more. *end: there is none. KV_CORRUPT and KV_IO as above; KV_IO may also be
+ * about the record that was given before, whose bytes vanished while the caller used them. */
 enum kv_status live_records_next(struct live_records *records, struct record *record, bool *end,
                                  const char *name, struct kv_error *error);
 

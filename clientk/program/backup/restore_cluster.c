@@ -7,7 +7,7 @@
 #include "clientk/program/cli/serverk_program.h"
 #include "common/report/error.h"
 
-/* Each option takes two words. */
+/* the program, four options with their values, the NULL at the end */
 #define MAX_WORDS (1 + 2 * 4 + 1)
 
 static void add_option_words(const char *words[MAX_WORDS], size_t *count, const char *option,
@@ -31,6 +31,6 @@ enum kv_status restore_from_cluster(const struct cluster_words *given, struct kv
     add_option_words(words, &count, "--dir", given->dir);
     add_option_words(words, &count, "--restore-from", given->urls);
     add_option_words(words, &count, "--bucket", given->bucket);
-    execv(program, (char *const *)(uintptr_t)words); /* which changes none of them */
+    execv(program, (char *const *)(uintptr_t)words); /* execv changes none of the words */
     return kv_error_set_errno(error, "cannot run %s", program);
 }

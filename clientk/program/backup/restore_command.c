@@ -34,16 +34,16 @@ struct restore {
     struct progress progress;
     struct clientk_pipeline *pipeline;
     uint64_t restored;
-    uint64_t renumbered; /* of those, with another version than they had */
-    uint64_t kept;       /* their keys exist */
+    uint64_t renumbered; /* those of the restored entries that have another version than they had */
+    uint64_t kept;       /* entries whose keys exist */
     uint64_t expired;
     uint64_t failed;
-    unsigned in_a_row;      /* of those, for want of room: the last ones */
-    enum kv_status failure; /* of the first */
-    enum kv_status stopped; /* not KV_OK: nothing more is sent */
+    unsigned in_a_row;      /* failures in a row for lack of space, up to now */
+    enum kv_status failure; /* the status of the first failure */
+    enum kv_status stopped; /* if not KV_OK: nothing more is sent */
 };
 
-/* The server cannot take what follows either. */
+/* Returns true if the server cannot take the entries that follow either. */
 static bool ends_it(struct restore *restore, enum kv_status status)
 {
     if (status_lacks_room(status))
@@ -155,7 +155,8 @@ static const char *explain_restore_status(enum kv_status status)
     return cli_explain(status);
 }
 
-/* --if-absent would leave the old values of those that come later, where their keys were there. */
+/* How to go on. --if-absent would keep old values of those entries that were not sent yet, if the
+ * store had these keys before. */
 static const char *way_on(const struct restore *restore)
 {
     if (restore->stopped == KV_OK)
@@ -221,7 +222,8 @@ static int restore_backup(struct cli_context *context, const struct restore_opti
 {
     struct backup_source source;
     struct kv_error error = {0};
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond ulimit -f is an error of its write */
+    signal(SIGXFSZ,
+           SIG_IGN); /* a file larger than ulimit -f makes its write fail, and ends nothing */
     enum kv_status status = backup_source_open(&source, path, &error);
     if (status != KV_OK)
         return output_failure(&context->output, "restore",
@@ -240,7 +242,7 @@ static int restore_backup(struct cli_context *context, const struct restore_opti
     return code;
 }
 
-/* What does not go together; NULL: nothing. */
+/* Returns what contradicts what in the options; NULL: nothing. */
 static const char *find_contradiction(const struct restore_options *options, size_t backups)
 {
     if (options->to && options->if_absent)

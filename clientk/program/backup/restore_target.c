@@ -21,7 +21,7 @@ struct restore_target {
     const char *dir;
     int dir_fd, lock_fd;
     bool was_made;
-    uint32_t files; /* as data.NNNN.new */
+    uint32_t files; /* number of files named data.NNNN.new */
 };
 
 static enum kv_status check_restore_directory(const struct restore_target *target,
@@ -111,7 +111,7 @@ static enum kv_status copy_data_files(struct restore_target *target, struct back
     }
 }
 
-/* data.0000, which makes it a store, comes last. */
+/* Gives the files their names; data.0000, which makes the directory a store, comes last. */
 static enum kv_status give_names(struct restore_target *target, struct kv_error *error)
 {
     for (uint32_t number = target->files; number-- > 0; target->files--)

@@ -9,8 +9,8 @@
 #include "clientk/program/backup/backup_source.h"
 
 /* Copies the data files of the backup to the directory, which is made, or empty. It becomes a store
- * when all of them are there and on disk; else nothing is left. KV_USAGE, KV_CORRUPT, KV_TIMEOUT
- * (interrupted), ... with a sentence. */
+ * when all of them are there and on disk; if that fails, nothing is left there. KV_USAGE,
+ * KV_CORRUPT, KV_TIMEOUT (interrupted), ... with a sentence. */
 enum kv_status restore_to_directory(struct backup_source *source, const char *dir,
                                     struct kv_error *error);
 

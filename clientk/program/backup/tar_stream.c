@@ -14,7 +14,7 @@
 #define BLOCK_BYTES 512u
 #define SILENCE_MS  3000
 
-/* The header of a member. Numbers are octal, with a NUL behind. */
+/* The header of a member. Numbers are octal and end with a NUL. */
 struct tar_header {
     char name[100];
     char mode[8];
@@ -133,7 +133,7 @@ enum kv_status tar_skip_padding(int fd, uint64_t size, struct kv_error *error)
     return tar_read(fd, padding, padding_of(size), error);
 }
 
-/* UINT64_MAX: it is no number. */
+/* Returns the number of an octal field; UINT64_MAX: it is no number. */
 static uint64_t octal_of(const char *field, size_t field_bytes)
 {
     uint64_t number = 0;

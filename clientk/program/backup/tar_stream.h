@@ -15,7 +15,7 @@
 
 #define TAR_NAME_BYTES 101u
 
-/* Writing: descriptors may be pipes. -1: errno, EINTR if a signal came. */
+/* Writing; descriptors may be pipes. -1: errno, EINTR if a signal came. */
 
 /* Begins a member; its `size` bytes are then written with tar_write, and ended with tar_end_member.
  */
@@ -30,13 +30,14 @@ struct tar_member {
     uint64_t size;
 };
 
-/* The next member, whose bytes are then read with tar_read, and ended with tar_skip_padding. *end:
- * there is none, as the archive says. KV_CORRUPT: it is no archive, or ends too early; KV_IO. */
+/* Reads the header of the next member, whose bytes are then read with tar_read and ended with
+ * tar_skip_padding. *end: there is none, as the archive says. KV_CORRUPT: this is no archive, or it
+ * ends too early; KV_IO. */
 enum kv_status tar_next(int fd, struct tar_member *member, bool *end, struct kv_error *error);
 enum kv_status tar_read(int fd, void *bytes, size_t size, struct kv_error *error);
 enum kv_status tar_skip_padding(int fd, uint64_t size, struct kv_error *error);
 
-/* Reads what tar_end_member and tar_end wrote, as far as it comes without a long silence. */
+/* Reads what tar_end_member and tar_end wrote, if it comes without a long silence. */
 void tar_take_end(int fd, uint64_t size);
 
 #endif

@@ -129,7 +129,8 @@ static enum kv_status run_plan(struct cli_context *context, const struct bench_p
     const char *path = plan->options.histogram_path;
     struct bench_crew *crew = NULL;
     enum kv_status status = KV_OK;
-    /* Opened before the run, which may take hours: an error at the end would waste it. */
+    /* The file is opened before the run, which may take hours: an error at the end would waste
+     * it. */
     FILE *histogram = path ? fopen(path, "we") : NULL;
     if (path && !histogram)
         return kv_error_set_errno(error, "cannot write %.200s", path);

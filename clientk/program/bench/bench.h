@@ -10,7 +10,7 @@
 #include "clientk/program/cli/cli_context.h"
 #include "clientk/program/cli/line.h"
 
-/* Exit code 4 if an operation failed or a value was wrong. */
+/* Runs a bench. Exit code 4: an operation failed or a value was wrong. */
 int bench_run(struct cli_context *context, const void *options, const struct word *operands,
               size_t count);
 

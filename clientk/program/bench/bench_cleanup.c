@@ -40,7 +40,7 @@ static enum kv_status delete_keys(const struct bench_plan *plan, enum workload_k
     return status;
 }
 
-/* Of each letter that keys begin with. */
+/* Deletes the keys of each letter that keys begin with. */
 static enum kv_status delete_bench_keys(const struct bench_plan *plan, struct cleanup *cleanup,
                                         struct clientk_pipeline *pipeline)
 {
@@ -85,7 +85,7 @@ enum kv_status bench_cleanup(const struct cli_context *context, const struct ben
                              struct kv_error *error)
 {
     bool interrupted = interrupt_pending();
-    interrupt_clear(); /* calls would end at once */
+    interrupt_clear(); /* or calls would end at once */
     enum kv_status status = run_cleanup(context, plan, error);
     if (interrupted)
         raise(SIGINT);

@@ -7,8 +7,8 @@
 #include "clientk/program/bench/bench_options.h"
 #include "clientk/program/cli/cli_context.h"
 
-/* Also after an interrupt, which is then noted anew; another one ends it. Keys of the plan that are
- * not there are no error. */
+/* Deletes the keys. It works after an interrupt, too, which is pending again afterwards; another
+ * interrupt ends it. Keys of the plan that are not there are no error. */
 enum kv_status bench_cleanup(const struct cli_context *context, const struct bench_plan *plan,
                              struct kv_error *error);
 

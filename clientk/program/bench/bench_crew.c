@@ -18,7 +18,8 @@
 #include "common/report/error.h"
 
 #define LOOK_MS 20
-#define LEAD_NS 5000000u /* between the signal and the start, so that all threads see it */
+#define LEAD_NS \
+    5000000u /* time between the signal and the start, so that all threads see the signal */
 
 /* Shared by all processes. Only the first failure fills in `failure`. */
 struct shared {
@@ -143,7 +144,7 @@ static uint64_t first_of_process(const struct bench_options *options, uint64_t p
     return options->threads * process / options->processes;
 }
 
-/* Runs a share of the threads in a process of its own, which ends with its parent. */
+/* Starts a process that runs its part of the threads and ends with its parent. */
 static pid_t start_process(struct bench_crew *crew, const struct cli_context *context,
                            uint64_t process)
 {
@@ -254,7 +255,8 @@ static enum kv_status run_in_processes(struct bench_crew *crew, const struct cli
     pid_t *pids = calloc(count, sizeof *pids);
     if (!pids)
         return kv_error_set(error, KV_NO_MEMORY, "no memory for the processes");
-    signal(SIGCHLD, SIG_DFL); /* a parent may leave it ignored; then waitpid finds no child */
+    signal(SIGCHLD,
+           SIG_DFL); /* a parent may have left SIGCHLD ignored; then waitpid finds no child */
     for (uint64_t i = 0; i < count; i++) {
         pids[i] = start_process(crew, context, i);
         if (pids[i] < 0) {

@@ -11,15 +11,16 @@
 #include "clientk/program/bench/bench_thread.h"
 #include "clientk/program/cli/cli_context.h"
 
-/* In memory that processes share. */
+/* Its tallies are in memory that processes share. */
 struct bench_crew; /* opaque */
 
-/* KV_NO_MEMORY with a sentence. */
+/* Makes the crew. KV_NO_MEMORY with a sentence. */
 enum kv_status bench_crew_create(const struct bench_plan *plan, struct bench_crew **crew,
                                  struct kv_error *error);
 
-/* Connects, starts, waits, with a progress line on a terminal. KV_OK, or the error of a thread or
- * process. The context must not be connected (its processes would share the connection). */
+/* Connects the threads, starts them and waits for them, with a progress line on a terminal. KV_OK,
+ * or the error of a thread or process. The context must not be connected (its processes would share
+ * the connection). */
 enum kv_status bench_crew_run(struct bench_crew *crew, const struct cli_context *context,
                               struct kv_error *error);
 

@@ -15,7 +15,7 @@
 
 #define MAX_THINK_NS 60e9
 
-/* So that a bench deletes no key of anybody else. */
+/* Makes sure that --cleanup deletes no key of anybody else. */
 #define CLEANUP_PREFIX "bench:"
 
 static bool parse_think(const char *text, void *field)

@@ -17,15 +17,15 @@
 #define BENCH_MAX_THREADS 1000u
 #define BENCH_MAX_BATCH   4096u
 
-/* As typed. */
+/* The options as typed. */
 struct bench_options {
     uint64_t threads, processes;
     const char *value_size, *mix;
     double seconds;
-    uint64_t count;       /* of operations in all; 0: by time */
+    uint64_t count;       /* number of operations in all; 0: the time decides */
     double rate;          /* operations per second in all; 0: closed loop */
-    struct delay think;   /* of a thread between an answer and its next message */
-    struct cpu_list cpus; /* that the threads are bound to */
+    struct delay think;   /* pause of a thread between an answer and its next message */
+    struct cpu_list cpus; /* CPUs that the threads are bound to */
     uint64_t batch, window;
     uint64_t keys, key_bytes;
     int distribution; /* enum distribution_kind */
@@ -36,32 +36,34 @@ struct bench_options {
     const char *add_min; /* NULL: adds have no lower bound */
     double warmup_seconds;
     bool preload, verify, cleanup;
-    const char *prefix; /* that all keys begin with; NULL: none, with cleanup one of its own */
+    const char
+        *prefix; /* what all keys begin with; NULL: nothing, but with cleanup CLEANUP_PREFIX */
     uint64_t seed;
     const char *histogram_path;
 };
 extern const struct option_row bench_option_rows[];
 extern const struct bench_options bench_option_defaults;
 
-/* As understood: constant while the bench runs, shared by its threads and processes. */
+/* The options as understood: constant while the bench runs, shared by its threads and processes. */
 struct bench_plan {
     struct bench_options options;
     struct workload_mix mix;
     struct workload_sizes sizes;
     struct distribution distribution;
     struct workload_values *values;
-    int64_t add_min;    /* what a sum must not fall below */
+    int64_t add_min;    /* a sum must not fall below it */
     const char *prefix; /* "": none */
     size_t prefix_bytes;
 };
 
-/* KV_USAGE, KV_NO_MEMORY with a sentence. The caller calls bench_plan_free in any case. */
+/* Checks the options and makes the plan. KV_USAGE, KV_NO_MEMORY with a sentence. The caller calls
+ * bench_plan_free in any case. */
 enum kv_status bench_plan_make(struct bench_plan *plan, const struct bench_options *options,
                                struct kv_error *error);
 void bench_plan_free(struct bench_plan *plan);
 
-/* A key of the plan, of options.key_bytes: its prefix, written once, and then what tells it from
- * the others. */
+/* A key of the plan has options.key_bytes: its prefix, which is written once, and then what tells
+ * it from the others. */
 void bench_plan_begin_key(const struct bench_plan *plan, char *key);
 void bench_plan_end_key(const struct bench_plan *plan, char *key, enum workload_kind kind,
                         uint64_t number);

@@ -19,7 +19,7 @@ static const struct quantile quantiles[] = {
 };
 #define QUANTILES (sizeof quantiles / sizeof quantiles[0])
 
-/* An unmet condition is not an error of the store. */
+/* Returns true if the status is an error; an unmet condition is none. */
 static bool is_error(enum kv_status status)
 {
     return status != KV_OK && status != KV_NOT_FOUND && status != KV_OUT_OF_BOUNDS;

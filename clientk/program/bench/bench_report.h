@@ -16,7 +16,7 @@
 struct bench_report {
     const struct bench_plan *plan;
     uint64_t ops, misses, mismatches, errors;
-    uint64_t direct_reads; /* that needed no message, the warm-up's too */
+    uint64_t direct_reads; /* reads that needed no message, those of the warm-up too */
     double seconds;
     uint64_t statuses[KV_STATUS_COUNT];
     struct histogram all;
@@ -27,10 +27,10 @@ struct bench_report {
 struct bench_report *bench_report_make(const struct bench_plan *plan,
                                        const struct bench_crew *crew);
 
-/* In the output's format; raw is as text. */
+/* Prints the report in the output's format; raw is as text. */
 void bench_report_print(struct output *output, const struct bench_report *report);
 
-/* The percentile distribution in the four columns of HdrHistogram (Gil Tene), values in
+/* Prints the percentile distribution in the four columns of HdrHistogram (Gil Tene), values in
  * microseconds: value, percentile, count up to it, 1/(1-percentile). */
 void bench_report_print_distribution(FILE *stream, const struct histogram *histogram);
 

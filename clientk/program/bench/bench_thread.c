@@ -16,15 +16,15 @@
 #include "common/report/error.h"
 
 #define NS_PER_SECOND   1000000000u
-#define TOUCH_TTL_MS    (3600u * 1000) /* far enough not to expire during a run */
-#define SLEEP_SPARED_NS 5000u          /* not worth a sleep */
-#define THINK_STEP_NS   100000000u     /* between two looks at the stop */
+#define TOUCH_TTL_MS    (3600u * 1000) /* long enough not to expire during a run */
+#define SLEEP_SPARED_NS 5000u          /* a shorter wait is not worth a sleep */
+#define THINK_STEP_NS   100000000u     /* time between two looks at whether the bench stops */
 
 /* An operation in flight. */
 struct slot {
     struct slot *next_free;
     enum workload_kind kind;
-    uint64_t number;   /* of the key */
+    uint64_t number;   /* number of the key */
     uint64_t start_ns; /* intended (open loop) or actual */
     bool measured;
     char key[WORKLOAD_MAX_KEY_BYTES];
@@ -37,15 +37,16 @@ struct bench_worker {
     struct bench_tally *tally;
     struct random_state random;
     struct distribution_cursor cursor;
-    uint64_t measure_ns, end_ns; /* from when to measure, when to stop (0: by count) */
+    uint64_t measure_ns, end_ns; /* when measuring begins; when the run ends (0: by count) */
     uint64_t quota;              /* operations to measure; 0: by time */
-    uint64_t drawn;              /* of them that were begun */
+    uint64_t drawn;              /* how many of them were begun */
     /* Open loop: when the next message starts, and the step to the one after, whose part below a
      * nanosecond adds up in the rest. Step 0: closed loop. */
     uint64_t next_start_ns, interval_ns;
     double interval_fraction_ns, interval_rest_ns;
-    struct random_state think_random; /* its own, so that operations stay those of the seed */
-    bool thinks;                      /* an answer has come: before the next message it pauses */
+    struct random_state
+        think_random; /* separate, so that --think does not change the operations of a seed */
+    bool thinks;      /* an answer has come: the thread pauses before the next message */
     uint64_t scan_cursor;
     bool unanswered; /* the last operation found no server, or no answer in time */
     struct slot *slots;
@@ -123,7 +124,7 @@ static bool count_scanned_entry(void *context, const struct clientk_entry *entry
     return true;
 }
 
-/* Reads the next page of an endless cycle through the store, or all of it. */
+/* Reads the next page of an endless cycle through the store, or the whole store. */
 static void run_scan(struct bench_worker *worker, struct slot *slot)
 {
     uint64_t entries = 0;
@@ -156,7 +157,7 @@ void bench_course_stop(struct bench_course *course)
     call_all(course);
 }
 
-/* Sleeps; Ctrl-C ends it. */
+/* Sleeps until that time, or until Ctrl-C. */
 static void sleep_until_due(uint64_t monotonic_ns)
 {
     struct timespec until = {(time_t)(monotonic_ns / NS_PER_SECOND),
@@ -164,8 +165,8 @@ static void sleep_until_due(uint64_t monotonic_ns)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
-/* Pauses between an answer and the next message; not beyond the end, and no longer than a stop of
- * the course takes to be seen. */
+/* Pauses between an answer and the next message; not beyond the end of the run, and in steps after
+ * which it looks whether the bench stops. */
 static void think(struct bench_worker *worker)
 {
     uint64_t now_ns = clock_monotonic_ns();
@@ -181,7 +182,7 @@ static void think(struct bench_worker *worker)
     }
 }
 
-/* When the message about to be drawn starts, after waiting for it in the open loop; and whether its
+/* Says when the message about to be drawn starts (open loop: waits until then) and whether its
  * operations are measured. False: the run is over. */
 static bool begin_message(struct bench_worker *worker, uint64_t *start_ns, bool *measured)
 {
@@ -208,14 +209,14 @@ static bool begin_message(struct bench_worker *worker, uint64_t *start_ns, bool 
         return false;
     if (worker->quota > 0)
         return worker->drawn < worker->quota;
-    /* What an open loop is behind with is done all the same, but not where each of it would have to
-     * wait for a server that is gone. */
+    /* Operations with which an open loop is late are still executed, unless each would have to wait
+     * for a server that is gone. */
     if (worker->unanswered && now_ns >= worker->end_ns)
         return false;
     return *start_ns < worker->end_ns;
 }
 
-/* The number of operations of the message that begins now. */
+/* Returns the number of operations of the message that begins now. */
 static size_t message_operations(const struct bench_worker *worker, bool measured)
 {
     uint64_t batch = worker->plan->options.batch;
@@ -230,7 +231,7 @@ static void prepare_slot(struct slot *slot, uint64_t start_ns, bool measured)
     slot->measured = measured;
 }
 
-/* One message after another. */
+/* Sends one message after another. */
 static void run_messages(struct bench_worker *worker)
 {
     uint64_t start_ns;
@@ -268,7 +269,7 @@ static void complete_bench_operation(void *context, void *tag, const struct clie
     worker->free_slots = slot;
 }
 
-/* NULL: the pipeline completed none. */
+/* Returns the slot of a completed operation; NULL: the pipeline completed none. */
 static struct slot *take_slot(struct bench_worker *worker)
 {
     if (!worker->free_slots)
@@ -279,7 +280,7 @@ static struct slot *take_slot(struct bench_worker *worker)
     return slot;
 }
 
-/* Messages kept in flight by the pipeline. */
+/* Keeps as many messages in flight as the window has. */
 static void run_pipeline(struct bench_worker *worker)
 {
     uint64_t start_ns;
@@ -310,7 +311,7 @@ static void run_pipeline(struct bench_worker *worker)
     clientk_pipeline_flush(worker->pipeline);
 }
 
-/* Slots for all that can be in flight: window messages, and one being filled. */
+/* Makes slots for all operations that can be in flight: window messages, and one being filled. */
 static bool make_slots(struct bench_worker *worker)
 {
     const struct bench_options *options = &worker->plan->options;
@@ -339,7 +340,7 @@ static void free_worker(struct bench_worker *worker)
     free(worker->results);
 }
 
-/* False: stopped before it began. */
+/* Waits for the start. False: the bench was stopped before. */
 static bool wait_for_start(struct bench_worker *worker)
 {
     struct bench_course *course = worker->thread->course;
@@ -354,7 +355,7 @@ static bool wait_for_start(struct bench_worker *worker)
     worker->measure_ns = begin_ns + (uint64_t)(options->warmup_seconds * NS_PER_SECOND);
     worker->end_ns = worker->measure_ns + (uint64_t)(options->seconds * NS_PER_SECOND);
     if (options->rate > 0) {
-        /* Threads take turns: thread i starts i steps of the whole bench after thread 0. */
+        /* The threads are staggered: thread i starts i steps of the whole bench after thread 0. */
         double step_ns = (double)options->batch * NS_PER_SECOND / options->rate;
         double interval_ns = step_ns * (double)options->threads;
         worker->interval_ns = interval_ns < 1 ? 1 : (uint64_t)interval_ns;
@@ -374,10 +375,10 @@ enum kv_status bench_thread_run(const struct bench_thread *thread, struct kv_err
     random_seed(&worker.think_random, ~(options->seed * BENCH_MAX_THREADS + thread->index));
     distribution_cursor_init(&worker.cursor, &thread->plan->distribution, thread->index,
                              options->threads);
-    if (options->count > 0) /* the first threads take what does not divide */
+    if (options->count > 0) /* the first threads take the remainder */
         worker.quota = options->count / options->threads +
                        (thread->index < options->count % options->threads ? 1 : 0);
-    prctl(PR_SET_TIMERSLACK, 1); /* open loop: wake up when it is time */
+    prctl(PR_SET_TIMERSLACK, 1); /* open loop: wake up at the right time */
     if (!make_slots(&worker))
         status = kv_error_set(error, KV_NO_MEMORY, "no memory for a thread");
     else if (options->window > 0)

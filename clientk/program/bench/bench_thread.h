@@ -15,32 +15,33 @@
 #include "clientk/program/bench/bench_options.h"
 #include "common/numbers/histogram.h"
 
-/* What one thread counts. It alone writes; `running_ops` is read while it runs. */
+/* What one thread counts. Only that thread writes; `running_ops` is read while it runs. */
 struct bench_tally {
-    _Atomic uint64_t running_ops; /* warm-up included, for progress */
-    uint64_t ops;                 /* measured */
-    uint64_t misses;              /* not found, which is not an error */
+    _Atomic uint64_t running_ops; /* operations with the warm-up, for progress */
+    uint64_t ops;                 /* measured operations */
+    uint64_t misses;              /* measured operations that found no key, which is no error */
     uint64_t mismatches;          /* values that failed --verify */
-    uint64_t direct_reads;        /* of its process, the first thread has them: no message */
+    uint64_t
+        direct_reads; /* reads without a message of the whole process; the first thread has them */
     uint64_t statuses[KV_STATUS_COUNT];
     uint64_t last_end_ns;
     struct histogram latencies[WORKLOAD_KINDS];
 };
 
-/* Shared by all threads, also across processes. */
+/* What all threads share, also across processes. */
 struct bench_course {
     _Atomic uint32_t ready;    /* threads waiting for the start */
-    _Atomic uint64_t begin_ns; /* CLOCK_MONOTONIC; 0: not yet */
+    _Atomic uint64_t begin_ns; /* CLOCK_MONOTONIC; 0: not yet known */
     atomic_bool stop;
-    _Atomic uint32_t called; /* futex: 1 once it has begun or stopped */
+    _Atomic uint32_t called; /* futex: 1 once the bench has begun or stopped */
     _Atomic uint64_t latest; /* distribution.h */
 };
 
-/* All threads begin at begin_ns. They sleep until then: a thousand that looked at the clock now and
- * then would take the CPUs from those that still connect, and from the server. */
+/* Makes all threads begin at begin_ns. They sleep until then: a thousand threads that looked at the
+ * clock now and then would take the CPUs from those that still connect, and from the server. */
 void bench_course_begin(struct bench_course *course, uint64_t begin_ns);
 
-/* All threads end soon. */
+/* Makes all threads end soon. */
 void bench_course_stop(struct bench_course *course);
 
 struct bench_thread {
@@ -48,7 +49,7 @@ struct bench_thread {
     struct bench_course *course;
     struct bench_tally *tally;
     struct clientk *client;
-    uint64_t index; /* 0..threads-1 of the whole bench */
+    uint64_t index; /* 0..threads-1 in the whole bench */
 };
 
 /* Waits for the start, works, and returns at the end of the time or count, or at the stop of the

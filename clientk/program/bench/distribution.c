@@ -41,7 +41,7 @@ uint64_t distribution_zipfian_rank(const struct distribution *distribution,
     return rank < distribution->keys ? rank : distribution->keys - 1;
 }
 
-/* The finalizer of MurmurHash3 (Austin Appleby, public domain). */
+/* Mixes the bits of the rank: the finalizer of MurmurHash3 (Austin Appleby, public domain). */
 static uint64_t scatter(uint64_t rank)
 {
     rank ^= rank >> 33;

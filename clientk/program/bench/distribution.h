@@ -37,24 +37,25 @@ struct distribution {
     double alpha, eta;
 };
 
-/* Takes time proportional to keys for zipfian and latest. keys > 0. */
+/* Prepares the distribution over `keys` keys (more than 0); takes time proportional to keys for
+ * zipfian and latest. */
 void distribution_init(struct distribution *distribution, enum distribution_kind kind,
                        uint64_t keys, double theta);
 
-/* What one thread keeps. */
+/* What one thread keeps between its draws. */
 struct distribution_cursor {
-    uint64_t next; /* sequential */
+    uint64_t next; /* sequential: the next key */
 };
 void distribution_cursor_init(struct distribution_cursor *cursor,
                               const struct distribution *distribution, uint64_t thread,
                               uint64_t threads);
 
-/* The next key, 0..keys-1. latest: counts the writes of all threads. */
+/* Draws the next key, 0..keys-1. latest: counts the writes of all threads in *latest. */
 uint64_t distribution_draw(const struct distribution *distribution,
                            struct distribution_cursor *cursor, struct random_state *random,
                            bool is_write, _Atomic uint64_t *latest);
 
-/* A zipfian rank, 0..keys-1, 0 the most popular. */
+/* Draws a zipfian rank, 0..keys-1; 0 is the most popular. */
 uint64_t distribution_zipfian_rank(const struct distribution *distribution,
                                    struct random_state *random);
 

@@ -10,7 +10,8 @@
 #include "common/text/parse.h"
 
 #define MAX_WEIGHT 1000000u
-#define WINDOWS    65536u /* starts of values in the block: the number of distinct values */
+#define WINDOWS \
+    65536u /* values begin at this many places of the block: the number of distinct values */
 
 const char *workload_kind_name(int kind)
 {
@@ -172,7 +173,7 @@ void workload_values_free(struct workload_values *values)
     free(values);
 }
 
-/* The mixing step of splitmix64 (Vigna, public domain). */
+/* Mixes the bits of x: a step of splitmix64 (Vigna, public domain). */
 static uint64_t mix_bits(uint64_t x)
 {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);

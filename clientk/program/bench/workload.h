@@ -26,26 +26,26 @@ enum workload_kind {
 };
 const char *workload_kind_name(int kind);
 
-/* How often each kind comes, as shares of the sum. */
+/* How often each kind comes, as parts of their sum. */
 struct workload_mix {
     uint32_t weights[WORKLOAD_KINDS];
     uint32_t total;
 };
 
-/* "put=40,get=50,del=10"; a name alone counts 1. KV_USAGE with a sentence. */
+/* Reads a mix such as "put=40,get=50,del=10"; a name alone counts 1. KV_USAGE with a sentence. */
 enum kv_status workload_mix_parse(const char *text, struct workload_mix *mix,
                                   struct kv_error *error);
 enum workload_kind workload_mix_draw(const struct workload_mix *mix, struct random_state *random);
 
-/* The mix as text, kinds separated by `separator`; buffer of 256 bytes, which is returned. */
+/* Writes the mix as text, kinds separated by `separator`; returns the buffer. */
 char *workload_mix_format(const struct workload_mix *mix, char separator, char buffer[256]);
 
-/* Sizes of values, each as likely as any other. */
+/* A range of sizes, all equally likely. */
 struct workload_sizes {
     uint64_t min, max;
 };
 
-/* "64", "4k", "32-512". KV_USAGE with a sentence. */
+/* Reads "64", "4k" or "32-512". KV_USAGE with a sentence. */
 enum kv_status workload_sizes_parse(const char *text, uint64_t most, struct workload_sizes *sizes,
                                     struct kv_error *error);
 size_t workload_sizes_draw(const struct workload_sizes *sizes, struct random_state *random);
@@ -55,13 +55,13 @@ size_t workload_sizes_draw(const struct workload_sizes *sizes, struct random_sta
 #define WORKLOAD_MIN_KEY_BYTES 2u
 #define WORKLOAD_MAX_KEY_BYTES 1024u
 
-/* True if so many keys differ within key_bytes. */
+/* Returns true if that many keys differ within key_bytes. */
 bool workload_keys_fit(uint64_t keys, size_t key_bytes);
 
-/* Writes key_bytes bytes. */
+/* Writes key_bytes bytes of the key. */
 void workload_key(char *out, size_t key_bytes, enum workload_kind kind, uint64_t number);
 
-/* What an add adds: 1 if most is 0, else a number from -most to most except 0, all equally
+/* Draws what an add adds: 1 if most is 0, else a number from -most to most except 0, all equally
  * likely. */
 int64_t workload_delta(uint64_t most, struct random_state *random);
 

@@ -7,8 +7,8 @@
 
 #include "clientk/program/cli/cli_context.h"
 
-/* Connects, asks, and on failure prints that as the answer of the command `name`. Returns the exit
- * code. *answer starts from {0} and is to be freed in any case. */
+/* Connects and sends the request; prints a failure as the answer of the command `name`. Returns the
+ * exit code. *answer starts from {0}, and the caller frees it in any case. */
 int admin_request(struct cli_context *context, const char *name, const char *request,
                   const char *argument, struct clientk_value *answer);
 

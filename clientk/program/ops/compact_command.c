@@ -36,7 +36,7 @@ static double compaction_number(const struct json_value *object, const char *nam
     return value && value->kind == JSON_NUMBER ? value->number : 0;
 }
 
-/* EXIT_DONE, or the code of the failure that was printed. */
+/* Reads the sums. EXIT_DONE, or the code of the failure that was printed. */
 static int read_sums(struct cli_context *context, struct compact_sums *sums)
 {
     struct clientk_value text = {0};
@@ -86,7 +86,7 @@ static int report_queued(struct cli_context *context, double queued)
     return answer_compaction(context, queued, text);
 }
 
-/* Of so many files, the number in the answer of the server. */
+/* Returns how many files the server's answer says are queued. */
 static double queued_of(const struct clientk_value *answer)
 {
     struct json_value *document = json_parse(answer->data, answer->size);
@@ -95,9 +95,9 @@ static double queued_of(const struct clientk_value *answer)
     return queued;
 }
 
-/* Who was asked: another server after each start. */
+/* Which server was asked: a server that was started again is another one. */
 struct asked_server {
-    uint64_t reconnects; /* of the client when it was looked at */
+    uint64_t reconnects; /* reconnects of the client when the server was asked */
     char instance[32];
 };
 
@@ -108,7 +108,7 @@ static uint64_t reconnects_of(struct cli_context *context)
     return info.reconnects;
 }
 
-/* EXIT_DONE, or the code of the failure that was printed. */
+/* Asks which server this is. EXIT_DONE, or the code of the failure that was printed. */
 static int look_at_server(struct cli_context *context, struct asked_server *server)
 {
     struct clientk_value text = {0};
@@ -123,8 +123,8 @@ static int look_at_server(struct cli_context *context, struct asked_server *serv
     return status == KV_OK ? EXIT_DONE : compact_fail(context, status, cli_sentence(status));
 }
 
-/* A session can be replaced while its server goes on. EXIT_DONE: it is the same server; else the
- * code of the failure that was printed. */
+/* Checks that it is still the same server; a session can be replaced while its server goes on.
+ * EXIT_DONE, or the code of the failure that was printed. */
 static int check_server_compacts(struct cli_context *context, struct asked_server *asked)
 {
     struct asked_server now;
@@ -138,8 +138,8 @@ static int check_server_compacts(struct cli_context *context, struct asked_serve
     return code;
 }
 
-/* Until so many files more are compacted, or could not be. A server that was started again counts
- * from 0, and has forgotten what it was asked for: it would be waited for without end. */
+/* Waits until `queued` more files are compacted, or could not be. Gives up if the server was
+ * started again: such a server counts from 0, and has forgotten what it was asked for. */
 static int wait_for_compaction(struct cli_context *context, double queued,
                                struct asked_server *asked, const struct compact_sums *before,
                                struct compact_sums *now)

@@ -11,7 +11,7 @@
 
 #define NAME "config"
 
-/* In a request; the server takes no more. */
+/* The longest argument of a request; the server takes no longer one. */
 #define ARGUMENT_BYTES 4096u
 
 static int config_fail(struct cli_context *context, enum kv_status status, const char *sentence)
@@ -19,7 +19,7 @@ static int config_fail(struct cli_context *context, enum kv_status status, const
     return output_failure(&context->output, NAME, status, sentence);
 }
 
-/* One setting is its value; several are a table. */
+/* Prints one setting as its value, several as a table. */
 static int print_settings(struct cli_context *context, struct kv_slice json, bool one)
 {
     static const struct listing_column columns[] = {{"name", "SETTING", false},
@@ -95,7 +95,7 @@ static int run_config_word(struct cli_context *context, const struct word *opera
         "write: config get, config get NAME, config set NAME VALUE, or config reload");
 }
 
-/* At the prompt there is a connection to a server already. */
+/* At the prompt --pid is an error: there is a connection to a server already. */
 int config_run(struct cli_context *context, const void *options_given, const struct word *operands,
                size_t count)
 {

@@ -11,7 +11,7 @@
 #include "clientk/program/cli/line.h"
 
 struct config_options {
-    uint32_t pid; /* of the server; 0: that of the queue */
+    uint32_t pid; /* process of the server; 0: the server of the queue */
 };
 extern const struct option_row config_option_rows[];
 extern const struct config_options config_option_defaults;

@@ -14,7 +14,7 @@
 #define DIAGNOSIS_FIXES     24u
 #define DIAGNOSIS_FIX_BYTES 512u
 
-/* A command that mends what a finding says; "" where it takes more than a command. */
+/* A command that mends what a finding says; "" if mending takes more than a command. */
 struct fix {
     char reason[DIAGNOSIS_FIX_BYTES];
     char command[DIAGNOSIS_FIX_BYTES];
@@ -25,13 +25,13 @@ struct diagnosis {
     FILE *stream;
     struct fix fixes[DIAGNOSIS_FIXES];
     unsigned fix_count;
-    char last[DIAGNOSIS_FIX_BYTES]; /* the last finding with a mark */
+    char last[DIAGNOSIS_FIX_BYTES]; /* the last finding that has a mark */
     struct wire_limits limits;
     bool shares_replies; /* new clients of this user need no queue */
-    bool removes;        /* what killed processes left */
+    bool removes;        /* remove what killed processes left */
     bool problem;        /* something needs fixing */
-    bool no_server;      /* there is none, or it does not answer */
-    pid_t server;        /* 0: not known here */
+    bool no_server;      /* there is no server, or it does not answer */
+    pid_t server;        /* process of the server; 0: not known here */
     bool silent;         /* there is a server, but an answer did not come in time */
 };
 
@@ -40,46 +40,47 @@ struct diagnosis {
 void finding(struct diagnosis *diagnosis, const char *mark, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A command that mends the last finding with a mark. The first few are kept. */
+/* Adds a command that mends the last finding with a mark. Only the first few are kept. */
 void fix(struct diagnosis *diagnosis, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A word for the shell, whatever is in it: paths may come from other users. Returns `quoted`; "''"
- * where it is too long. */
+/* Quotes the text as a word for the shell, whatever is in it: paths may come from other users.
+ * Returns `quoted`; "''" if the text is too long. */
 #define DIAGNOSIS_WORD_BYTES 400u
 const char *shell_word(const char *text, char quoted[DIAGNOSIS_WORD_BYTES]);
 
-/* No command mends it. */
+/* Notes that no command mends the last finding. */
 void fix_by_hand(struct diagnosis *diagnosis);
 
-/* All of them, each below a comment with its reason: for a shell. */
+/* Prints all commands for a shell, each below a comment with its reason. */
 void print_fixes(const struct diagnosis *diagnosis, FILE *stream);
 
 void heading(const struct diagnosis *diagnosis, const char *text);
 
-/* "uid 1001 (name)" */
+/* Writes "uid 1001 (name)" into `buffer`, and returns that. */
 const char *user_name(uid_t uid, char buffer[64]);
 
-/* doctor_limits.c: the kernel's limits and how much of them is in use. */
+/* doctor_limits.c: checks the kernel's limits and how much of them is in use. */
 void doctor_check_limits(struct diagnosis *diagnosis);
 void doctor_print_limit_advice(struct diagnosis *diagnosis);
 
-/* doctor_store.c: the data files and the disk, by the statistics of the server. Needs a
+/* doctor_store.c: checks the data files and the disk, by the statistics of the server. Needs a
  * connection. */
 void doctor_check_store(struct diagnosis *diagnosis);
 
-/* doctor_users.c: the users who have sessions, by the same statistics, and their limits. */
+/* doctor_users.c: checks the users who have sessions, by the same statistics, and their limits. */
 struct json_value;
 void doctor_check_users(struct diagnosis *diagnosis, const struct json_value *sessions);
 
-/* RLIMIT_MSGQUEUE of another process; false: it cannot be read. */
+/* Reads RLIMIT_MSGQUEUE of another process; false: it cannot be read. */
 bool doctor_queue_limit_of(pid_t pid, uint64_t *bytes);
 
-/* doctor_config.c: the configuration file of the server (0: of the unit, if it is installed). It is
- * looked at only where this user or root wrote it and, unless it is that of the unit, named it. */
+/* doctor_config.c: checks the configuration file of the server (process 0: that of the unit, if it
+ * is installed). It reads the file only if this user or root wrote it and, unless it is that of the
+ * unit, named it. */
 void doctor_check_config(struct diagnosis *diagnosis, pid_t server);
 
-/* How the server is started, or started again: a command. */
+/* Adds the command that starts the server, or starts it again. */
 void doctor_fix_by_start(struct diagnosis *diagnosis);
 void doctor_fix_by_restart(struct diagnosis *diagnosis);
 

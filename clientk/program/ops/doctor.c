@@ -20,10 +20,10 @@
 #include "wire/reply_ring.h"
 
 #define SHM_DIR           "/dev/shm"
-#define LEFTOVERS_MS      2000u       /* to look for them */
-#define FULLEST_SHM_BYTES (16u << 20) /* warn below this */
+#define LEFTOVERS_MS      2000u       /* the longest search for leftovers */
+#define FULLEST_SHM_BYTES (16u << 20) /* less free space is reported as low */
 
-/* The IPC namespace of a process ("ipc:[4026531839]"); false if it may not be read. */
+/* Reads the IPC namespace of a process ("ipc:[4026531839]"); false: it may not be read. */
 static bool ipc_namespace(pid_t pid, char *out, size_t size)
 {
     char path[64];
@@ -49,7 +49,7 @@ static void report_no_server(struct diagnosis *diagnosis, const char *name)
     finding(diagnosis, "", "under systemd:        no PrivateIPC= in one unit alone");
 }
 
-/* The name of a process's program; "?" if it cannot be read. */
+/* Returns the name of a process's program; "?" if it cannot be read. */
 static const char *program_of(pid_t pid, char program[32])
 {
     char path[64];
@@ -63,7 +63,7 @@ static const char *program_of(pid_t pid, char program[32])
     return program;
 }
 
-/* Who holds the lock on the lane: the server, if there is one. */
+/* Reports who holds the lock on the lane, which is the server, if there is one. */
 static bool check_owner(struct diagnosis *diagnosis, mqd_t lane, const char *base)
 {
     char program[32], user[64];
@@ -86,7 +86,8 @@ static bool check_owner(struct diagnosis *diagnosis, mqd_t lane, const char *bas
     return false;
 }
 
-/* Where a group is let in, its members are; else the server's owner decides. */
+/* Adds what lets this user in: membership in the group if a group is let in; else the server's
+ * owner decides. */
 static void fix_denied(struct diagnosis *diagnosis, enum kv_status status)
 {
     char path[128];
@@ -104,7 +105,7 @@ static void fix_denied(struct diagnosis *diagnosis, enum kv_status status)
         fix_by_hand(diagnosis);
 }
 
-/* The user that the server must have; false: any. */
+/* Finds the user that the server must have; false: any user. */
 static bool named_server_uid(const struct diagnosis *diagnosis, uid_t *uid)
 {
     uint64_t number;
@@ -121,8 +122,8 @@ static bool named_server_uid(const struct diagnosis *diagnosis, uid_t *uid)
     return true;
 }
 
-/* True: the server is of the user that it must have, if one is named. Else nothing more is asked of
- * it, nor of its process. */
+/* Returns true if the server is of the user that it must have, or none is named. Otherwise nothing
+ * more is asked of the server, nor of its process. */
 static bool diagnose_server_uid(struct diagnosis *diagnosis, uid_t owner, const uid_t *server_uid)
 {
     char is[64], must_be[64];
@@ -135,7 +136,7 @@ static bool diagnose_server_uid(struct diagnosis *diagnosis, uid_t owner, const 
     return false;
 }
 
-/* True if a client may try to connect. */
+/* Returns true if a client may try to connect. */
 static bool diagnose_server(struct diagnosis *diagnosis)
 {
     const char *name = diagnosis->context->global.queue;
@@ -179,7 +180,7 @@ static const char *verdict_mark(enum kv_status status)
     return exit_code_of(status) == EXIT_NO_SERVER ? "NONE" : "BAD";
 }
 
-/* Whether reads need messages, and why. */
+/* Reports whether reads need messages, and why. */
 static void report_reads(struct diagnosis *diagnosis, const struct clientk_info *info)
 {
     if (info->direct == CLIENTK_DIRECT_OFF)
@@ -287,7 +288,7 @@ static const char *conclusion(const struct diagnosis *diagnosis)
     return diagnosis->problem ? "See BAD above." : "All well.";
 }
 
-/* Whether a client like this one gets its replies through shared memory. */
+/* Returns true if a client with these settings may get its replies through shared memory. */
 static bool may_share_replies(const struct global_options *options)
 {
     const char *replies = options->replies ? options->replies : getenv("MQKV_REPLIES");

@@ -15,8 +15,8 @@
 #include "common/options/option_table.h"
 
 struct doctor_options {
-    bool fix;   /* print commands instead of findings, and remove nothing */
-    bool clean; /* remove what killed processes left all the same */
+    bool fix;   /* print the commands that mend, not the findings, and remove nothing */
+    bool clean; /* with --fix: remove what killed processes left */
 };
 extern const struct option_row doctor_option_rows[];
 extern const struct doctor_options doctor_option_defaults;

@@ -43,17 +43,17 @@ void doctor_fix_by_restart(struct diagnosis *diagnosis)
 
 /* Whose it is ---------------------------------------------------------------------------------- */
 
-/* serverk --check does with this user's rights what the file says, down to a connection with the
- * password of a file that it names. So it gets no file that another user may have written, or
- * chosen by the words of a process. */
+/* serverk --check does with this user's rights what the file says, up to a connection with the
+ * password of a file that it names. So it must not read a file that another user may have written,
+ * or chosen by the arguments of a process. */
 static bool is_trusted_file(uid_t uid)
 {
     return uid == 0 || uid == geteuid();
 }
 
-/* The words of a process are those of its users. The real and the saved one count, too: what runs
- * with the rights of root may have been started by anybody. (The owner of /proc/PID says less: it
- * is root for each process that allows no core file.) */
+/* Returns true if only this user or root chose the arguments of the process. The real and the saved
+ * uid count, too: a program that runs with the rights of root may have been started by anybody.
+ * (The owner of /proc/PID says less: it is root for each process that allows no core file.) */
 static bool is_trusted_process(pid_t pid)
 {
     char path[64], line[256];
@@ -72,8 +72,8 @@ static bool is_trusted_process(pid_t pid)
 
 /* The file ------------------------------------------------------------------------------------- */
 
-/* The file that the process was started with (-c, --config); false: with none, or not to be
- * seen. */
+/* Finds the file that the process was started with (-c, --config); false: with none, or its
+ * arguments cannot be read. */
 static bool find_config(pid_t server, char path[PATH_MAX])
 {
     char name[64], words[8192];
@@ -99,7 +99,8 @@ static bool find_config(pid_t server, char path[PATH_MAX])
     return true;
 }
 
-/* What `serverk -c FILE --check` says of a mistake: its first line. False: there is none. */
+/* Reads the first line that `serverk -c FILE --check` prints about a mistake. False: there is no
+ * mistake. */
 static bool find_mistake(const char *serverk, const char *file, char line[512])
 {
     int ends[2], status = 0;

@@ -11,7 +11,7 @@
 #define SMALLEST_USEFUL_MESSAGE_BYTES 512u
 #define UNKNOWN                       UINT64_MAX
 
-/* What the limit leaves; UNKNOWN until the bytes in use are known. */
+/* Returns what the limit leaves; UNKNOWN until the bytes in use are known. */
 static uint64_t bytes_left(const struct diagnosis *diagnosis, uint64_t used)
 {
     uint64_t limit = diagnosis->limits.msgqueue_bytes;
@@ -51,7 +51,7 @@ static const char *limit_text(rlim_t bytes, char buffer[32])
     return buffer;
 }
 
-/* The smallest session. */
+/* Returns the bytes of the smallest session. */
 static uint64_t smallest_session(void)
 {
     const struct wire_geometry *step = wire_reply_ladder;
@@ -108,7 +108,7 @@ static void check_budget(struct diagnosis *diagnosis, const struct queue_listing
             limit_text(budget.rlim_cur, soft), limit_text(budget.rlim_max, hard));
     if (queue_budget_used(diagnosis->context->global.queue, &used)) {
         if (used == UNKNOWN)
-            used = budget.rlim_max; /* all that it can see */
+            used = budget.rlim_max; /* more than the search can see */
         report_use(diagnosis, used, listing);
     } else {
         used = UNKNOWN;
@@ -117,7 +117,7 @@ static void check_budget(struct diagnosis *diagnosis, const struct queue_listing
     report_reply_queues(diagnosis, bytes_left(diagnosis, used));
 }
 
-/* Runs before the bytes in use are counted. */
+/* Removes stale names before the bytes in use are counted. */
 static void clear_stale_names(struct diagnosis *diagnosis)
 {
     struct stale_names removed = wire_stale_names_remove(diagnosis->context->global.queue);

@@ -14,7 +14,7 @@
 
 #define FILES_NAMED 4u
 
-/* Of the two words in the command that salvages. */
+/* The longest directory in the command that salvages, which names it twice. */
 #define SALVAGE_BYTES (DIAGNOSIS_FIX_BYTES - 112)
 
 static uint64_t fact_number(const struct json_value *object, const char *name)
@@ -30,7 +30,8 @@ static bool is_true(const struct json_value *object, const char *name)
     return member && member->kind == JSON_BOOL && strcmp(member->text, "true") == 0;
 }
 
-/* "data.0001, data.0002 and 3 more": the listed files for which the member is true or above 0. */
+/* Names the listed files for which the member is true or above 0, as in "data.0001, data.0002 and 3
+ * more". */
 static const char *name_files(const struct json_value *files, const char *member, char names[128])
 {
     unsigned found = 0;
@@ -49,14 +50,14 @@ static const char *name_files(const struct json_value *files, const char *member
     return *names ? names : "a data file";
 }
 
-/* The data directory as the server names it; NULL: it does not say. */
+/* Returns the data directory as the server names it; NULL: the server does not say. */
 static const char *directory_of(const struct json_value *document)
 {
     const struct json_value *dir = json_member(json_member(document, "server"), "dir");
     return dir && dir->kind == JSON_STRING ? dir->text : NULL;
 }
 
-/* Where a damaged record is: "data.0003 at offset 4096". */
+/* Says where a damaged record is, as in "data.0003 at offset 4096". */
 static const char *name_damage(const struct json_value *files, char text[64])
 {
     const struct json_value *each = json_member(files, "each");
@@ -70,7 +71,7 @@ static const char *name_damage(const struct json_value *files, char text[64])
     return text;
 }
 
-/* What saves the rest of a damaged store. The directory has to fit into the command twice. */
+/* Adds the command that saves the rest of a damaged store. It names the directory twice. */
 static void fix_by_salvage(struct diagnosis *diagnosis, const char *dir)
 {
     char target[DIAGNOSIS_WORD_BYTES], quoted[DIAGNOSIS_WORD_BYTES], word[DIAGNOSIS_WORD_BYTES];
@@ -78,7 +79,7 @@ static void fix_by_salvage(struct diagnosis *diagnosis, const char *dir)
         dir && dir[0] == '/' &&
         snprintf(target, sizeof target, "%s.salvaged", dir) < (int)sizeof target &&
         strlen(shell_word(target, quoted)) + strlen(shell_word(dir, word)) < SALVAGE_BYTES &&
-        quoted[1] == '/'; /* not too long for a word */
+        quoted[1] == '/'; /* it was not too long for a word */
     if (fits)
         fix(diagnosis,
             "kvcheck --salvage %s %s   # with the server stopped; or: clientk restore BACKUP "
@@ -106,7 +107,7 @@ static void check_damage(struct diagnosis *diagnosis, const struct json_value *d
 static void diagnose_files(struct diagnosis *diagnosis, const struct json_value *files)
 {
     const struct json_value *sum = json_member(files, "sum");
-    /* A server of before does not tell what has succeeded since. */
+    /* An older server does not say what has succeeded since. */
     bool tells = json_member(sum, "compaction_failing_files") != NULL;
     char names[128], count[32];
     bool well = true;
@@ -150,8 +151,8 @@ static void diagnose_files(struct diagnosis *diagnosis, const struct json_value 
                 fact_number(sum, "compaction_failures") > 0 ? " that did not succeed later" : "");
 }
 
-/* Whether the file system itself is read-only, not only its mount in this mount namespace. ext4
- * that found damage says emergency_ro from Linux 6.14 on. */
+/* Returns true if the file system itself is read-only, not only its mount in this mount namespace.
+ * ext4 that found damage says emergency_ro from Linux 6.14 on. */
 static bool is_read_only(dev_t device)
 {
     char line[4096];
@@ -173,7 +174,7 @@ static bool is_read_only(dev_t device)
     return read_only;
 }
 
-/* The directory itself, if this process sees it under the server's name. */
+/* Checks the directory itself, if this process sees it under the server's name. */
 static void diagnose_directory(struct diagnosis *diagnosis, const char *path)
 {
     struct statvfs system;
@@ -229,7 +230,7 @@ static void check_space(struct diagnosis *diagnosis, const struct json_value *do
         diagnose_directory(diagnosis, where);
 }
 
-/* What live records may have, and what the file system has room for. */
+/* Compares what live records may take with the room in the file system. */
 static void diagnose_bound(struct diagnosis *diagnosis, const struct json_value *bound)
 {
     uint64_t max_bytes = fact_number(bound, "max_bytes");
@@ -247,8 +248,8 @@ static void diagnose_bound(struct diagnosis *diagnosis, const struct json_value 
                    : "writes may be refused for want of space before they reach it");
 }
 
-/* No worker has come back to its queues for so long. For a moment that is so whenever the machine
- * has no CPU for them. */
+/* For this long no worker has come back to its queues. For a moment that happens whenever the
+ * machine has no CPU for them. */
 #define AWAY_TOO_LONG_MS 1000u
 
 static void check_workers(struct diagnosis *diagnosis, const struct json_value *server)
@@ -275,7 +276,7 @@ static void check_own_sessions(struct diagnosis *diagnosis, const struct json_va
     finding(diagnosis, "ok", "%u sessions, %u of them yours", all, own);
 }
 
-/* What a store on the servers of a cluster promises depends on how it was set up. */
+/* Reports what a store on the servers of a cluster promises, which depends on how it was set up. */
 static void diagnose_engine(struct diagnosis *diagnosis, const struct json_value *engine)
 {
     const struct json_value *name = json_member(engine, "name");
@@ -295,7 +296,7 @@ static void diagnose_engine(struct diagnosis *diagnosis, const struct json_value
                             : "one disk nothing");
 }
 
-/* A second copy in a cluster. */
+/* Reports on the second copy in a cluster. */
 static void diagnose_mirror(struct diagnosis *diagnosis, const struct json_value *mirror)
 {
     const struct json_value *bucket = json_member(mirror, "bucket");

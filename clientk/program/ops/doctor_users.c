@@ -13,9 +13,9 @@
 
 struct user {
     uid_t uid;
-    pid_t pid; /* of one of its clients; 0: none is seen here */
+    pid_t pid; /* process of one of the user's clients; 0: none is seen here */
     unsigned sessions;
-    uint64_t queue_bytes; /* of their reply queues */
+    uint64_t queue_bytes; /* bytes of the sessions' reply queues */
 };
 
 bool doctor_queue_limit_of(pid_t pid, uint64_t *bytes)
@@ -38,7 +38,7 @@ static uint64_t number_in(const struct json_value *object, const char *name)
                                                                        : 0;
 }
 
-/* Its place; NULL: there are too many. */
+/* Returns the entry of the user; NULL: there are too many. */
 static struct user *user_of(struct user *users, unsigned *count, uid_t uid)
 {
     for (unsigned i = 0; i < *count; i++)
@@ -62,7 +62,7 @@ static void add_session(struct user *user, const struct json_value *session)
         user->queue_bytes += wire_geometry_charge(geometry);
 }
 
-/* What its sessions take of its limit; its other queues are not seen here. */
+/* Reports how much of the user's limit the sessions take; other queues are not seen here. */
 static void report_user(struct diagnosis *diagnosis, const struct user *user)
 {
     char name[64];

@@ -17,9 +17,9 @@
 
 #define MAX_LIMIT    1000u
 #define MAX_TIME_MS  60000u
-#define SHOWN_BYTES  128u /* of a key */
+#define SHOWN_BYTES  128u /* most bytes of a key that are shown */
 #define MAX_FILES    4096u
-#define CURSOR_SHIFT 52 /* the number of the data file in a cursor that begins it */
+#define CURSOR_SHIFT 52 /* a cursor has the number of the data file in the bits above */
 
 #define LIMIT_ROW(type)                                                  \
     {                                                                    \
@@ -45,18 +45,18 @@ const struct hotkeys_options hotkeys_option_defaults = {.limit = 10, .time_ms = 
 
 /* Big keys ------------------------------------------------------------------------------------- */
 
-/* One that is listed. */
+/* One listed key. */
 struct big_key {
-    uint64_t bytes; /* of the value */
+    uint64_t bytes; /* bytes of the value */
     size_t key_bytes;
     char key[SHOWN_BYTES];
 };
 
-/* The largest so far, the largest of them first. */
+/* The largest keys so far, the largest first. */
 struct big_search {
     uint64_t limit, looked_at;
-    uint64_t keys;       /* of the store, as the server counts them; 0: it does not */
-    uint64_t unreadable; /* records that were passed over */
+    uint64_t keys;       /* keys of the store, as the server counts them; 0: it does not */
+    uint64_t unreadable; /* records that were skipped */
     size_t count;
     struct big_key *found;
 };
@@ -67,8 +67,8 @@ static int larger_first(const void *left, const void *right)
     return a->bytes < b->bytes ? 1 : a->bytes > b->bytes ? -1 : 0;
 }
 
-/* The parts of a sample may overlap, where keys of a data file expire or are deleted meanwhile. Of
- * a long key not enough is kept to know it again. */
+/* Returns true if the key is listed already: the parts of a sample may overlap if keys of a data
+ * file expire or are deleted meanwhile. Of a long key not enough is kept to recognise it. */
 static bool is_listed(const struct big_search *search, struct kv_slice key)
 {
     for (size_t i = 0; i < search->count && key.size <= SHOWN_BYTES; i++)
@@ -103,7 +103,7 @@ static uint64_t key_number(const struct json_value *object, const char *name)
     return is_count ? (uint64_t)value->number : 0;
 }
 
-/* What the server tells of its data files; NULL in *document: it is malformed. */
+/* Asks the server about its data files; NULL in *document: its answer is malformed. */
 static enum kv_status ask_files(struct cli_context *context, struct json_value **document)
 {
     struct clientk_value answer = {0};
@@ -113,7 +113,7 @@ static enum kv_status ask_files(struct cli_context *context, struct json_value *
     return status;
 }
 
-/* UINT64_MAX: the server lists no file of that number. */
+/* Returns the number of keys of a file; UINT64_MAX: the server lists no such file. */
 static uint64_t keys_of_file(const struct json_value *files, uint64_t number)
 {
     const struct json_value *each = json_member(files, "each");
@@ -123,7 +123,7 @@ static uint64_t keys_of_file(const struct json_value *files, uint64_t number)
     return UINT64_MAX;
 }
 
-/* As clientk_scan, but goes on behind a record that is damaged or cannot be read. */
+/* Scans like clientk_scan, but continues behind a record that is damaged or cannot be read. */
 static enum kv_status look_from(struct cli_context *context, struct big_search *search,
                                 uint64_t cursor, uint64_t limit)
 {
@@ -142,8 +142,9 @@ static enum kv_status look_from(struct cli_context *context, struct big_search *
     return passed_over ? KV_OK : status;
 }
 
-/* A scan's order is that of a secret hash: so the first entries of each data file are a fair
- * sample. A scan does not end with its file: so no more of a file than it has. */
+/* Looks at a sample of each data file. The order of a scan is that of a secret hash, so the first
+ * entries of a file are a fair sample. A scan does not stop at the end of its file, so no more
+ * entries are asked for than the file has. */
 static enum kv_status look_at_all(struct cli_context *context, struct big_search *search,
                                   const struct json_value *files, uint64_t sample)
 {
@@ -161,7 +162,8 @@ static enum kv_status look_at_all(struct cli_context *context, struct big_search
     return status;
 }
 
-/* In JSON two keys are never the same text; a table shows each as well as it can. */
+/* Prints the key. In JSON two keys are never the same text; a table shows each as well as it
+ * can. */
 static void print_key(FILE *out, struct kv_slice key, bool is_json)
 {
     if (is_json) {
@@ -268,7 +270,7 @@ static int list_hot_keys(struct cli_context *context, struct kv_slice json)
 static void sleep_ms(uint64_t ms)
 {
     struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    nanosleep(&pause, NULL); /* cut short by Ctrl-C, which then shows what there is */
+    nanosleep(&pause, NULL); /* Ctrl-C ends the pause, and what was found until then is shown */
 }
 
 int hotkeys_run(struct cli_context *context, const void *options, const struct word *operands,

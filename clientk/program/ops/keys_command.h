@@ -13,7 +13,7 @@
 
 struct bigkeys_options {
     uint64_t limit;  /* rows */
-    uint64_t sample; /* keys that are looked at; 0: all */
+    uint64_t sample; /* keys to look at; 0: all */
 };
 extern const struct option_row bigkeys_option_rows[];
 extern const struct bigkeys_options bigkeys_option_defaults;

@@ -5,7 +5,7 @@
 
 #include "common/text/escape.h"
 
-/* Of a cell in a table; only the last column shows more. */
+/* The width of a cell in a table; only the last column may be wider. */
 #define CELL_BYTES 48u
 
 static const char *listing_member_text(const struct json_value *row, const char *member)
@@ -14,7 +14,8 @@ static const char *listing_member_text(const struct json_value *row, const char 
     return cell && cell->text ? cell->text : "-";
 }
 
-/* What others wrote is not for the terminal as it is. */
+/* Returns the text of the cell in printable characters: others wrote it, and it must not reach the
+ * terminal as it is. */
 static const char *listing_cell_text(const struct json_value *row, const char *member,
                                      char buffer[CELL_BYTES])
 {
@@ -38,7 +39,7 @@ static void print_listing_table(FILE *stream, const struct json_value *rows,
                                 const struct listing_column *columns, size_t count)
 {
     char buffer[CELL_BYTES];
-    int widths[LISTING_MAX_COLUMNS] = {0}; /* below 0: to the left */
+    int widths[LISTING_MAX_COLUMNS] = {0}; /* below 0: aligned to the left */
     for (size_t i = 0; i < count; i++) {
         int width = i + 1 < count ? listing_column_width(rows, &columns[i]) : 0;
         widths[i] = columns[i].is_number ? width : -width;

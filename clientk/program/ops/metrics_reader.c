@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Buckets of a histogram that are looked at. */
+/* The most buckets of a histogram that are looked at. */
 #define MAX_BUCKETS 64u
 
 /* Reading -------------------------------------------------------------------------------------- */
 
-/* Past NAME="VALUE" and a comma, both ended by NUL; NULL: that is not there. */
+/* Reads NAME="VALUE" and a comma, and ends both texts with NUL. Returns what follows; NULL: that is
+ * not there. */
 static char *take_label(char *at, char **name, char **value)
 {
     *name = at;
@@ -46,7 +47,7 @@ static char *take_labels(char *at, struct metric_sample *sample)
     return at && *at == '}' ? at + 1 : NULL;
 }
 
-/* False: the line is no sample. */
+/* Reads a line. False: the line is no sample. */
 static bool take_sample(char *line, struct metric_sample *sample)
 {
     *sample = (struct metric_sample){.name = line, .label = "", .le = INFINITY};
@@ -124,7 +125,7 @@ double metrics_sum(const struct metrics *metrics, const char *name)
 
 /* Quantiles ------------------------------------------------------------------------------------ */
 
-/* The counts of the histogram's buckets, each with those below it. */
+/* Reads the counts of the histogram's buckets, each of which includes those below it. */
 static size_t read_buckets(const struct metrics *metrics, const char *name, const char *label,
                            struct metric_sample buckets[MAX_BUCKETS])
 {

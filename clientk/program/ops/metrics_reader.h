@@ -1,6 +1,6 @@
 /*
  * metrics_reader: reads the text format of Prometheus, as serverk writes it. It reads any bytes, in
- * time and memory that grow with their number only; what is no sample is passed over.
+ * time and memory proportional to their number; lines that are no samples are skipped.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_OPS_METRICS_READER_H
 #define MQKV_CLIENTK_PROGRAM_OPS_METRICS_READER_H
@@ -8,11 +8,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One line. The texts are in metrics->text, and may hold any bytes but NUL. */
+/* One sample. The texts are in metrics->text, and may hold any bytes but NUL. */
 struct metric_sample {
     const char *name;
-    const char *label; /* value of its first label that is not "le"; "": none */
-    double le;         /* upper bound of a bucket; INFINITY where there is none */
+    const char *label; /* value of its first label other than "le"; "": none */
+    double le;         /* upper bound of a bucket; INFINITY if there is none */
     double value;
 };
 
@@ -28,21 +28,22 @@ struct metric_family {
     size_t count;
 };
 
-/* False: out of memory. metrics_free in any case. */
+/* Reads the text. False: out of memory. The caller calls metrics_free in any case. */
 bool metrics_read(struct metrics *metrics, const char *text, size_t size);
 void metrics_free(struct metrics *metrics);
 
-/* Without samples if there are none of that name. */
+/* Returns the samples of that name; none if there are none. */
 struct metric_family metrics_family(const struct metrics *metrics, const char *name);
 
-/* The sample of the name and label, "" for one without; 0 if there is none. */
+/* Returns the value of the sample with this name and label ("": without a label); 0 if there is
+ * none. */
 double metrics_value(const struct metrics *metrics, const char *name, const char *label);
 
-/* Of all labels together; not of histograms. */
+/* Returns the sum over all labels; not for histograms. */
 double metrics_sum(const struct metrics *metrics, const char *name);
 
-/* The quantile (0..1) of what came to the histogram NAME_bucket between the two, interpolated
- * within its bucket; before NULL: since the start. 0 if nothing came. */
+/* Returns the quantile (0..1) of what came to the histogram NAME_bucket between the two,
+ * interpolated within its bucket; before NULL: since the start. 0 if nothing came. */
 double metrics_quantile(const struct metrics *before, const struct metrics *now, const char *name,
                         const char *label, double quantile);
 

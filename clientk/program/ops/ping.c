@@ -22,10 +22,10 @@ static void pause_ms(uint64_t ms)
 {
     struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
     if (ms > 0)
-        nanosleep(&pause, NULL); /* cut short by Ctrl-C, as it should be */
+        nanosleep(&pause, NULL); /* Ctrl-C ends the pause */
 }
 
-/* Pings into the histogram until done, interrupted or failed. */
+/* Pings until all are done, interrupted or failed; adds the times to the histogram. */
 static enum kv_status ping_often(struct cli_context *context, const struct ping_options *options,
                                  struct histogram *round_trips)
 {
@@ -70,7 +70,7 @@ static void print_pings_json(FILE *stream, const struct histogram *round_trips)
     fprintf(stream, ",\"max_us\":%.3f}\n", (double)round_trips->max_ns / 1e3);
 }
 
-/* With columns of its own, so that an answer that follows needs its header again. */
+/* Prints columns of its own, so that an answer that follows needs its header again. */
 static void print_pings_csv(struct output *output, const struct histogram *round_trips)
 {
     FILE *stream = output->stream;

@@ -14,14 +14,15 @@
 #include "wire/limits.h"
 #include "wire/queue_name.h"
 
-#define UNLIMITED_PROBE_BYTES (UINT64_C(1) << 40) /* where there is no hard limit */
-#define LAST_QUEUE_NUMBER     UINT32_MAX          /* which no session has */
+#define UNLIMITED_PROBE_BYTES \
+    (UINT64_C(1) << 40)              /* the highest limit to try if there is no hard limit */
+#define LAST_QUEUE_NUMBER UINT32_MAX /* a number that no session has */
 
 static const struct wire_geometry smallest = {1, 1};
 
 enum probe { PROBE_FITS, PROBE_REFUSED, PROBE_FAILED };
 
-/* Whether the smallest queue fits under a soft limit of this many bytes. */
+/* Tests whether the smallest queue fits under a soft limit of this many bytes. */
 static enum probe probe(const char *base, const struct rlimit *limit, uint64_t bytes)
 {
     struct rlimit lowered = {.rlim_cur = (rlim_t)bytes, .rlim_max = limit->rlim_max};
@@ -38,7 +39,7 @@ static enum probe probe(const char *base, const struct rlimit *limit, uint64_t b
     return PROBE_FITS;
 }
 
-/* The smallest limit under which it fits. False: unknown. */
+/* Finds the smallest limit under which it fits. False: unknown. */
 static bool search(const char *base, const struct rlimit *limit, uint64_t *fits_bytes)
 {
     uint64_t refused = 0;
@@ -62,7 +63,8 @@ bool queue_budget_used(const char *base, uint64_t *used_bytes)
 {
     struct rlimit limit;
     uint64_t fits;
-    int probed = open("/", O_PATH | O_CLOEXEC); /* or EMFILE would be about descriptors */
+    int probed =
+        open("/", O_PATH | O_CLOEXEC); /* if descriptors are used up EMFILE would be about them */
     if (probed < 0 || getrlimit(RLIMIT_MSGQUEUE, &limit) != 0)
         return false;
     close(probed);
@@ -73,8 +75,8 @@ bool queue_budget_used(const char *base, uint64_t *used_bytes)
     return found;
 }
 
-/* The bytes of a name without the ending that tells queues of one server apart: ".l2", ".b0",
- * ".lock", ".c12.3". */
+/* Returns the bytes of a name without the ending that tells queues of one server apart: ".l2",
+ * ".b0", ".lock", ".c12.3". */
 static size_t base_length(const char *name)
 {
     size_t length = strlen(name);
@@ -84,7 +86,7 @@ static size_t base_length(const char *name)
     if (strcmp(dot, ".lock") == 0)
         return (size_t)(dot - name);
     bool number = dot[1] && strspn(dot + 1, "0123456789") == strlen(dot + 1);
-    if (number) { /* of ".cPID.N" */
+    if (number) { /* at the end of ".cPID.N" */
         while (dot > name && *--dot != '.')
             continue;
         return dot > name && dot[1] == 'c' ? (size_t)(dot - name) : length;
@@ -113,7 +115,7 @@ static void add_to_holder(struct queue_listing *listing, const char *file, uint6
     holder->bytes += bytes;
 }
 
-/* The bytes of the queue; 0: it may not be opened. */
+/* Returns the bytes that the queue takes; 0: it may not be opened. */
 static uint64_t charge_of(const char *file)
 {
     char name[NAME_MAX + 2];

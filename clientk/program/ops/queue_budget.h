@@ -10,19 +10,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The bytes in use now. Found by creating the smallest possible queue (97 bytes, named as a reply
+/* Finds the bytes in use now: it creates the smallest possible queue (97 bytes, named as a reply
  * queue of `base` and removed at once) under one limit after another; the bytes may change
- * meanwhile. Restores the limit of the process at the end; no other thread of it may create queues
- * meanwhile. UINT64_MAX: more than the limits can show. False: unknown, since there are too many
- * queues (ENOSPC) or none may be created. */
+ * meanwhile. It restores the limit of the process at the end; no other thread of the process may
+ * create queues meanwhile. UINT64_MAX: more than the limits can show. False: unknown, because there
+ * are too many queues (ENOSPC) or none may be created. */
 bool queue_budget_used(const char *base, uint64_t *used_bytes);
 
 /* The queues of a uid that /dev/mqueue lists, and the bytes of those whose attributes can be
  * read. */
 struct queue_listing {
-    unsigned all, own; /* queues of anybody, and of the uid */
+    unsigned all, own; /* queues of all users, and of the uid */
     uint64_t own_bytes;
-    struct queue_holder { /* of own ones, by the name of their server; the first few */
+    struct queue_holder { /* own queues, grouped by their server; the first few servers */
         char name[72];
         unsigned queues;
         uint64_t bytes;
@@ -30,8 +30,8 @@ struct queue_listing {
     unsigned holder_count;
 };
 
-/* False: /dev/mqueue is not mounted. Opens the queues for a moment: a process that holds locks on
- * them loses these locks. */
+/* Reads the list. False: /dev/mqueue is not mounted. Opens the queues for a moment: a process that
+ * holds locks on them loses these locks. */
 bool queue_listing_read(struct queue_listing *listing, uid_t uid);
 
 #endif

@@ -14,7 +14,7 @@
 
 #define SECTION "sessions"
 
-/* The name of the process's program, as the kernel knows it here; "-": it cannot be seen. */
+/* Finds the name of the process's program, as the kernel knows it here; "-": it cannot be seen. */
 static void find_process_name(const char *pid, char program[32])
 {
     char path[64];
@@ -33,7 +33,7 @@ static const char *session_text(const struct json_value *row, const char *member
     return value && value->text ? value->text : "0";
 }
 
-/* The sessions with what this program adds: the names of programs and readable times. */
+/* Prints the sessions with the names of programs and readable times, which this program adds. */
 static void print_rows(const struct json_value *each, FILE *out)
 {
     static const char *const members[] = {"session", "uid",     "pid",
@@ -56,7 +56,7 @@ static void print_rows(const struct json_value *each, FILE *out)
     fputc(']', out);
 }
 
-/* The answer as a listing. KV_IO: it is malformed. */
+/* Prints the answer as a listing. KV_IO: it is malformed. */
 static enum kv_status print_sessions(struct output *output, const struct clientk_value *answer)
 {
     static const struct listing_column columns[] = {

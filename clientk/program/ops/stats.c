@@ -34,7 +34,7 @@ char *stats_format_number(const char *name, const struct json_value *number, cha
     return buffer;
 }
 
-/* Strings come from the server: only printable characters go to the terminal. */
+/* Prints only printable characters to the terminal, since strings come from the server. */
 static void print_scalar(FILE *stream, const char *name, const struct json_value *value)
 {
     char buffer[48];
@@ -44,14 +44,14 @@ static void print_scalar(FILE *stream, const char *name, const struct json_value
         escape_print_text(stream, value->text);
 }
 
-/* "section.part" as a heading. */
+/* Makes the path "section.part", which is a heading. */
 static void extend_path(char path[PATH_BYTES], const char *parent, const char *name)
 {
     snprintf(path, PATH_BYTES, "%.70s%s%.70s", parent, *parent && name ? "." : "",
              name ? name : "");
 }
 
-/* A blank line separates sections. */
+/* Sections of a page have a blank line between them. */
 struct page {
     FILE *stream;
     bool started;
@@ -68,7 +68,8 @@ static void print_heading(struct page *page, const char *path)
     }
 }
 
-/* True for an array of objects or for an object whose members are all objects: rows of a table. */
+/* Returns true for an array of objects or an object whose members are all objects: rows of a
+ * table. */
 static bool is_table(const struct json_value *value)
 {
     if (is_scalar(value) || !value->first || !value->first->next)
@@ -83,7 +84,8 @@ static bool is_table(const struct json_value *value)
     return true;
 }
 
-/* The columns: names of all rows' members, in the order they are first seen. */
+/* Collects the columns: the names of all rows' members, in the order in which they are first
+ * seen. */
 static size_t collect_columns(const struct json_value *table, const char *columns[MAX_COLUMNS])
 {
     size_t count = 0;
@@ -174,7 +176,7 @@ static void print_list(FILE *stream, const struct json_value *object)
     }
 }
 
-/* First the scalar members as a list, then each other member under its own heading. */
+/* Prints the scalar members as a list, then each other member under its own heading. */
 static void print_section(struct page *page, const struct json_value *value, const char *path)
 {
     if (is_table(value)) {
@@ -205,7 +207,8 @@ void stats_print(FILE *stream, const struct json_value *document)
     }
 }
 
-/* The sections are the members of the complete statistics. */
+/* Reports that there is no such section; the sections are the members of the complete
+ * statistics. */
 static int refuse_section(struct cli_context *context, const char *asked)
 {
     char names[256] = "";

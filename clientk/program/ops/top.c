@@ -15,7 +15,7 @@
 #define MIN_INTERVAL_MS 100
 #define MAX_INTERVAL_MS 3600000
 
-/* Lines of a page that are no rows of the two tables. */
+/* The lines of a page besides the rows of the two tables. */
 #define OTHER_LINES 12u
 
 static const char *order_name(int order)
@@ -44,9 +44,9 @@ struct look {
 struct watch {
     struct cli_context *context;
     struct top_options options;
-    struct top_screen *screen; /* NULL: it is no terminal, or gets JSON */
+    struct top_screen *screen; /* NULL: the output is no terminal, or gets JSON */
     struct look looks[2];
-    unsigned taken; /* looks so far; the last is looks[(taken - 1) % 2] */
+    unsigned taken; /* looks up to now; the last is looks[(taken - 1) % 2] */
     bool leave;
     bool show_keys;
 };
@@ -97,7 +97,7 @@ static enum kv_status show_page(struct watch *watch, const struct top_report *re
     return status;
 }
 
-/* What the last look shows; of the first, since the server's start. */
+/* Shows the last look; the first shows what happened since the server's start. */
 static enum kv_status show_report(struct watch *watch)
 {
     const struct look *now = &watch->looks[(watch->taken + 1) % 2];
@@ -132,7 +132,7 @@ static void change_interval(struct watch *watch, bool longer)
         watch->options.interval_ms = ms;
 }
 
-/* True: the next look is to be taken at once. */
+/* Handles a key. True: the next look must be taken at once. */
 static bool take_top_key(struct watch *watch, char key)
 {
     static const char order_keys[] = "rtln"; /* enum top_order */
@@ -156,7 +156,8 @@ static void sleep_for(uint64_t ms)
     nanosleep(&pause, NULL);
 }
 
-/* Until the next look is due; what is shown follows keys and the size of the terminal. */
+/* Waits until the next look is due; meanwhile keys and the size of the terminal change what is
+ * shown. */
 static enum kv_status wait_for_next(struct watch *watch)
 {
     uint64_t begun_ns = clock_monotonic_ns();
@@ -213,7 +214,7 @@ int top_run(struct cli_context *context, const void *options, const struct word 
     top_screen_end(watch.screen);
     metrics_free(&watch.looks[0].metrics);
     metrics_free(&watch.looks[1].metrics);
-    bool interrupted = interrupt_pending(); /* Ctrl-C is how it ends */
+    bool interrupted = interrupt_pending(); /* Ctrl-C is the normal end */
     interrupt_clear();
     return status != KV_OK && !interrupted ? metrics_failure(context, "top", status) : EXIT_DONE;
 }

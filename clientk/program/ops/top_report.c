@@ -6,9 +6,9 @@
 
 #include "common/time/clock.h"
 
-/* Between two looks. */
+/* The time between two looks. */
 struct span {
-    const struct metrics *before; /* NULL: there is no look that tells */
+    const struct metrics *before; /* NULL: there is no earlier look */
     const struct metrics *now;
     double seconds;
 };
@@ -18,7 +18,7 @@ static double gain(double before, double now)
     return now > before ? now - before : 0;
 }
 
-/* Per second. */
+/* Returns what was added per second. */
 static double rate(const struct span *span, const char *name, const char *label)
 {
     double before = span->before ? metrics_value(span->before, name, label) : 0;
@@ -90,7 +90,7 @@ static void take_kind(struct top_report *report, const struct span *span, const 
         .p99_s = metrics_quantile(span->before, span->now, "mqkv_work_seconds", name, 0.99)};
 }
 
-/* Operations; and the messages with several of them. */
+/* Reads the operations, and the messages with several of them. */
 static void take_kinds(struct top_report *report, const struct span *span)
 {
     struct metric_family totals = metrics_family(span->now, "mqkv_operations_total");
@@ -101,7 +101,7 @@ static void take_kinds(struct top_report *report, const struct span *span)
               rate(span, "mqkv_work_seconds_count", "batch"));
 }
 
-/* The value of file i, whose families all have one sample for each file. */
+/* Returns the value of file i. All these families have one sample for each file. */
 static double of_file(const struct metric_family *family, size_t i)
 {
     return i < family->count ? family->samples[i].value : 0;
@@ -136,7 +136,7 @@ static bool report_take_files(struct top_report *report, const struct span *span
     return true;
 }
 
-/* What is divided by. */
+/* Returns a time by which one may divide. */
 static double at_least_some(double seconds)
 {
     return seconds > 0.001 ? seconds : 0.001;
@@ -174,7 +174,7 @@ const char *top_order_name(enum top_order order)
     return names[order];
 }
 
-/* More comes first. */
+/* Sorts what is more first. */
 static int compare_rows(double a, double b, const char *name_a, const char *name_b)
 {
     return a < b ? 1 : a > b ? -1 : strcmp(name_a, name_b);
@@ -197,7 +197,7 @@ static int compare_kinds(const void *a, const void *b, void *order)
     return strcmp(x->name, y->name);
 }
 
-/* Names of files are numbers. */
+/* Compares files by their names, which are numbers. */
 static int compare_files(const void *a, const void *b, void *order)
 {
     const struct top_file *x = a, *y = b;

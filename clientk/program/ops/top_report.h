@@ -14,12 +14,12 @@
 #define TOP_MAX_KINDS 32u
 #define TOP_MAX_USERS 40u
 
-/* What tables are sorted by. */
+/* The column by which tables are sorted. */
 enum top_order { TOP_BY_RATE, TOP_BY_TOTAL, TOP_BY_LATENCY, TOP_BY_NAME, TOP_ORDERS };
 
-/* One kind of operation. Times are of messages that ask for one such operation. */
+/* One kind of operation. Times are those of messages that ask for one such operation only. */
 struct top_kind {
-    const char *name; /* in the metrics */
+    const char *name; /* its name in the metrics */
     double per_second, total, mean_s, p50_s, p99_s;
 };
 
@@ -34,15 +34,15 @@ struct top_user {
 };
 
 struct top_report {
-    double seconds; /* between the looks */
+    double seconds; /* time between the looks */
     double uptime_s;
     double operations_per_s, messages_per_s, errors_per_s, misses_per_s;
     double direct_reads_per_s;
-    double hit_share; /* of reads of one key; below 0: there were none */
+    double hit_share; /* reads of one key that found it; below 0: there were none */
     double received_per_s, sent_per_s;
     double work_p50_s, work_p99_s, queue_p99_s, lock_p99_s, disk_p99_s;
     double sessions, sessions_max, memory_bytes;
-    double disk_free_bytes, disk_bytes; /* 0: not told */
+    double disk_free_bytes, disk_bytes; /* 0: unknown */
     double unsynced_bytes, oldest_s, replies_waiting, bad_files;
     struct top_kind kinds[TOP_MAX_KINDS];
     size_t kind_count;
@@ -61,10 +61,10 @@ void top_report_free(struct top_report *report);
 void top_report_sort(struct top_report *report, enum top_order order);
 const char *top_order_name(enum top_order order);
 
-/* Prints it as text, at most so many rows of each table, without escapes. */
+/* Prints the report as text, at most `rows` rows of each table, without escapes. */
 void top_report_print(const struct top_report *report, size_t rows, FILE *stream);
 
-/* One JSON object, and a newline. */
+/* Prints the report as one JSON object and a newline. */
 void top_report_print_json(const struct top_report *report, FILE *stream);
 
 #endif

@@ -1,4 +1,4 @@
-/* How a top_report looks. */
+/* top_report_print: the text and JSON of a top_report. */
 #include "clientk/program/ops/top_report.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 /* Text ----------------------------------------------------------------------------------------- */
 
-/* "12.3 us"; "-" for nothing. */
+/* Writes "12.3 us", or "-" for nothing. */
 static const char *time_text(double seconds, char text[CELL_BYTES])
 {
     if (seconds <= 0)
@@ -24,7 +24,7 @@ static const char *bytes_text(double bytes, char text[CELL_BYTES])
     return format_size((uint64_t)bytes, text);
 }
 
-/* Labels come from the server. */
+/* Returns the label if it is harmless: labels come from the server. */
 static const char *safe(const char *label)
 {
     return escape_is_printable(kv_slice_from_string(label), false) ? label : "?";

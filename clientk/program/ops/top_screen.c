@@ -12,7 +12,7 @@
 #include "clientk/program/cli/interrupt.h"
 #include "common/time/clock.h"
 
-#define OWN_PAGE   "\033[?1049h\033[?25l" /* another page, no cursor */
+#define OWN_PAGE   "\033[?1049h\033[?25l" /* the alternate page, without a cursor */
 #define FIRST_PAGE "\033[?25h\033[?1049l"
 #define HOME       "\033[H"
 #define REST_LINE  "\033[K"
@@ -25,7 +25,7 @@ struct top_screen {
     FILE *stream;
     bool has_keys;
     struct termios before;   /* valid if has_keys */
-    struct sigaction resize; /* what was done at SIGWINCH before */
+    struct sigaction resize; /* the handler of SIGWINCH before */
 };
 
 static volatile sig_atomic_t resized;
@@ -36,7 +36,8 @@ static void note_resize(int signal_number)
     resized = 1;
 }
 
-/* Again after a stop (Ctrl-Z), when the shell has changed it. */
+/* Makes the terminal give single keys; called again after a stop (Ctrl-Z), when the shell has
+ * changed it. */
 static void want_keys(const struct top_screen *screen)
 {
     struct termios raw = screen->before;
@@ -101,7 +102,7 @@ void top_screen_show(struct top_screen *screen, const char *text)
     fflush(screen->stream);
 }
 
-/* Milliseconds from now, rounded up. */
+/* Returns the milliseconds from now until then, rounded up. */
 static int milliseconds_until(uint64_t until_ns)
 {
     uint64_t now_ns = clock_monotonic_ns();
@@ -124,7 +125,7 @@ enum top_event top_screen_wait(struct top_screen *screen, uint64_t until_ns, cha
         if (ready > 0 && read(STDIN_FILENO, key, 1) == 1)
             return TOP_KEY;
         if (ready > 0)
-            screen->has_keys = false; /* the terminal has gone */
+            screen->has_keys = false; /* the terminal is gone */
         if (ready == 0 || (ready < 0 && errno != EINTR))
             return TOP_TIME;
     }

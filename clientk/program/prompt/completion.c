@@ -61,7 +61,7 @@ static void add_beginning(struct completion *completion, const char *word, const
         add_candidate(completion, "", kv_slice_from_string(word));
 }
 
-/* The sections are the members of the complete statistics. */
+/* Adds the sections of the statistics, which are the members of the complete statistics. */
 static void add_sections(struct completion *completion, struct clientk *client, const char *typed)
 {
     struct clientk_value text = {0};
@@ -74,7 +74,7 @@ static void add_sections(struct completion *completion, struct clientk *client, 
     clientk_value_free(&text);
 }
 
-/* live: only those that can be set while the server runs. */
+/* Adds the names of settings; live: only those that can be set while the server runs. */
 static void add_settings(struct completion *completion, struct clientk *client, const char *typed,
                          bool live)
 {
@@ -93,7 +93,7 @@ static void add_settings(struct completion *completion, struct clientk *client, 
     clientk_value_free(&text);
 }
 
-/* Words for the operand at that position, from 1. line: the words up to the typed one. */
+/* Adds words for the operand at that position, from 1. line: the words up to the typed one. */
 static void add_operands(struct completion *completion, struct clientk *client,
                          enum operand_kind operand, const struct line *line, size_t position,
                          const char *typed)

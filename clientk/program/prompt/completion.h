@@ -24,7 +24,7 @@ void completion_find(struct completion *completion, struct cli_context *context,
                      size_t size);
 void completion_free(struct completion *completion);
 
-/* Bytes that all candidates begin with. */
+/* Returns how many bytes all candidates have in common at their start. */
 size_t completion_common_bytes(const struct completion *completion);
 
 #endif

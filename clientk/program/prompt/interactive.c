@@ -19,7 +19,7 @@
 #define HISTORY_LINES 1000
 #define HISTORY_FILE  ".mqkv_history"
 
-/* The callbacks of libedit get it through EL_CLIENTDATA. */
+/* The callbacks of libedit get the prompt through EL_CLIENTDATA. */
 struct prompt {
     struct cli_context *context;
     EditLine *editor;
@@ -53,7 +53,7 @@ static int read_character(EditLine *editor, wchar_t *character)
         if (byte == '\0')
             continue;
         size_t taken = mbrtowc(character, &byte, 1, &state);
-        if (taken == (size_t)-1) /* no character of this locale: that byte, alone */
+        if (taken == (size_t)-1) /* the byte is no character of this locale: it stands for itself */
             *character = (unsigned char)byte;
         if (taken != (size_t)-2)
             return 1;
@@ -69,7 +69,7 @@ static void list_candidates(const struct completion *completion)
     fflush(stdout);
 }
 
-/* Bound to TAB: inserts the common prefix of all candidates, or lists them. */
+/* Called for TAB: inserts the common prefix of all candidates, or lists them. */
 static unsigned char complete_at_cursor(EditLine *editor, int key)
 {
     (void)key;
@@ -99,7 +99,7 @@ static unsigned char complete_at_cursor(EditLine *editor, int key)
     return verdict;
 }
 
-/* The file is made here with mode 0600: keys and values are private. */
+/* Opens the history. Its file is made with mode 0600: keys and values are private. */
 static void open_history(struct prompt *prompt)
 {
     HistEvent event;
@@ -176,7 +176,7 @@ static void remember(struct prompt *prompt, const char *text)
     if (text[strspn(text, " \t\r\n")] == '\0')
         return;
     history(prompt->history, &event, H_ENTER, text);
-    if (prompt->history_path[0]) /* now: the terminal may be closed under us */
+    if (prompt->history_path[0]) /* now, because the terminal may be closed later */
         history(prompt->history, &event, H_SAVE, prompt->history_path);
 }
 

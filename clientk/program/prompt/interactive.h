@@ -13,7 +13,7 @@
  * the terminal cannot be used. */
 int interactive_run(struct cli_context *context);
 
-/* Commands that only the prompt has. */
+/* The commands that only the prompt has. */
 int timing_run(struct cli_context *context, const void *options, const struct word *operands,
                size_t count);
 int format_run(struct cli_context *context, const void *options, const struct word *operands,

@@ -34,15 +34,15 @@ const struct option_row dump_option_rows[] = {
 };
 const struct dump_options dump_option_defaults = {.compress = -1};
 
-/* Written at once. */
+/* Bytes that are written at once. */
 #define STREAM_BYTES (256u << 10)
 
 struct dump {
     FILE *stream;
     uint64_t entries;
-    uint64_t left_out; /* damaged records */
+    uint64_t left_out; /* number of damaged records */
     uint64_t checksum;
-    char *entry; /* room for the one being printed */
+    char *entry; /* memory for the entry that is being printed */
     size_t entry_bytes;
     bool short_of_memory;
     int write_errno; /* 0: all writes succeeded so far */
@@ -106,7 +106,7 @@ static enum kv_status write_dump(struct cli_context *context, struct kv_slice pr
     return KV_OK;
 }
 
-/* write_dump through zstd. */
+/* Like write_dump, but compresses by zstd. */
 static enum kv_status write_compressed(struct cli_context *context, struct kv_slice prefix,
                                        struct dump *dump, struct kv_error *error)
 {
@@ -163,7 +163,7 @@ int dump_run(struct cli_context *context, const void *options_given, const struc
         status = target_file_keep(&file, &error);
     else if (!standard_output)
         target_file_discard(&file);
-    else if (dump.write_errno != 0 && !interrupt_pending()) /* main tells */
+    else if (dump.write_errno != 0 && !interrupt_pending()) /* main reports it */
         return EXIT_REFUSED;
     if (status != KV_OK)
         return output_failure(&context->output, "dump", status, error.text);

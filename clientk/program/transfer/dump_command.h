@@ -15,7 +15,7 @@
 struct dump_options {
     const char *prefix;
     bool force;   /* replace a file that exists */
-    int compress; /* enum dump_compression; below 0: the name of the file says it */
+    int compress; /* enum dump_compression; below 0: the name of the file decides */
 };
 enum dump_compression { DUMP_PLAIN, DUMP_ZSTD };
 extern const struct option_row dump_option_rows[];

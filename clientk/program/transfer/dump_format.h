@@ -22,13 +22,14 @@
 #include "common/text/escape.h"
 #include "mqkv/slice.h"
 
-/* The checksum after one more line (without its newline), from the checksum before it (0 at
- * first). */
+/* Returns the checksum after one more line (without its newline); `checksum`: that of the lines
+ * before (0 at first). */
 uint64_t dump_checksum(uint64_t checksum, const void *line, size_t size);
 
 void dump_print_header(FILE *stream, const char *queue);
 
-/* The line of an entry, with its newline, and how long it is; text has DUMP_ENTRY_MAX_BYTES. */
+/* Writes the line of an entry, with its newline, and returns its size; text has
+ * DUMP_ENTRY_MAX_BYTES. */
 #define DUMP_ENTRY_MAX_BYTES(key_bytes, value_bytes) \
     (ESCAPE_MAX_BYTES(key_bytes) + ESCAPE_MAX_BYTES(value_bytes) + 64)
 size_t dump_put_entry(char *text, struct kv_slice key, struct kv_slice value, uint64_t expiry_ms);
@@ -38,15 +39,16 @@ void dump_print_trailer(FILE *stream, uint64_t entries, uint64_t checksum);
 /* What a reader has seen so far; start from {0}. */
 struct dump_check {
     bool has_header, has_trailer, other_version;
-    uint64_t entries, checksum;                 /* of the lines seen since the header */
+    uint64_t entries, checksum; /* count and checksum of the lines since the header */
     uint64_t trailer_entries, trailer_checksum; /* as the trailer says */
 };
 
-/* Takes a line (without its newline). True: a header or trailer; else the line was counted. */
+/* Takes a line (without its newline). True: it is a header or trailer; else the line was
+ * counted. */
 bool dump_check_line(struct dump_check *check, const char *line, size_t size);
 
-/* NULL if all lines were a sound dump, or not a dump but another batch file; else `reason`, which
- * then says what is wrong. */
+/* Returns NULL if all lines were a sound dump, or not a dump but another batch file; else `reason`,
+ * which then says what is wrong. */
 const char *dump_check_verdict(const struct dump_check *check, char reason[160]);
 
 #endif

@@ -37,8 +37,8 @@ struct load {
     struct progress progress;
     struct clientk_pipeline *pipeline;
     uint64_t loaded, skipped, failed;
-    /* The first line that may not be loaded, since the server did not answer or took no more;
-     * 0: none. Nothing is sent after it. */
+    /* The first line that could not be loaded, because the server did not answer or took no more;
+     * 0: none. No line after it is sent. */
     uint64_t unfinished;
     enum kv_status stopped_by;
     struct refused_lines refused;
@@ -74,7 +74,7 @@ static void report_load_failure(struct load *load, uint64_t line, enum kv_status
     fprintf(stderr, ":%" PRIu64 ": %s\n", line, sentence ? sentence : kv_status_text(status));
 }
 
-/* The first `count` of the refused lines fail alone. */
+/* Reports that the first `count` refused lines failed alone. */
 static void tell_refused(struct load *load, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -82,7 +82,7 @@ static void tell_refused(struct load *load, size_t count)
     refused_lines_drop(&load->refused, count);
 }
 
-/* All of the refused lines go to a later load. */
+/* Leaves all refused lines to a later load. */
 static void leave_refused(struct load *load)
 {
     for (size_t i = 0; i < load->refused.count; i++)
@@ -203,15 +203,15 @@ static void load_lines(struct load *load)
     line_free(&words);
 }
 
-/* A pipe can be read only once. */
+/* Returns false for a pipe, which can be read only once. */
 static bool can_be_read_twice(const char *path)
 {
     struct stat facts;
     return stat(path, &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
-/* Reads the whole file before anything is loaded, to see whether it is a sound dump. A pipe is
- * checked at its end. */
+/* Checks the whole file before anything is loaded: it must be a sound dump. A pipe is checked at
+ * its end. */
 static enum kv_status check_dump_file(const char *path, struct kv_error *error)
 {
     struct line_source *source = NULL;
@@ -286,7 +286,7 @@ static void tell_rest(const struct load *load, const char *path)
     fputc('\n', stderr);
 }
 
-/* Reports an incomplete dump, if it was read to its end. */
+/* Reports an incomplete dump if the file was read to its end. */
 static void judge_dump(struct load *load)
 {
     char reason[160];

@@ -14,7 +14,7 @@
 struct load_options {
     bool force;     /* load a dump even if it is damaged */
     bool if_absent; /* skip keys that exist */
-    uint64_t from;  /* the first line to load; 0: all */
+    uint64_t from;  /* the first line to load; 0: the first of the file */
 };
 extern const struct option_row load_option_rows[];
 extern const struct load_options load_option_defaults;

@@ -30,7 +30,7 @@ const struct option_row migrate_option_rows[] = {
 };
 const struct migrate_options migrate_option_defaults = {0};
 
-/* Nobody writes to the source if nothing changes for so long. */
+/* If nothing changes for this long, nobody writes to the source. */
 #define QUIET_MS 1000u
 
 /* Opening -------------------------------------------------------------------------------------- */
@@ -63,7 +63,8 @@ static enum kv_status check_target_empty(struct migration *migration, struct kv_
     return KV_OK;
 }
 
-/* Whether entries can be given versions there: a store of its own data files does. */
+/* Returns true if entries can be given versions at the target, as in a store of its own data
+ * files. */
 static bool takes_versions(struct clientk *target)
 {
     static const char words[] = "\"engine\":\"kvstore\"";
@@ -117,7 +118,7 @@ static bool take_scanned_entry(void *context, const struct clientk_entry *entry)
     return migration_goes_on(page->migration);
 }
 
-/* Reads all of the source once, and brings what has changed to the target. */
+/* Reads the source once and brings what has changed to the target. */
 static void run_pass(struct migration *migration, struct move_page *page, bool verifies)
 {
     static const char *const what[] = {"entries read", "entries compared"};
@@ -147,7 +148,7 @@ static void wait_a_while(const struct migration *migration)
         clock_sleep_ms(50);
 }
 
-/* Follows the changes until there are none, or no fewer than before. */
+/* Follows the changes until there are none, or not fewer than in the pass before. */
 static void catch_up(struct migration *migration, struct move_page *page, bool until_quiet)
 {
     uint64_t before;

@@ -14,9 +14,9 @@
 
 struct migrate_options {
     const char *to;
-    bool force;       /* the target may have entries, which stay or are replaced */
-    bool resume;      /* what the target has is of an earlier migration */
-    bool until_quiet; /* go on until nobody writes the source any more */
+    bool force;       /* the target may have entries, which stay unless the source has their keys */
+    bool resume;      /* the entries of the target come from an earlier migration */
+    bool until_quiet; /* go on until nobody writes to the source any more */
 };
 extern const struct option_row migrate_option_rows[];
 extern const struct migrate_options migrate_option_defaults;

@@ -31,7 +31,7 @@ bool migration_sits_out(const struct migration *migration, enum kv_status status
     return migration_goes_on(migration);
 }
 
-/* One line about a key, of so many of its kind before. */
+/* Prints a line about a key; `told`: the number of the line among those of its kind. */
 static void print_about_key(struct migration *migration, uint64_t told, struct kv_slice key,
                             const char *what)
 {
@@ -82,7 +82,7 @@ struct clientk_operation migration_put(const struct migration *migration,
                                     .value = entry->value,
                                     .write = {.expiry_ms = entry->expiry_ms}};
     if (expected != 0) {
-        put.write.if_version = expected; /* which goes without give_version */
+        put.write.if_version = expected; /* set where no version is given */
         return put;
     }
     put.write.if_absent = true;

@@ -9,19 +9,19 @@
 #define PAGE_KEYS  256u
 #define PAGE_BYTES (1u << 20)
 
-/* Keys of the target that the source was not seen to have. */
+/* Keys of the target that no scan has seen at the source. */
 struct unseen_keys {
     struct migration *migration;
     size_t count;
     char *bytes;
     size_t used_bytes, room_bytes;
     size_t sizes[PAGE_KEYS];
-    uint64_t versions[PAGE_KEYS]; /* at the target */
+    uint64_t versions[PAGE_KEYS]; /* their versions at the target */
     struct clientk_operation operations[PAGE_KEYS];
     struct clientk_result results[PAGE_KEYS];
 };
 
-/* The source does not have the key. */
+/* Deletes a key of the target that the source does not have, or reports it. */
 static void delete_or_tell(struct migration *migration, struct kv_slice key, uint64_t version)
 {
     const struct moved_key *moved = moved_keys_find(&migration->keys, key);
@@ -55,7 +55,7 @@ static void send_keys(struct unseen_keys *keys)
         if (status == KV_OK && moved && moved->state != MOVED_GONE)
             moved->pass = migration->pass; /* the scan has missed it */
         else if (status == KV_OK)
-            migration->changes++; /* it has come since */
+            migration->changes++; /* the source has got it since */
         else if (status == KV_NOT_FOUND)
             delete_or_tell(migration, keys->operations[i].key, keys->versions[i]);
         else

@@ -1,15 +1,15 @@
 #include "clientk/program/transfer/move_key.h"
 
-/* Whoever writes the key all the time will have it moved in the next pass. */
+/* A key that is written all the time is moved in the next pass. */
 #define MAX_TRIES 8u
 
-/* One key in both stores; absent: data NULL. */
+/* The values of one key in both stores; absent: data NULL. */
 struct both_sides {
     struct clientk_value source, target;
     bool at_source, at_target;
 };
 
-/* Notes what a status means that no other try will change. A page writes what it can first, so its
+/* Notes a refusal that another try would not change. A page writes first what it can, so its
  * refusals come in a row even if the target has room for others. */
 static void note_refused_key(struct migration *migration, const struct clientk_entry *entry,
                              enum kv_status status)
@@ -22,7 +22,7 @@ static void note_refused_key(struct migration *migration, const struct clientk_e
         migration_refuse(migration, entry, status, cli_sentence(status));
 }
 
-/* False: it cannot be read; what that means is noted. */
+/* Reads the key from one store. False: it cannot be read; what that means is noted. */
 static bool read_one(struct migration *migration, struct clientk *client,
                      const struct clientk_entry *entry, struct clientk_value *value, bool *there)
 {
@@ -44,9 +44,9 @@ static bool is_same(const struct clientk_value *value, const struct clientk_entr
            kv_slice_equal(kv_slice(value->data, value->size), entry->value);
 }
 
-/* Whether the target's side may be replaced: by whoever wrote it for this migration, or what was
- * there before if that was asked for. What is missing may have expired; but if the source has not
- * changed, others have deleted it. */
+/* Returns true if the target's value may be replaced: this migration wrote it, or it was there
+ * before and replacing was asked for. A value that is missing may have expired; but if the source
+ * has not changed, others have deleted it. */
 static bool may_replace(const struct migration *migration, const struct both_sides *sides,
                         const struct moved_key *moved)
 {
@@ -72,7 +72,8 @@ static void leave_alone(struct migration *migration, const struct clientk_entry 
                                       : "differs: others have deleted it at the target");
 }
 
-/* True: this is over; else both are to be read again. */
+/* Writes the entry to the target. True: the key is done; else the caller reads both stores
+ * again. */
 static bool write_one(struct migration *migration, const struct clientk_entry *entry,
                       uint64_t expected)
 {
@@ -107,14 +108,14 @@ static void delete_here(struct migration *migration, struct kv_slice key,
         moved->state = MOVED_GONE;
 }
 
-/* True: over. */
+/* Tries to make the target's value that of the source. True: the key is done. */
 static bool settle_key(struct migration *migration, const struct clientk_entry *scanned,
                        struct both_sides *sides)
 {
     if (!read_one(migration, migration->target, scanned, &sides->target, &sides->at_target) ||
         !read_one(migration, migration->source, scanned, &sides->source, &sides->at_source))
         return true;
-    if (sides->at_target && is_same(&sides->target, scanned)) /* perhaps written by us */
+    if (sides->at_target && is_same(&sides->target, scanned)) /* perhaps an earlier write arrived */
         migration_note_moved(migration, scanned, sides->target.version);
     struct moved_key *moved = moved_keys_find(&migration->keys, scanned->key);
     if (!sides->at_source) {

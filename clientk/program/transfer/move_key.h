@@ -7,10 +7,11 @@
 
 #include "clientk/program/transfer/migration.h"
 
-/* Entry: as it was scanned, and perhaps written to the target with an outcome that is not known. */
+/* Brings one key to the target. entry: as it was scanned; it may have been written to the target
+ * with an unknown outcome. */
 void move_key(struct migration *migration, const struct clientk_entry *entry);
 
-/* Deletes the key at the target, where it has that version; if others have changed it there, it
+/* Deletes the key at the target if it has that version there; if others have changed it, it
  * stays. */
 void move_key_deletion(struct migration *migration, struct kv_slice key, uint64_t target_version);
 

@@ -67,7 +67,7 @@ void move_page_take(struct move_page *page, const struct clientk_entry *entry)
 
 /* Sending -------------------------------------------------------------------------------------- */
 
-/* What is to be done with an entry at first. */
+/* Decides what is done with an entry at first. */
 static void plan_move(struct move_page *page, struct moving_entry *moving)
 {
     const struct migration *migration = page->migration;
@@ -83,16 +83,16 @@ static void plan_move(struct move_page *page, struct moving_entry *moving)
     moving->expected = is_here ? moved->target_version : 0;
 }
 
-/* Executes so many operations; operations[i] belongs to the entry of that index. */
+/* Executes `count` operations; operations[i] belongs to the entry of that index. */
 static void execute(struct move_page *page, size_t count)
 {
     if (count == 0)
         return;
-    /* A status that stopped it is in the results, too, and move_key will meet it again. */
+    /* A status that stopped the call is in the results, too, and move_key will meet it again. */
     clientk_execute(page->migration->target, page->operations, count, page->results);
 }
 
-/* What the target was found to have. */
+/* Decides by what the target was found to have. */
 static void take_look(struct move_page *page, struct moving_entry *moving,
                       const struct clientk_result *result)
 {

@@ -1,7 +1,7 @@
 /*
- * move_page: entries of the source on their way to the target, many in a message: those that may be
- * there are read, the others and those that differ are written. What does not go as expected is
- * left to move_key.
+ * move_page: entries of the source on their way to the target, many in a message. Those that the
+ * target may have are read there; the others, and those that differ, are written. What does not go
+ * as expected is left to move_key.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_TRANSFER_MOVE_PAGE_H
 #define MQKV_CLIENTK_PROGRAM_TRANSFER_MOVE_PAGE_H
@@ -12,11 +12,11 @@
 
 /* An entry, with its key and value in the page's memory. */
 struct moving_entry {
-    size_t at; /* key, then value */
+    size_t at; /* where its key is in the page's memory, followed by its value */
     struct clientk_entry entry;
-    bool looks;        /* the target is asked before it is written */
+    bool looks;        /* the target is read before it is written */
     bool is_settled;   /* nothing is left to do */
-    bool is_odd;       /* left to move_key */
+    bool is_odd;       /* it is left to move_key */
     uint64_t expected; /* the version that the target must have; 0: must be absent */
 };
 
@@ -30,7 +30,7 @@ struct move_page {
     struct clientk_result results[MOVE_PAGE_ENTRIES];
 };
 
-/* NULL: out of memory. */
+/* Makes a page. NULL: out of memory. */
 struct move_page *move_page_create(struct migration *migration);
 void move_page_free(struct move_page *page);
 
@@ -38,7 +38,7 @@ void move_page_free(struct move_page *page);
  * it is full. */
 void move_page_take(struct move_page *page, const struct clientk_entry *entry);
 
-/* Sends what was taken. */
+/* Sends the entries that were taken. */
 void move_page_send(struct move_page *page);
 
 #endif

@@ -24,7 +24,7 @@ static uint64_t hash_of(const struct moved_keys *keys, struct kv_slice key)
     return hash ? hash : 1;
 }
 
-/* The slot of the hash: its own, or a free one. */
+/* Returns the slot of the hash: its own, or a free one. */
 static struct moved_key *slot_of_hash(const struct moved_keys *keys, uint64_t hash)
 {
     size_t mask = keys->slot_count - 1;

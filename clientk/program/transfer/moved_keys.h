@@ -1,7 +1,7 @@
 /*
  * moved_keys: which keys a migration has moved, with the versions that their entries had at the
- * source and got at the target: a hash table of 32 bytes a slot. Keys themselves are not kept, but
- * 64 bits of a hash that nobody outside can foresee.
+ * source and got at the target: a hash table of 32 bytes a slot. Of a key only 64 bits of a hash
+ * are kept, which nobody outside can foresee.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_TRANSFER_MOVED_KEYS_H
 #define MQKV_CLIENTK_PROGRAM_TRANSFER_MOVED_KEYS_H
@@ -21,9 +21,9 @@ enum moved_state {
 
 struct moved_key {
     uint64_t hash;           /* 0: a free slot */
-    uint64_t source_version; /* of the entry that was moved */
-    uint64_t target_version; /* of what was written for it */
-    uint32_t pass;           /* the last one in which the source had it */
+    uint64_t source_version; /* version of the entry that was moved */
+    uint64_t target_version; /* version of what was written for it */
+    uint32_t pass;           /* the last pass in which the source had it */
     uint32_t state;          /* enum moved_state */
 };
 
@@ -33,20 +33,20 @@ struct moved_keys {
     uint64_t seed;
 };
 
-/* Starts from {0}. */
+/* Starts an empty table. */
 void moved_keys_init(struct moved_keys *keys);
 void moved_keys_free(struct moved_keys *keys);
 
-/* NULL: it is not known. Valid until the next moved_keys_add. */
+/* Returns what is known of the key; NULL: nothing. Valid until the next moved_keys_add. */
 struct moved_key *moved_keys_find(const struct moved_keys *keys, struct kv_slice key);
 
-/* That of the key, new ones with MOVED_GONE. NULL: out of memory. */
+/* Returns the key's slot; a new one has the state MOVED_GONE. NULL: out of memory. */
 struct moved_key *moved_keys_add(struct moved_keys *keys, struct kv_slice key);
 
-/* Keys that the target has from this migration, but that were not seen in that pass. */
+/* Counts the keys that the target has from this migration, but that were not seen in `pass`. */
 uint64_t moved_keys_unseen(const struct moved_keys *keys, uint32_t pass);
 
-/* Those become MOVED_GONE. */
+/* Makes those keys MOVED_GONE. */
 void moved_keys_forget_unseen(struct moved_keys *keys, uint32_t pass);
 
 #endif

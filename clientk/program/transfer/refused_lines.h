@@ -1,9 +1,9 @@
 /*
  * refused_lines: lines of a dump that the server had no room for (status_lacks_room), until it is
- * known what that means. If it takes a line that was sent later, the refused one fails alone; more
- * than REFUSED_IN_A_ROW mean that nothing goes in any more.
+ * known what that means. If the server takes a line that was sent later, only the refused one
+ * fails; after more than REFUSED_IN_A_ROW refusals it takes no more lines.
  *
- * Answers do not come in the order of the lines: what was in flight when a refusal came tells
+ * Answers do not come in the order of the lines: lines that were in flight when a refusal came tell
  * nothing about it.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_TRANSFER_REFUSED_LINES_H
@@ -30,13 +30,14 @@ struct refused_lines {
     unsigned in_a_row; /* refusals since a line was taken */
 };
 
-/* Adds a line; count is below REFUSED_LINES. True: nothing goes in any more. */
+/* Adds a line; count is below REFUSED_LINES. True: the server takes no more lines. */
 bool refused_lines_add(struct refused_lines *refused, const struct refused_line *line);
 
-/* That line was taken. Returns how many of the refused ones, from the first, fail alone. */
+/* Notes that the server took `line`. Returns how many of the refused lines, from the first, failed
+ * alone. */
 size_t refused_lines_pass(struct refused_lines *refused, uint64_t line);
 
-/* Forgets so many, from the first. */
+/* Forgets the first `count` lines. */
 void refused_lines_drop(struct refused_lines *refused, size_t count);
 
 #endif

@@ -57,15 +57,15 @@ enum kv_status target_file_open(struct target_file *target, const char *path, bo
     return kv_error_set(error, KV_NO_MEMORY, "no memory to write %.200s", path);
 }
 
-/* A device or a pipe has nothing to sync: EINVAL. */
+/* Syncs the stream. A device or a pipe has nothing to sync: EINVAL. */
 static bool sync_stream(FILE *stream)
 {
     return fflush(stream) == 0 && !ferror(stream) &&
            (fsync(fileno(stream)) == 0 || errno == EINVAL || errno == EROFS);
 }
 
-/* The name of the file, too, is to outlive a power cut. A directory that may not be read cannot be
- * synced. */
+/* Syncs the directory, so that the name of the file outlives a power cut. A directory that may not
+ * be read cannot be synced. */
 static bool sync_directory(const char *path)
 {
     char *copy = strdup(path);

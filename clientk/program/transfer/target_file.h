@@ -10,23 +10,23 @@
 
 #include "mqkv/error.h"
 
-/* Reusable. `path` is the caller's. */
+/* Can be used again. `path` is borrowed. */
 struct target_file {
     FILE *stream;
     const char *path;
-    char *temporary; /* its name until it is complete; NULL: `path` from the beginning */
-    bool is_new;     /* there was no old file: an incomplete one is removed */
+    char *temporary; /* its name until it is complete; NULL: it has its own name at once */
+    bool is_new;     /* there was no old file: an incomplete new one is removed */
 };
 
-/* Replaces an existing file if `replace`, else fails with KV_USAGE. The new file has mode 0600, or
- * that of the file it replaces. A target that is not a regular file (a device, a FIFO, a link), or
- * whose directory takes no other file, is written in place. KV_NO_MEMORY, KV_NOT_FOUND, KV_DENIED,
- * KV_IO with a sentence. */
+/* Opens the file for writing. Replaces an existing file if `replace`, else fails with KV_USAGE. The
+ * new file has mode 0600, or that of the file it replaces. A target that is not a regular file (a
+ * device, a FIFO, a link), or whose directory takes no other file, is written in place.
+ * KV_NO_MEMORY, KV_NOT_FOUND, KV_DENIED, KV_IO with a sentence. */
 enum kv_status target_file_open(struct target_file *target, const char *path, bool replace,
                                 struct kv_error *error);
 
-/* Syncs and closes the file, gives it its name and syncs its directory; discards it if that fails,
- * but for the last. KV_NO_SPACE, KV_DENIED, KV_IO with a sentence. */
+/* Syncs and closes the file, gives it its name and syncs its directory. If one of these fails, but
+ * for the last, it discards the file. KV_NO_SPACE, KV_DENIED, KV_IO with a sentence. */
 enum kv_status target_file_keep(struct target_file *target, struct kv_error *error);
 
 /* Closes the file and removes it, unless it is written in place. */

@@ -11,7 +11,7 @@ struct zstd_writer {
     char room[];
 };
 
-/* 0, or -1 and errno. */
+/* Compresses the bytes into the other stream. Returns 0, or -1 and errno. */
 static int compress_bytes(struct zstd_writer *writer, const char *data, size_t size,
                           ZSTD_EndDirective directive)
 {

@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-/* Closing it ends the compressed data, and leaves the other stream open: EOF if that failed, with
- * the errno of the other stream. NULL: out of memory. */
+/* Opens the stream. Closing it ends the compressed data and leaves `inner` open; fclose returns EOF
+ * if that failed, with the errno of `inner`. NULL: out of memory. */
 FILE *zstd_writer_open(FILE *inner);
 
 #endif
