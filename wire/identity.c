@@ -143,21 +143,16 @@ int wire_lane_server_pidfd(mqd_t lane, pid_t *pid)
     return pidfd_of(lane, wire_lane_server, pid);
 }
 
-static int open_fdinfo(int fd)
-{
-    static _Atomic int directory = -1;
-    char name[16];
-    if (directory < 0)
-        directory = open("/proc/self/fdinfo", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    snprintf(name, sizeof name, "%d", fd);
-    return directory < 0 || fd < 0 ? -1 : openat(directory, name, O_RDONLY | O_CLOEXEC);
-}
-
 /* The line "NSpid:" lists the pids of the process from this namespace down to its own. */
 bool wire_pidfd_has_pid(int pidfd, pid_t pid)
 {
     char text[512];
-    int fdinfo = open_fdinfo(pidfd);
+    static _Atomic int directory = -1;
+    char name[16];
+    if (directory < 0)
+        directory = open("/proc/self/fdinfo", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(name, sizeof name, "%d", pidfd);
+    int fdinfo = directory < 0 || pidfd < 0 ? -1 : openat(directory, name, O_RDONLY | O_CLOEXEC);
     ssize_t size = fdinfo < 0 ? -1 : read(fdinfo, text, sizeof text - 1);
     if (fdinfo >= 0)
         close(fdinfo);

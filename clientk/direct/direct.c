@@ -108,33 +108,28 @@ static bool object_may_come(enum direct_reason reason)
            reason == DIRECT_DAMAGED || reason == DIRECT_SERVER_ENDED;
 }
 
-/* Tries to open the store that is offered. Holds: direct->lock. */
-static void look_at_offer(struct direct *direct)
-{
-    KV_ASSERT(direct_is_locked(direct));
-    KV_ASSERT(direct->offer.server.fd >= 0 && direct->mode != CLIENTK_DIRECT_OFF);
-    struct direct_store *store =
-        direct_store_open(&direct->offer, direct->mode != CLIENTK_DIRECT_PREAD, direct->stale_ms,
-                          &direct->readers, &direct->reason);
-    if (store) {
-        direct->offer.server.fd = -1;
-        atomic_store(&direct->has_offer, false);
-        replace_store(direct, store);
-    } else if (object_may_come(direct->reason)) {
-        atomic_store(&direct->look_ms, clock_monotonic_coarse_ms() + DIRECT_LOOK_PAUSE_MS);
-    } else {
-        drop_offer(direct);
-    }
-}
-
 /* Looks at the offer, now and then for as long as its object is not there. */
 __attribute__((noinline)) static void take_up_offer(struct direct *direct)
 {
     if (clock_monotonic_coarse_ms() < atomic_load_explicit(&direct->look_ms, memory_order_relaxed))
         return;
     pthread_mutex_lock(&direct->lock);
-    if (atomic_load(&direct->has_offer))
-        look_at_offer(direct);
+    if (atomic_load(&direct->has_offer)) {
+        KV_ASSERT(direct_is_locked(direct));
+        KV_ASSERT(direct->offer.server.fd >= 0 && direct->mode != CLIENTK_DIRECT_OFF);
+        struct direct_store *store =
+            direct_store_open(&direct->offer, direct->mode != CLIENTK_DIRECT_PREAD,
+                              direct->stale_ms, &direct->readers, &direct->reason);
+        if (store) {
+            direct->offer.server.fd = -1;
+            atomic_store(&direct->has_offer, false);
+            replace_store(direct, store);
+        } else if (object_may_come(direct->reason)) {
+            atomic_store(&direct->look_ms, clock_monotonic_coarse_ms() + DIRECT_LOOK_PAUSE_MS);
+        } else {
+            drop_offer(direct);
+        }
+    }
     pthread_mutex_unlock(&direct->lock);
 }
 

@@ -138,14 +138,6 @@ static enum page_step visit_equal_items(struct page_scan *scan, const struct dir
     return step;
 }
 
-static void prefetch_record(const struct page_scan *scan, const struct direct_look *look, slot item)
-{
-    const struct direct_log *log =
-        direct_store_known_log(scan->store, look->number, look->generation);
-    if (log && log->map && index_slot_offset(item) < log->map_bytes)
-        __builtin_prefetch(log->map + index_slot_offset(item));
-}
-
 /* The items of the segment at scan->position, as they are at one moment. No segment is deeper than
  * the directory: otherwise one segment of a damaged object would be visited billions of times. */
 static enum page_step collect_items(const struct page_scan *scan, struct direct_look *look,
@@ -185,8 +177,13 @@ static enum page_step visit_segment(struct page_scan *scan)
         size_t end = begin + 1;
         while (end < count && slot_hash(items[end]) == slot_hash(items[begin]))
             end++;
-        if (begin + RECORDS_AHEAD < count)
-            prefetch_record(scan, &look, items[begin + RECORDS_AHEAD]);
+        if (begin + RECORDS_AHEAD < count) {
+            slot item = items[begin + RECORDS_AHEAD];
+            const struct direct_log *log =
+                direct_store_known_log(scan->store, look.number, look.generation);
+            if (log && log->map && index_slot_offset(item) < log->map_bytes)
+                __builtin_prefetch(log->map + index_slot_offset(item));
+        }
         step = visit_equal_items(scan, &look, items + begin, end - begin);
         begin = end;
     }

@@ -71,23 +71,6 @@ bool key_set_add(struct key_set *set, uint64_t key_hash, bool writes)
     return true;
 }
 
-/* Empties the slot, and moves up the slots behind it that would not be found any more (Knuth, TAOCP
- * 3, section 6.4, algorithm R). */
-static void key_set_vacate(struct key_set *set, struct key_use *use)
-{
-    size_t mask = set->slot_count - 1;
-    size_t hole = (size_t)(use - set->slots);
-    for (size_t at = (hole + 1) & mask; !key_use_is_empty(&set->slots[at]); at = (at + 1) & mask) {
-        size_t home = set->slots[at].key_hash & mask;
-        if (((at - home) & mask) >= ((at - hole) & mask)) {
-            set->slots[hole] = set->slots[at];
-            hole = at;
-        }
-    }
-    set->slots[hole] = (struct key_use){.key_hash = 0};
-    set->used--;
-}
-
 void key_set_remove(struct key_set *set, uint64_t key_hash, bool writes)
 {
     if (set->slot_count == 0)
@@ -99,8 +82,22 @@ void key_set_remove(struct key_set *set, uint64_t key_hash, bool writes)
         use->writes--;
     else if (!writes && use->reads > 0)
         use->reads--;
-    if (key_use_is_empty(use))
-        key_set_vacate(set, use);
+    if (key_use_is_empty(use)) {
+        /* Empties the slot, and moves up the slots behind it that would not be found any more
+         * (Knuth, TAOCP 3, section 6.4, algorithm R). */
+        size_t mask = set->slot_count - 1;
+        size_t hole = (size_t)(use - set->slots);
+        for (size_t at = (hole + 1) & mask; !key_use_is_empty(&set->slots[at]);
+             at = (at + 1) & mask) {
+            size_t home = set->slots[at].key_hash & mask;
+            if (((at - home) & mask) >= ((at - hole) & mask)) {
+                set->slots[hole] = set->slots[at];
+                hole = at;
+            }
+        }
+        set->slots[hole] = (struct key_use){.key_hash = 0};
+        set->used--;
+    }
 }
 
 bool key_set_conflicts(const struct key_set *set, uint64_t key_hash, bool writes)

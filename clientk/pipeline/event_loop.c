@@ -160,17 +160,6 @@ static enum kv_status explain_delay(const struct event_loop *events, bool open)
     return error->status;
 }
 
-/* Gives up the messages and stops the due tasks whose deadline has passed. */
-static void expire_tasks(struct clientk_pipeline *pipeline)
-{
-    if (pipeline->window.in_flight > 0)
-        window_give_up(&pipeline->window, NULL);
-    uint64_t now_ms = clock_monotonic_coarse_ms();
-    while (pipeline->due.first && pipeline->due.first->deadline_ms <= now_ms)
-        task_stop(task_queue_pop(&pipeline->due),
-                  explain_delay(pipeline->events, pipeline->window.connection.open));
-}
-
 /* Connecting --------------------------------------------------------------------------------- */
 
 /* Notes that an attempt has failed; stops the due tasks if the reason will not pass. */
@@ -474,7 +463,12 @@ enum kv_status event_loop_run(struct clientk_pipeline *pipeline)
         continue_growing(pipeline, ended);
     else if (was_open)
         loop_receive(pipeline, ended);
-    expire_tasks(pipeline);
+    if (pipeline->window.in_flight > 0)
+        window_give_up(&pipeline->window, NULL);
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    while (pipeline->due.first && pipeline->due.first->deadline_ms <= now_ms)
+        task_stop(task_queue_pop(&pipeline->due),
+                  explain_delay(pipeline->events, pipeline->window.connection.open));
     continue_connecting(pipeline, ended && !was_open);
     loop_pack_due(pipeline);
     loop_send_filling(pipeline);

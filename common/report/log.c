@@ -80,15 +80,6 @@ static size_t put_stamp(char *line, enum log_level level)
     return length > 0 ? (size_t)length : 0;
 }
 
-/* What others send may be part of a message: it can neither begin a line nor steer a terminal. */
-static void blank_control_bytes(char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            text[i] = '?';
-    }
-}
-
 /* A write of a line would not sleep: a pipe has room for a page, a terminal is not stopped
  * (Ctrl-S). No lock is held from here to the write, since a process that is forked meanwhile would
  * inherit it. */
@@ -122,16 +113,6 @@ static void tell_dropped(void)
     write_log_bytes(line, stamp + (size_t)length);
 }
 
-static void write_log_line(const char *line, size_t size)
-{
-    if (atomic_load(&dropped_lines) > 0 && stderr_has_room(0))
-        tell_dropped();
-    if (stderr_has_room(atomic_load(&dropped_lines) > 0 ? 0 : PATIENCE_MS))
-        write_log_bytes(line, size);
-    else
-        atomic_fetch_add(&dropped_lines, 1);
-}
-
 static void __attribute__((format(printf, 2, 0)))
 log_line(enum log_level level, const char *format, va_list arguments)
 {
@@ -147,9 +128,21 @@ log_line(enum log_level level, const char *format, va_list arguments)
         used = room - 1;
         memcpy(line + stamp + used - strlen(CUT_MARK), CUT_MARK, strlen(CUT_MARK));
     }
-    blank_control_bytes(line + stamp, used);
+    /* What others send may be part of a message: it must neither begin a line nor steer a terminal.
+     * */
+    char *text = line + stamp;
+    for (size_t i = 0; i < used; i++) {
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            text[i] = '?';
+    }
     line[stamp + used] = '\n';
-    write_log_line(line, stamp + used + 1);
+    size_t size = stamp + used + 1;
+    if (atomic_load(&dropped_lines) > 0 && stderr_has_room(0))
+        tell_dropped();
+    if (stderr_has_room(atomic_load(&dropped_lines) > 0 ? 0 : PATIENCE_MS))
+        write_log_bytes(line, size);
+    else
+        atomic_fetch_add(&dropped_lines, 1);
     errno = saved_errno;
 }
 

@@ -62,23 +62,19 @@ static uint64_t watch_time_us(void)
     return time_us;
 }
 
-static void start_watch(uint64_t time_us)
-{
-    uint64_t half_us = time_us / 2;
-    struct timespec every = {(time_t)(half_us / 1000000), (long)(half_us % 1000000) * 1000};
-    struct itimerspec times = {every, every};
-    watch = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (watch >= 0)
-        timerfd_settime(watch, 0, &times, NULL);
-}
-
 enum kv_status notify_open(struct kv_error *error)
 {
     const char *name = getenv("NOTIFY_SOCKET");
     enum kv_status status = name ? connect_to(name, error) : KV_OK;
     uint64_t time_us = watch_time_us();
-    if (manager >= 0 && time_us > 0)
-        start_watch(time_us);
+    if (manager >= 0 && time_us > 0) {
+        uint64_t half_us = time_us / 2;
+        struct timespec every = {(time_t)(half_us / 1000000), (long)(half_us % 1000000) * 1000};
+        struct itimerspec times = {every, every};
+        watch = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        if (watch >= 0)
+            timerfd_settime(watch, 0, &times, NULL);
+    }
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
     unsetenv("WATCHDOG_PID");

@@ -37,13 +37,6 @@ static bool skip_quoted(struct json_scan *scan)
     return false;
 }
 
-/* A number, true, false, null, or what else stands there. */
-static void skip_word(struct json_scan *scan)
-{
-    while (scan->at < scan->end && !strchr(",:]} \t\r\n", *scan->at))
-        scan->at++;
-}
-
 static bool skip_value(struct json_scan *scan)
 {
     unsigned depth = 0;
@@ -60,7 +53,8 @@ static bool skip_value(struct json_scan *scan)
                 return false;
             scan->at++;
         } else if (depth == 0) {
-            skip_word(scan);
+            while (scan->at < scan->end && !strchr(",:]} \t\r\n", *scan->at))
+                scan->at++;
         } else {
             depth -= c == '}' || c == ']';
             scan->at++;

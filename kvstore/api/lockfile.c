@@ -48,18 +48,6 @@ static bool register_store(struct lockfile *lockfile)
     return free_to_take;
 }
 
-static void unregister_store(const struct lockfile *lockfile)
-{
-    pthread_mutex_lock(&registry_mutex);
-    for (struct lockfile **link = &registry; *link; link = &(*link)->next) {
-        if (*link == lockfile) {
-            *link = lockfile->next;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&registry_mutex);
-}
-
 /* The pid that the kernel knows, or, of an owner in another pid namespace, what the file says. */
 static enum kv_status report_owner(int fd, struct flock wanted, const char *dir,
                                    struct kv_error *error)
@@ -73,15 +61,6 @@ static enum kv_status report_owner(int fd, struct flock wanted, const char *dir,
     }
     return kv_error_set(error, KV_BUSY, "%s: the store is in use by process %s; stop that first",
                         dir, text[0] ? text : "(unknown)");
-}
-
-static void write_lockfile_pid(int fd)
-{
-    char text[PID_TEXT_BYTES];
-    int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    /* A courtesy: the lock holds whether it succeeds or not. */
-    if (fileio->write_at(fd, text, (size_t)size, 0) > 0)
-        fileio->truncate(fd, size);
 }
 
 static enum kv_status take_lock(struct lockfile *lockfile, const char *dir, int dir_fd, bool shared,
@@ -100,8 +79,13 @@ static enum kv_status take_lock(struct lockfile *lockfile, const char *dir, int 
             return report_owner(lockfile->fd, wanted, dir, error);
         return kv_error_set_errno(error, "%s/%s: cannot lock the file", dir, LOCK_FILE_NAME);
     }
-    if (!shared)
-        write_lockfile_pid(lockfile->fd);
+    if (!shared) {
+        char text[PID_TEXT_BYTES];
+        int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+        /* A courtesy: the lock holds whether it succeeds or not. */
+        if (fileio->write_at(lockfile->fd, text, (size_t)size, 0) > 0)
+            fileio->truncate(lockfile->fd, size);
+    }
     return KV_OK;
 }
 
@@ -137,6 +121,13 @@ void lockfile_release(struct lockfile *lockfile)
     if (lockfile->fd >= 0)
         close(lockfile->fd);
     /* After the close: it would take the lock away from a store opened in between. */
-    unregister_store(lockfile);
+    pthread_mutex_lock(&registry_mutex);
+    for (struct lockfile **link = &registry; *link; link = &(*link)->next) {
+        if (*link == lockfile) {
+            *link = lockfile->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&registry_mutex);
     free(lockfile);
 }

@@ -145,16 +145,6 @@ static bool put_dir(struct shared_store *shared, const char *dir)
     return fits;
 }
 
-static void write_store_header(struct shared_store *shared, const struct store_context *context)
-{
-    shared->magic = SHARED_STORE_MAGIC;
-    shared->layout = SHARED_STORE_LAYOUT;
-    shared->store_seed = context->seed;
-    shared->hash_key = context->hash_key;
-    shared->datafiles = context->datafiles;
-    shared->files_offset = SHARED_STORE_HEADER_BYTES;
-}
-
 /* Whether the object is of this layout and of this very store, and was in use when its process
  * died. */
 static bool header_fits(const struct shared_store *shared, const struct store_context *context)
@@ -290,7 +280,12 @@ static enum kv_status shared_index_make_anew(struct shared_index *direct,
     enum kv_status status = is_shared ? KV_OK : begin_private(direct, context, error);
     if (status != KV_OK)
         return status;
-    write_store_header(context->shared, context);
+    context->shared->magic = SHARED_STORE_MAGIC;
+    context->shared->layout = SHARED_STORE_LAYOUT;
+    context->shared->store_seed = context->seed;
+    context->shared->hash_key = context->hash_key;
+    context->shared->datafiles = context->datafiles;
+    context->shared->files_offset = SHARED_STORE_HEADER_BYTES;
     place_files(context);
     return KV_OK;
 }
@@ -298,23 +293,19 @@ static enum kv_status shared_index_make_anew(struct shared_index *direct,
 /* How long the names in /dev/shm are looked at, at most. */
 #define LEFTOVERS_MS 500u
 
-/* Removes the objects of this user's stores whose directories are gone. */
-static void remove_others_leftovers(void)
-{
-    struct store_leftovers left = store_leftovers_remove(LEFTOVERS_MS);
-    if (left.objects > 0)
-        log_info("removed from /dev/shm the indexes of %u store%s that %s gone, left by processes "
-                 "that were killed: %" PRIu64 " KiB",
-                 left.objects, left.objects == 1 ? "" : "s", left.objects == 1 ? "is" : "are",
-                 left.bytes / 1024);
-}
-
 enum kv_status shared_index_begin(struct shared_index *direct, struct store_context *context,
                                   struct kv_error *error)
 {
     choose_name(direct, context);
-    if (direct->mode != KVSTORE_DIRECT_OFF)
-        remove_others_leftovers();
+    if (direct->mode != KVSTORE_DIRECT_OFF) {
+        struct store_leftovers left = store_leftovers_remove(LEFTOVERS_MS);
+        if (left.objects > 0)
+            log_info(
+                "removed from /dev/shm the indexes of %u store%s that %s gone, left by processes "
+                "that were killed: %" PRIu64 " KiB",
+                left.objects, left.objects == 1 ? "" : "s", left.objects == 1 ? "is" : "are",
+                left.bytes / 1024);
+    }
     bool may_be_left = direct->mode != KVSTORE_DIRECT_OFF && !context->is_new;
     if (!may_be_left || !begin_left(direct, context))
         return shared_index_make_anew(direct, context, error);

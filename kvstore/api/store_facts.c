@@ -75,23 +75,6 @@ static void collect_file_statistics(const struct kvstore *store, uint32_t number
     statistics->max_version = file->current->words->max_version;
 }
 
-static void add_sync_counts(const struct kvstore *store, uint32_t number,
-                            struct kvstore_file_statistics *statistics)
-{
-    if (!store->sync)
-        return;
-    struct past_logs_facts past = past_logs_facts(store->past, number);
-    statistics->past_logs = past.count;
-    statistics->past_log_bytes = past.bytes;
-    struct sync_counts counts = sync_counts(store->sync, number);
-    statistics->synced_bytes = counts.synced_bytes < statistics->appended_bytes
-                                   ? counts.synced_bytes
-                                   : statistics->appended_bytes; /* which may be older */
-    statistics->syncs = counts.syncs;
-    statistics->sync_failures = counts.failures;
-    statistics->unsynced_ms = counts.unsynced_ms;
-}
-
 /* Takes the file's lock for reading. False: somebody keeps it, and the last answer must do. */
 static bool lock_patiently(struct kvstore *store, uint32_t number)
 {
@@ -124,7 +107,18 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     }
     pthread_mutex_unlock(&store->told_lock);
     statistics->appended_bytes = atomic_load(&store->context.files[number].appended_bytes);
-    add_sync_counts(store, number, statistics);
+    if (!store->sync)
+        return;
+    struct past_logs_facts past = past_logs_facts(store->past, number);
+    statistics->past_logs = past.count;
+    statistics->past_log_bytes = past.bytes;
+    struct sync_counts counts = sync_counts(store->sync, number);
+    statistics->synced_bytes = counts.synced_bytes < statistics->appended_bytes
+                                   ? counts.synced_bytes
+                                   : statistics->appended_bytes; /* which may be older */
+    statistics->syncs = counts.syncs;
+    statistics->sync_failures = counts.failures;
+    statistics->unsynced_ms = counts.unsynced_ms;
 }
 
 void kvstore_bound_statistics(struct kvstore *store, struct kvstore_bound_statistics *statistics)

@@ -191,17 +191,6 @@ static void drop_entry(struct shard *shard, struct entry **at)
     shard->allocator->release(entry);
 }
 
-static void evict_cached(struct shard *shard, struct entry *entry)
-{
-    struct entry **at = &shard->buckets[entry->hash & shard->bucket_mask];
-    while (*at != entry) {
-        KV_ASSERT(*at);
-        at = &(*at)->next;
-    }
-    drop_entry(shard, at);
-    shard->evictions++;
-}
-
 /* Moves the oldest entry of one of the queues on: out, to the main queue, or to its end. */
 static void move_oldest_entry(struct shard *shard)
 {
@@ -217,7 +206,13 @@ static void move_oldest_entry(struct shard *shard)
     }
     if (from_small)
         s3fifo_ghosts_leave(&shard->ghosts, entry->hash, main->count);
-    evict_cached(shard, entry);
+    struct entry **at = &shard->buckets[entry->hash & shard->bucket_mask];
+    while (*at != entry) {
+        KV_ASSERT(*at);
+        at = &(*at)->next;
+    }
+    drop_entry(shard, at);
+    shard->evictions++;
 }
 
 /* Frees room for `bytes`, which is less than the shard has. Ends, since each entry is spared at

@@ -44,22 +44,18 @@ bool hash_queue_push(struct hash_queue *queue, struct queued_hash item)
     return true;
 }
 
-static void drop_oldest_block(struct hash_queue *queue)
-{
-    struct hash_block *block = queue->oldest;
-    queue->oldest = block->newer;
-    if (!queue->oldest)
-        queue->newest = NULL;
-    if (queue->cleaned == block)
-        queue->cleaned = NULL;
-    queue->blocks--;
-    free(block);
-}
-
 bool hash_queue_pop(struct hash_queue *queue, struct queued_hash *item)
 {
-    while (queue->oldest && queue->oldest->begin == queue->oldest->end)
-        drop_oldest_block(queue);
+    while (queue->oldest && queue->oldest->begin == queue->oldest->end) {
+        struct hash_block *block = queue->oldest;
+        queue->oldest = block->newer;
+        if (!queue->oldest)
+            queue->newest = NULL;
+        if (queue->cleaned == block)
+            queue->cleaned = NULL;
+        queue->blocks--;
+        free(block);
+    }
     if (!queue->oldest)
         return false;
     *item = queue->oldest->items[queue->oldest->begin++];

@@ -11,16 +11,6 @@
 
 _Static_assert(ARENA_BLOCK_BYTES % SHARED_STORE_REFERENCE_UNIT == 0, "alignment");
 
-static void unmark(struct chunk *chunk, uint32_t first, uint32_t count)
-{
-    KV_ASSERT(first + count <= ARENA_CHUNK_BLOCKS && count <= chunk->used);
-    for (uint32_t block = first; block < first + count; block++) {
-        KV_ASSERT(chunk_is_taken(chunk, block));
-        chunk->taken[block / CHUNK_WORD_BITS] &= ~(UINT64_C(1) << block % CHUNK_WORD_BITS);
-    }
-    chunk->used = (uint16_t)(chunk->used - count);
-}
-
 /* The first free block; ARENA_CHUNK_BLOCKS: there is none. */
 static uint32_t first_free(const struct chunk *chunk)
 {
@@ -265,7 +255,12 @@ void arena_give_blocks(struct arena *arena, uint32_t reference, uint32_t count)
     KV_ASSERT(mutex_is_held(&arena->mutex) && chunk->kind == CHUNK_OF_BLOCKS);
     KV_ASSERT(offset % ARENA_CHUNK_BYTES % ARENA_BLOCK_BYTES == 0);
     FORBID(arena->backing.base + offset, (size_t)count * ARENA_BLOCK_BYTES);
-    unmark(chunk, first, count);
+    KV_ASSERT(first + count <= ARENA_CHUNK_BLOCKS && count <= chunk->used);
+    for (uint32_t block = first; block < first + count; block++) {
+        KV_ASSERT(chunk_is_taken(chunk, block));
+        chunk->taken[block / CHUNK_WORD_BITS] &= ~(UINT64_C(1) << block % CHUNK_WORD_BITS);
+    }
+    chunk->used = (uint16_t)(chunk->used - count);
     arena->counts.blocks -= count;
     if (arena->is_claimed)
         return;

@@ -5,18 +5,12 @@
 #include "kvstore/index/arena_chunks.h"
 #include "kvstore/index/arena_units.h"
 
-/* The part of the chunk that the object has. */
-static uint64_t bytes_in_object(const struct arena *arena, const struct chunk *chunk)
-{
-    uint64_t offset = chunk_offset(arena, chunk);
-    uint64_t left = offset < arena->backing.file_bytes ? arena->backing.file_bytes - offset : 0;
-    return left < ARENA_CHUNK_BYTES ? left : ARENA_CHUNK_BYTES;
-}
-
 /* Memory is behind all of it from here on: to read a hole could fail with a signal. */
 static bool open_chunk(struct arena *arena, struct chunk *chunk, enum chunk_kind kind)
 {
-    uint64_t bytes = bytes_in_object(arena, chunk);
+    uint64_t offset = chunk_offset(arena, chunk);
+    uint64_t left = offset < arena->backing.file_bytes ? arena->backing.file_bytes - offset : 0;
+    uint64_t bytes = left < ARENA_CHUNK_BYTES ? left : ARENA_CHUNK_BYTES;
     if (chunk->kind == kind)
         return true;
     if (chunk->kind == CHUNK_OF_BLOCKS && chunk->used == 0) {

@@ -121,9 +121,12 @@ static const char *check_checkpoint(int dir_fd, uint32_t number, const struct su
     return verdict;
 }
 
-static void verify_header(const struct layout *layout, const struct source *source, uint32_t number,
-                          struct findings *findings)
+/* Verifies an open file. */
+static enum kv_status check_source(const struct layout *layout, const struct source *source,
+                                   uint32_t number, bool live, struct findings *findings,
+                                   struct row *row, struct kv_error *error)
 {
+    struct file_check check = {findings, source, live};
     const char *complaint = layout_complaint(layout, source, number);
     if (complaint)
         findings_add(findings,
@@ -135,15 +138,6 @@ static void verify_header(const struct layout *layout, const struct source *sour
     else if (source->progress.version_floor >= RECOVERY_VERSION_LIMIT)
         findings_add(findings, REMEDY_SALVAGE, source->name.text, 512,
                      "impossible version floor %" PRIu64, source->progress.version_floor);
-}
-
-/* Verifies an open file. */
-static enum kv_status check_source(const struct layout *layout, const struct source *source,
-                                   uint32_t number, bool live, struct findings *findings,
-                                   struct row *row, struct kv_error *error)
-{
-    struct file_check check = {findings, source, live};
-    verify_header(layout, source, number, findings);
     enum kv_status status = survey_run(&row->survey, source, layout, report_step, &check);
     if (status != KV_OK)
         status =
@@ -257,13 +251,6 @@ static void print_survey_row(FILE *stream, const struct row *row)
                            : "sound");
 }
 
-static void print_table_head(FILE *stream)
-{
-    fprintf(stream, "%-10s %12s %12s %10s %10s %9s %12s %12s %9s %9s %-10s %s\n", "file",
-            "file_bytes", "synced_bytes", "records", "keys", "expiring", "live_bytes", "dead_bytes",
-            "torn", "damaged", "checkpoint", "state");
-}
-
 static void add_up(struct row *total, const struct row *row)
 {
     total->damaged |= row->damaged || row->missing;
@@ -292,7 +279,9 @@ static enum kv_status verify_files(int dir_fd, const struct layout *layout,
                       : verify_file(dir_fd, layout, number, findings, &rows[number], error);
     if (status == KV_OK) {
         struct row total = {.name = {"total"}, .checkpoint = "-"};
-        print_table_head(findings->stream);
+        fprintf(findings->stream, "%-10s %12s %12s %10s %10s %9s %12s %12s %9s %9s %-10s %s\n",
+                "file", "file_bytes", "synced_bytes", "records", "keys", "expiring", "live_bytes",
+                "dead_bytes", "torn", "damaged", "checkpoint", "state");
         for (uint32_t number = 0; number < layout->datafiles; number++) {
             print_survey_row(findings->stream, &rows[number]);
             add_up(&total, &rows[number]);

@@ -56,13 +56,6 @@ static void run_errand(struct compactor *compactor)
 
 /* One compaction ------------------------------------------------------------------------------- */
 
-static void pause_for_others(uint64_t step_ns)
-{
-    struct timespec pause = {.tv_nsec =
-                                 (long)at_most(at_least(step_ns, PAUSE_MIN_NS), PAUSE_MAX_NS)};
-    nanosleep(&pause, NULL);
-}
-
 /* Creates the next generation's file, with room for all that is live now. */
 static enum kv_status create_next(const struct store_context *context, struct datafile *file,
                                   struct generation **next, struct kv_error *error)
@@ -114,7 +107,10 @@ static enum kv_status copy_generation(struct compactor *compactor, struct copylo
                                 copy->with.context->dir,
                                 file_name(copy->file->number, FILE_LOG).text, copy->at,
                                 kv_status_text(status));
-        pause_for_others(clock_monotonic_ns() - began_ns);
+        uint64_t step_ns = clock_monotonic_ns() - began_ns;
+        struct timespec pause = {.tv_nsec =
+                                     (long)at_most(at_least(step_ns, PAUSE_MIN_NS), PAUSE_MAX_NS)};
+        nanosleep(&pause, NULL);
     }
     if (copylog_is_complete(copy))
         return KV_OK;

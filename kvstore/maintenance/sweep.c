@@ -225,15 +225,6 @@ static bool sweep_store(struct sweeper *sweeper)
     return expiring_keys > 0;
 }
 
-/* Sleeps until the next sweep. Holds: mutex. */
-static void sleep_for_interval(struct sweeper *sweeper)
-{
-    uint64_t wake_ns =
-        clock_monotonic_ns() + sweeper->with.context->options.sweep_interval_ms * NS_PER_MS;
-    while (!sweeper->stop && clock_monotonic_ns() < wake_ns)
-        thread_wait_until(&sweeper->work, &sweeper->mutex, wake_ns);
-}
-
 static void *sweeper_thread(void *argument)
 {
     struct sweeper *sweeper = argument;
@@ -245,7 +236,10 @@ static void *sweeper_thread(void *argument)
         pthread_mutex_lock(&sweeper->mutex);
         while (may_go_dormant && !sweeper->told && !sweeper->stop)
             pthread_cond_wait(&sweeper->work, &sweeper->mutex);
-        sleep_for_interval(sweeper);
+        uint64_t wake_ns =
+            clock_monotonic_ns() + sweeper->with.context->options.sweep_interval_ms * NS_PER_MS;
+        while (!sweeper->stop && clock_monotonic_ns() < wake_ns)
+            thread_wait_until(&sweeper->work, &sweeper->mutex, wake_ns);
     }
     pthread_mutex_unlock(&sweeper->mutex);
     return NULL;

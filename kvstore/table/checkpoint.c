@@ -149,28 +149,23 @@ static void write_checkpoint_header(struct stream *stream, const struct generati
     stream_wrote(stream, HEADER_BYTES);
 }
 
-static void write_run(struct stream *stream, const struct index_item *items, uint64_t count,
-                      uint64_t expiry_bound_ms)
-{
-    uint64_t size = RUN_BYTES + count * ITEM_BYTES;
-    struct write_cursor cursor = write_cursor(stream_room(stream, size), size);
-    write_u32(&cursor, (uint32_t)count);
-    write_u64(&cursor, expiry_bound_ms);
-    for (uint64_t i = 0; i < count; i++) {
-        write_u32(&cursor, items[i].hash);
-        write_u32(&cursor, (uint32_t)(items[i].offset_bytes / OFFSET_UNIT));
-    }
-    stream_wrote(stream, size);
-}
-
 static void write_index(struct stream *stream, const struct index *index)
 {
     struct index_item items[INDEX_SEGMENT_SLOTS];
     for (uint64_t hash = 0; hash < INDEX_HASH_END;) {
         uint64_t expiry_bound_ms = index_expiry_bound(index, (uint32_t)hash);
         size_t count = index_collect(index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
-        if (count > 0)
-            write_run(stream, items, count, expiry_bound_ms);
+        if (count > 0) {
+            uint64_t size = RUN_BYTES + count * ITEM_BYTES;
+            struct write_cursor cursor = write_cursor(stream_room(stream, size), size);
+            write_u32(&cursor, (uint32_t)count);
+            write_u64(&cursor, expiry_bound_ms);
+            for (uint64_t i = 0; i < count; i++) {
+                write_u32(&cursor, items[i].hash);
+                write_u32(&cursor, (uint32_t)(items[i].offset_bytes / OFFSET_UNIT));
+            }
+            stream_wrote(stream, size);
+        }
     }
 }
 

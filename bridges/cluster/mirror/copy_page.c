@@ -213,12 +213,6 @@ static void log_if_stuck(struct copy_page *page, const struct engine_operation *
         log_info("mirror: the cluster takes changes again");
 }
 
-static void pause_before_again(const struct copy_page *page, uint64_t pause_ms)
-{
-    for (uint64_t waited = 0; waited < pause_ms && !atomic_load(page->stop); waited += STOP_LOOK_MS)
-        clock_sleep_ms(STOP_LOOK_MS);
-}
-
 enum kv_status copy_page_send(struct copy_page *page, struct store_engine *engine)
 {
     for (uint64_t pause_ms = AGAIN_MIN_MS; page->count > 0;) {
@@ -233,7 +227,9 @@ enum kv_status copy_page_send(struct copy_page *page, struct store_engine *engin
         if (!failed)
             continue;
         atomic_fetch_add(&page->repeats, 1);
-        pause_before_again(page, pause_ms);
+        for (uint64_t waited = 0; waited < pause_ms && !atomic_load(page->stop);
+             waited += STOP_LOOK_MS)
+            clock_sleep_ms(STOP_LOOK_MS);
         pause_ms = pause_ms * 2 < AGAIN_MAX_MS ? pause_ms * 2 : AGAIN_MAX_MS;
     }
     copy_page_clear(page);

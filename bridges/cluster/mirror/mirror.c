@@ -313,15 +313,6 @@ static enum kv_status connect_to_bucket(struct mirror *mirror, struct kv_error *
     return status;
 }
 
-static void tell_first(struct mirror *mirror, enum kv_status status, const struct kv_error *error)
-{
-    pthread_mutex_lock(&mirror->lock);
-    mirror->first_status = status;
-    mirror->first_error = *error;
-    pthread_mutex_unlock(&mirror->lock);
-    sem_post(&mirror->answered);
-}
-
 /* Returns true if the reason is another one than `told`, which was logged: a cluster that was away
  * may be there now, but its bucket somebody else's. Different words for a server that is away are
  * no news. */
@@ -337,7 +328,11 @@ static bool reach_cluster(struct mirror *mirror)
 {
     struct kv_error error = {0}, told = {0};
     enum kv_status status = connect_to_bucket(mirror, &error);
-    tell_first(mirror, status, &error);
+    pthread_mutex_lock(&mirror->lock);
+    mirror->first_status = status;
+    mirror->first_error = error;
+    pthread_mutex_unlock(&mirror->lock);
+    sem_post(&mirror->answered);
     while (status != KV_OK && !atomic_load(&mirror->stop)) {
         if (is_news(&error, &told))
             log_warn("mirror: %s; trying again every %u seconds", error.text, AGAIN_MS / 1000);

@@ -42,19 +42,6 @@ static void look_at_expiry(struct nats_entry *entry)
         entry->present = false;
 }
 
-/* Takes all lines of "NATS/1.0\r\nName: value\r\n...\r\n\r\n", which ends with a NUL. */
-static void take_headers(struct nats_entry *entry, char *text)
-{
-    char *rest = NULL;
-    for (char *line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
-        char *colon = strchr(line, ':');
-        if (!colon)
-            continue;
-        *colon++ = '\0';
-        take_header(entry, line, colon + strspn(colon, " \t"));
-    }
-}
-
 /* Decodes a member; the result ends with a NUL. NULL: out of memory, or malformed. */
 static uint8_t *decode(struct kv_slice text, size_t *size)
 {
@@ -88,7 +75,16 @@ enum kv_status nats_entry_from_json(struct kv_slice answer, struct nats_entry *e
         char *headers = (char *)decode(text, &size);
         if (!headers)
             return KV_IO;
-        take_headers(entry, headers);
+        /* "NATS/1.0\r\nName: value\r\n...\r\n\r\n", with a NUL at the end */
+        char *rest = NULL;
+        for (char *line = strtok_r(headers, "\r\n", &rest); line;
+             line = strtok_r(NULL, "\r\n", &rest)) {
+            char *colon = strchr(line, ':');
+            if (!colon)
+                continue;
+            *colon++ = '\0';
+            take_header(entry, line, colon + strspn(colon, " \t"));
+        }
         free(headers);
     }
     if (nats_json_string(message, "data", &text)) {

@@ -91,20 +91,6 @@ static struct engine_operation *take_run(struct key_queue *queue)
     return late;
 }
 
-/* Finishes operations that waited too long. A caller whose own deadline is further away (it was the
- * engine's patience that ended) should not wait again for the rest of its request: operations on
- * the key get no answer, or others write it all the time. */
-static void finish_late(struct engine_operation *late)
-{
-    while (late) {
-        struct engine_operation *next = late->next;
-        late->next = NULL;
-        nats_finish(late, late->bounded ? KV_NO_SERVER : KV_DEADLINE,
-                    late->bounded ? NATS_NO_TURN : NULL);
-        late = next;
-    }
-}
-
 /* Begins the next run; removes the queue if nothing waits. Takes over the lock of the queues. */
 static void begin_locked(struct key_queue *queue)
 {
@@ -114,7 +100,16 @@ static void begin_locked(struct key_queue *queue)
     if (!runs)
         *find_key_queue(queues, queue->subject, queue->hash) = queue->next;
     pthread_mutex_unlock(&queues->lock);
-    finish_late(late);
+    /* Finishes operations that waited too long. A caller whose own deadline is further away (it was
+     * the engine's patience that ended) should not wait again for the rest of its request:
+     * operations on the key get no answer, or others write it all the time. */
+    while (late) {
+        struct engine_operation *next = late->next;
+        late->next = NULL;
+        nats_finish(late, late->bounded ? KV_NO_SERVER : KV_DEADLINE,
+                    late->bounded ? NATS_NO_TURN : NULL);
+        late = next;
+    }
     if (runs)
         nats_key_run_begin(queue);
     else

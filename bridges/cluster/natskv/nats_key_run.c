@@ -254,22 +254,6 @@ static struct refusal *row_of(uint64_t code)
     return last;
 }
 
-static struct refusal *refusal_of(struct kv_slice failure, uint64_t code)
-{
-    bool too_large = code == STORE_FAILED && describes(failure, "message too large");
-    return row_of(too_large ? MESSAGE_TOO_LARGE : code);
-}
-
-static void tell_refusal(struct refusal *refusal, struct kv_slice failure, uint64_t code)
-{
-    char unsaid[LOG_PACE_TEXT_BYTES];
-    struct kv_slice words = {0};
-    nats_json_string(failure, "description", &words);
-    if (log_pace_allows(&refusal->pace, unsaid))
-        log_warn("nats: a write was refused: %.*s (JetStream error %" PRIu64 ")%s", (int)words.size,
-                 (const char *)words.data, code, unsaid);
-}
-
 static void send_write(struct key_queue *queue, uint64_t begin_ms);
 
 /* The server refused this copy of the write. If an earlier copy has no answer, it may have been
@@ -285,8 +269,14 @@ static void take_refusal(struct key_queue *queue, struct kv_slice failure, bool 
     } else if (code == WRONG_LAST_SEQUENCE || code == WRONG_LAST_SEQUENCE_CONSTANT) {
         try_again(queue);
     } else {
-        struct refusal *refusal = refusal_of(failure, code);
-        tell_refusal(refusal, failure, code);
+        bool too_large = code == STORE_FAILED && describes(failure, "message too large");
+        struct refusal *refusal = row_of(too_large ? MESSAGE_TOO_LARGE : code);
+        char unsaid[LOG_PACE_TEXT_BYTES];
+        struct kv_slice words = {0};
+        nats_json_string(failure, "description", &words);
+        if (log_pace_allows(&refusal->pace, unsaid))
+            log_warn("nats: a write was refused: %.*s (JetStream error %" PRIu64 ")%s",
+                     (int)words.size, (const char *)words.data, code, unsaid);
         if (queue->doubtful) {
             read_then(queue, 0);
             return;

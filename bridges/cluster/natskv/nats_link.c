@@ -435,16 +435,6 @@ static enum kv_status create_link(struct nats_link **result)
     return KV_OK;
 }
 
-/* Blocks signals for the library's threads, but those of faults, as for our own. */
-static void block_library_signals(sigset_t *before)
-{
-    sigset_t all;
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGSYS);
-    pthread_sigmask(SIG_SETMASK, &all, before);
-}
-
 /* Starts the threads, and connects. */
 static enum kv_status start(struct nats_link *link, struct kv_error *error)
 {
@@ -466,7 +456,12 @@ enum kv_status nats_link_open(const struct natskv_options *options, struct nats_
     if (create_link(&link) != KV_OK)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     link->options = *options;
-    block_library_signals(&before);
+    /* The library's threads take no signals but those of faults, as our own do. */
+    sigset_t all;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSYS);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     enum kv_status status = name_inbox(link, error);
     if (status == KV_OK)
         status = connect_link(link, error);

@@ -149,24 +149,6 @@ static enum kv_status run_sweeper_operation(struct nats_sweep *sweep,
     return operation->status;
 }
 
-/* Announces that this daemon sweeps, if nobody has since the last look. */
-static bool say_so(struct nats_sweep *sweep)
-{
-    const char *name = nats_link_instance(sweep->engine->link);
-    struct engine_operation write = {.opcode = ENGINE_PUT, .value = kv_slice_from_string(name)};
-    write.put.condition = sweep->sweeper_version == 0 ? KVSTORE_IF_ABSENT : KVSTORE_IF_VERSION;
-    write.put.version = sweep->sweeper_version;
-    sweep->is_ours = run_sweeper_operation(sweep, &write) == KV_OK;
-    if (!sweep->is_ours)
-        return false;
-    uint64_t sequence = write.entry.version / NATSKV_FOLD;
-    if (sequence == sweep->shards[0].last_sequence + 1) /* this entry is all that is new */
-        sweep->shards[0].last_sequence = sequence;
-    sweep->sweeper_version = write.entry.version;
-    sweep->sweeper_ms = clock_monotonic_coarse_ms();
-    return true;
-}
-
 /* Returns true if this daemon is the sweeper, or must become it. */
 static bool is_sweeper(struct nats_sweep *sweep)
 {
@@ -183,7 +165,20 @@ static bool is_sweeper(struct nats_sweep *sweep)
     }
     if (!sweep->is_ours && version != 0 && now_ms - sweep->sweeper_ms < SILENCE_MS)
         return false;
-    return say_so(sweep);
+    /* Announces that this daemon sweeps, if nobody has since that look. */
+    const char *name = nats_link_instance(sweep->engine->link);
+    struct engine_operation write = {.opcode = ENGINE_PUT, .value = kv_slice_from_string(name)};
+    write.put.condition = sweep->sweeper_version == 0 ? KVSTORE_IF_ABSENT : KVSTORE_IF_VERSION;
+    write.put.version = sweep->sweeper_version;
+    sweep->is_ours = run_sweeper_operation(sweep, &write) == KV_OK;
+    if (!sweep->is_ours)
+        return false;
+    uint64_t sequence = write.entry.version / NATSKV_FOLD;
+    if (sequence == sweep->shards[0].last_sequence + 1) /* this entry is all that is new */
+        sweep->shards[0].last_sequence = sequence;
+    sweep->sweeper_version = write.entry.version;
+    sweep->sweeper_ms = clock_monotonic_coarse_ms();
+    return true;
 }
 
 /* Removing ------------------------------------------------------------------------------------- */

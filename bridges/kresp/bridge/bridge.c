@@ -76,14 +76,6 @@ static struct bridge_thread *least_busy(const struct bridge *bridge)
     return least;
 }
 
-static void refuse_client(int fd)
-{
-    static const char text[] = "-ERR max number of clients reached\r\n";
-    if (send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        log_debug("a client that is too much has left");
-    close(fd);
-}
-
 /* Returns the uid of the peer, or REDIS_USER_OF_TCP, since TCP does not tell it. */
 static uint32_t peer_uid(int fd)
 {
@@ -103,20 +95,10 @@ static void take_in(struct bridge *bridge, int fd)
         return;
     }
     atomic_fetch_add(&service->refused, 1);
-    refuse_client(fd);
-}
-
-/* Logs at most one line a second, then rests for a moment, so that a connection that cannot be
- * accepted does not keep a CPU busy. */
-static void cannot_accept(struct bridge *bridge, int error_number)
-{
-    uint64_t now_ms = clock_monotonic_coarse_ms();
-    if (now_ms - bridge->accept_warned_ms >= 1000) {
-        log_warn("connections cannot be accepted: %s",
-                 strerror(error_number)); // NOLINT(concurrency-mt-unsafe): glibc's is safe
-        bridge->accept_warned_ms = now_ms;
-    }
-    clock_sleep_ms(50);
+    static const char text[] = "-ERR max number of clients reached\r\n";
+    if (send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        log_debug("a client that is too much has left");
+    close(fd);
 }
 
 static void accept_connections(struct bridge *bridge, const struct listen_socket *listener)
@@ -128,7 +110,16 @@ static void accept_connections(struct bridge *bridge, const struct listen_socket
         } else if (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR) {
             return;
         } else {
-            cannot_accept(bridge, errno);
+            /* At most one line a second is logged; the rest keeps a connection that cannot be
+             * accepted from keeping a CPU busy. */
+            int error_number = errno;
+            uint64_t now_ms = clock_monotonic_coarse_ms();
+            if (now_ms - bridge->accept_warned_ms >= 1000) {
+                log_warn("connections cannot be accepted: %s",
+                         strerror(error_number)); // NOLINT(concurrency-mt-unsafe): glibc's is safe
+                bridge->accept_warned_ms = now_ms;
+            }
+            clock_sleep_ms(50);
             return;
         }
     }

@@ -215,16 +215,6 @@ static void read_commands(struct bridge_thread *thread, struct redis_connection 
         connection->has_more = redis_batch_take(&thread->batch, &connection->session);
 }
 
-/* Writes the replies. Returns true if the connection has more to do in the next round. */
-static bool write_replies(struct redis_connection *connection)
-{
-    redis_connection_release(connection);
-    redis_connection_write(connection);
-    bool commands_wait = connection->has_more || connection->session.unfinished;
-    return (commands_wait && redis_connection_may_take(connection)) ||
-           redis_connection_may_read(connection);
-}
-
 /* Takes at least `at_least` connections of the queue, and further ones while the batch has room. */
 static void take_some(struct bridge_thread *thread, struct connection_list *queue, size_t at_least,
                       struct connection_list *taken)
@@ -252,7 +242,11 @@ static bool run_round(struct bridge_thread *thread)
     queue->connections++; /* the queue stays while its connections close */
     struct redis_connection *connection;
     while ((connection = connection_list_pop(&taken))) {
-        bool has_more = write_replies(connection);
+        redis_connection_release(connection);
+        redis_connection_write(connection);
+        bool commands_wait = connection->has_more || connection->session.unfinished;
+        bool has_more = (commands_wait && redis_connection_may_take(connection)) ||
+                        redis_connection_may_read(connection);
         watch_for_room(thread, connection);
         connection->active = false;
         if (redis_connection_is_done(connection))
@@ -272,19 +266,6 @@ static void linger(struct bridge_thread *thread)
 {
     uint64_t until_ms = clock_monotonic_coarse_ms() + LINGER_MS;
     thread->stop_ms = until_ms < thread->stop_at_most_ms ? until_ms : thread->stop_at_most_ms;
-}
-
-/* Takes what has come until now, so that it is answered before the thread ends. */
-static void begin_to_stop(struct bridge_thread *thread)
-{
-    adopt_given(thread);
-    thread->stop_at_most_ms = clock_monotonic_coarse_ms() + STOP_AT_MOST_MS;
-    linger(thread);
-    for (struct redis_connection *connection = thread->connections; connection;
-         connection = connection->next) {
-        connection->readable = true;
-        activate(connection);
-    }
 }
 
 static bool is_done(const struct bridge_thread *thread)
@@ -312,8 +293,17 @@ static void *run_bridge_thread(void *argument)
     while (!is_done(thread)) {
         take_events(thread);
         atomic_fetch_add_explicit(&thread->rounds, 1, memory_order_relaxed);
-        if (thread->stop_ms == 0 && atomic_load(&thread->stopping))
-            begin_to_stop(thread);
+        if (thread->stop_ms == 0 && atomic_load(&thread->stopping)) {
+            /* What has come until now is answered before the thread ends. */
+            adopt_given(thread);
+            thread->stop_at_most_ms = clock_monotonic_coarse_ms() + STOP_AT_MOST_MS;
+            linger(thread);
+            for (struct redis_connection *connection = thread->connections; connection;
+                 connection = connection->next) {
+                connection->readable = true;
+                activate(connection);
+            }
+        }
         if (run_round(thread) && thread->stop_ms > 0)
             linger(thread);
     }

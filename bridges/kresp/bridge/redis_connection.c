@@ -84,17 +84,6 @@ static void meet_tcp_peer(struct redis_session *session, int fd)
     log_debug("client %" PRIu64 ": from %s", session->id, session->address);
 }
 
-static void meet_peer(struct redis_session *session, int fd)
-{
-    int domain = AF_UNIX;
-    socklen_t size = sizeof domain;
-    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
-    if (domain == AF_UNIX)
-        meet_unix_peer(session, fd);
-    else
-        meet_tcp_peer(session, fd);
-}
-
 struct redis_connection *redis_connection_open(struct redis_service *service, int fd,
                                                struct redis_user *user)
 {
@@ -104,7 +93,13 @@ struct redis_connection *redis_connection_open(struct redis_service *service, in
     redis_session_init(&connection->session, service, user);
     connection->fd = fd;
     connection->writable = true;
-    meet_peer(&connection->session, fd);
+    int domain = AF_UNIX;
+    socklen_t size = sizeof domain;
+    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+    if (domain == AF_UNIX)
+        meet_unix_peer(&connection->session, fd);
+    else
+        meet_tcp_peer(&connection->session, fd);
     return connection;
 }
 

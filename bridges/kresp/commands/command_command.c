@@ -116,23 +116,18 @@ static void list_matching(struct redis_job *job, struct kv_slice pattern)
     byte_buffer_free(&names.bytes);
 }
 
-/* There are no modules, and commands have no categories here. */
-static void list_filtered(struct redis_job *job)
-{
-    if (redis_argument_is(job, 3, "PATTERN"))
-        list_matching(job, job->arguments[4]);
-    else if (redis_argument_is(job, 3, "MODULE"))
-        reply_array(redis_job_reply(job), 0);
-    else if (redis_argument_is(job, 3, "ACLCAT"))
-        redis_job_fail(job, "ERR kresp: there are no categories of commands");
-    else
-        redis_job_fail(job, "ERR syntax error");
-}
-
 bool answer_command_list(struct redis_job *job)
 {
     if (job->count == 5 && redis_argument_is(job, 2, "FILTERBY")) {
-        list_filtered(job);
+        /* There are no modules, and commands have no categories here. */
+        if (redis_argument_is(job, 3, "PATTERN"))
+            list_matching(job, job->arguments[4]);
+        else if (redis_argument_is(job, 3, "MODULE"))
+            reply_array(redis_job_reply(job), 0);
+        else if (redis_argument_is(job, 3, "ACLCAT"))
+            redis_job_fail(job, "ERR kresp: there are no categories of commands");
+        else
+            redis_job_fail(job, "ERR syntax error");
         return true;
     }
     if (job->count != 2) {

@@ -87,35 +87,31 @@ void plan_incrbyfloat(struct redis_job *job)
     redis_put_if_unchanged(put, job->steps->version);
 }
 
-static bool answer_incrbyfloat_read(struct redis_job *job)
-{
-    const struct clientk_result *result = redis_job_result(job, 0);
-    enum redis_found found = redis_job_found(job, 0);
-    long double old = 0, delta = 0;
-    char sum[DECIMAL_REAL_BYTES];
-    if (found == FAILED)
-        return true;
-    if (found == FOUND && !decimal_parse_real(redis_result_bytes(result), &old)) {
-        redis_job_fail(job, "ERR value is not a valid float");
-        return true;
-    }
-    decimal_parse_real(job->arguments[2], &delta);
-    size_t size = isfinite(old + delta) ? decimal_write_real(sum, old + delta) : 0;
-    if (size == 0) {
-        redis_job_fail(job, "ERR increment would produce NaN or Infinity");
-        return true;
-    }
-    if (!redis_job_keep_bytes(job, sum, size))
-        return true;
-    job->steps->version = found == FOUND ? result->value.version : 0;
-    job->phase = 1;
-    return false;
-}
-
 bool answer_incrbyfloat(struct redis_job *job)
 {
-    if (job->phase == 0)
-        return answer_incrbyfloat_read(job);
+    if (job->phase == 0) {
+        const struct clientk_result *result = redis_job_result(job, 0);
+        enum redis_found found = redis_job_found(job, 0);
+        long double old = 0, delta = 0;
+        char sum[DECIMAL_REAL_BYTES];
+        if (found == FAILED)
+            return true;
+        if (found == FOUND && !decimal_parse_real(redis_result_bytes(result), &old)) {
+            redis_job_fail(job, "ERR value is not a valid float");
+            return true;
+        }
+        decimal_parse_real(job->arguments[2], &delta);
+        size_t size = isfinite(old + delta) ? decimal_write_real(sum, old + delta) : 0;
+        if (size == 0) {
+            redis_job_fail(job, "ERR increment would produce NaN or Infinity");
+            return true;
+        }
+        if (!redis_job_keep_bytes(job, sum, size))
+            return true;
+        job->steps->version = found == FOUND ? result->value.version : 0;
+        job->phase = 1;
+        return false;
+    }
     switch (redis_job_written(job, 0)) {
     case ABSENT:
         return redis_job_try_again(job);

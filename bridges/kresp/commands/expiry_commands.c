@@ -103,29 +103,25 @@ static bool condition_holds(const struct redis_job *job, uint64_t current_ms)
     return !((job->mode & EXPIRE_LT) && expires && job->number >= current_ms);
 }
 
-static bool answer_expire_read(struct redis_job *job)
-{
-    const struct clientk_result *result = redis_job_result(job, 0);
-    enum redis_found found = redis_job_found(job, 0);
-    if (job->conditional && found != FAILED && !redis_transaction_read_held(job))
-        return true;
-    bool writes = found == FOUND && condition_holds(job, result->value.expiry_ms) &&
-                  redis_job_keep_bytes(job, result->value.data, result->value.size);
-    if (!writes) {
-        redis_transaction_writes_nothing(job);
-        if (found != FAILED && !job->error)
-            reply_integer(redis_job_reply(job), 0);
-        return true;
-    }
-    job->steps->version = result->value.version;
-    job->phase = 1;
-    return false;
-}
-
 bool answer_expire(struct redis_job *job)
 {
-    if (job->mode != 0 && job->phase == 0)
-        return answer_expire_read(job);
+    if (job->mode != 0 && job->phase == 0) {
+        const struct clientk_result *result = redis_job_result(job, 0);
+        enum redis_found found = redis_job_found(job, 0);
+        if (job->conditional && found != FAILED && !redis_transaction_read_held(job))
+            return true;
+        bool writes = found == FOUND && condition_holds(job, result->value.expiry_ms) &&
+                      redis_job_keep_bytes(job, result->value.data, result->value.size);
+        if (!writes) {
+            redis_transaction_writes_nothing(job);
+            if (found != FAILED && !job->error)
+                reply_integer(redis_job_reply(job), 0);
+            return true;
+        }
+        job->steps->version = result->value.version;
+        job->phase = 1;
+        return false;
+    }
     if (job->conditional && !redis_transaction_held(job))
         return true;
     enum redis_found done = job->mode == 0 ? redis_job_found(job, 0) : redis_job_written(job, 0);

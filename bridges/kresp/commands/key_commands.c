@@ -125,34 +125,30 @@ bool answer_type(struct redis_job *job)
 enum { RENAME_READ, RENAME_PUT, RENAME_DELETE };
 enum rename_mode { RENAME_IS_COPY = 1 << 0, RENAME_REPLACES = 1 << 1 };
 
-static bool parse_copy(struct redis_job *job)
-{
-    job->mode = RENAME_IS_COPY;
-    for (size_t i = 3; i < job->count; i++) {
-        int64_t database;
-        if (redis_argument_is(job, i, "REPLACE")) {
-            job->mode |= RENAME_REPLACES;
-        } else if (redis_argument_is(job, i, "DB") && i + 1 < job->count) {
-            if (!redis_argument_integer(job, ++i, &database))
-                return false;
-            if (database != 0) {
-                redis_job_fail(job, "ERR DB index is out of range");
-                return false;
-            }
-        } else {
-            redis_job_fail(job, "ERR syntax error");
-            return false;
-        }
-    }
-    if (kv_slice_equal(job->arguments[1], job->arguments[2]))
-        redis_job_fail(job, "ERR source and destination objects are the same");
-    return !job->error;
-}
-
 static bool parse_rename(struct redis_job *job)
 {
-    if (job->command->name[0] == 'c')
-        return parse_copy(job);
+    if (job->command->name[0] == 'c') {
+        job->mode = RENAME_IS_COPY;
+        for (size_t i = 3; i < job->count; i++) {
+            int64_t database;
+            if (redis_argument_is(job, i, "REPLACE")) {
+                job->mode |= RENAME_REPLACES;
+            } else if (redis_argument_is(job, i, "DB") && i + 1 < job->count) {
+                if (!redis_argument_integer(job, ++i, &database))
+                    return false;
+                if (database != 0) {
+                    redis_job_fail(job, "ERR DB index is out of range");
+                    return false;
+                }
+            } else {
+                redis_job_fail(job, "ERR syntax error");
+                return false;
+            }
+        }
+        if (kv_slice_equal(job->arguments[1], job->arguments[2]))
+            redis_job_fail(job, "ERR source and destination objects are the same");
+        return !job->error;
+    }
     job->mode = strcmp(job->command->name, "rename") == 0 ? RENAME_REPLACES : 0;
     return true;
 }

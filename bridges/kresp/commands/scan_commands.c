@@ -316,25 +316,21 @@ void plan_flush(struct redis_job *job)
         add_deletes(job);
 }
 
-static bool answer_flush_page(struct redis_job *job)
-{
-    struct redis_steps *steps = redis_job_steps(job);
-    if (!steps || !page_end(job, &steps->cursor))
-        return true;
-    steps->bytes.start = steps->bytes.end = 0;
-    read_page(job, keep_key, &steps->bytes);
-    if (steps->bytes.failed) {
-        redis_job_fail(job, "ERR kresp: out of memory");
-        return true;
-    }
-    job->phase = 1;
-    return false;
-}
-
 bool answer_flush(struct redis_job *job)
 {
-    if (job->phase == 0)
-        return answer_flush_page(job);
+    if (job->phase == 0) {
+        struct redis_steps *steps = redis_job_steps(job);
+        if (!steps || !page_end(job, &steps->cursor))
+            return true;
+        steps->bytes.start = steps->bytes.end = 0;
+        read_page(job, keep_key, &steps->bytes);
+        if (steps->bytes.failed) {
+            redis_job_fail(job, "ERR kresp: out of memory");
+            return true;
+        }
+        job->phase = 1;
+        return false;
+    }
     for (size_t i = 0; i < job->operations; i++)
         if (redis_job_found(job, i) == FAILED)
             return true;

@@ -128,28 +128,6 @@ void plan_eval(struct redis_job *job)
         redis_job_add(job, CLIENTK_GET, job->arguments[ARGUMENT_KEY]);
 }
 
-static bool answer_eval_read(struct redis_job *job)
-{
-    const struct clientk_result *result = redis_job_result(job, 0);
-    enum redis_found found = redis_job_found(job, 0);
-    if (found == FAILED)
-        return true;
-    if (found == ABSENT ||
-        !kv_slice_equal(redis_result_bytes(result), job->arguments[ARGUMENT_TOKEN]) ||
-        (job->mode == SCRIPT_EXTEND && result->value.expiry_ms == 0)) {
-        reply_integer(redis_job_reply(job), 0);
-        return true;
-    }
-    struct redis_steps *steps = redis_job_steps(job);
-    bool puts = job->mode != SCRIPT_RELEASE;
-    if (!steps || (puts && !redis_job_keep_bytes(job, result->value.data, result->value.size)))
-        return true;
-    steps->version = result->value.version;
-    steps->expiry_ms = result->value.expiry_ms;
-    job->phase = 1;
-    return false;
-}
-
 static bool answer_counter(struct redis_job *job)
 {
     enum redis_found written = redis_job_written(job, 0);
@@ -164,8 +142,26 @@ bool answer_eval(struct redis_job *job)
 {
     if (is_counter(job->mode))
         return answer_counter(job);
-    if (job->phase == 0)
-        return answer_eval_read(job);
+    if (job->phase == 0) {
+        const struct clientk_result *result = redis_job_result(job, 0);
+        enum redis_found found = redis_job_found(job, 0);
+        if (found == FAILED)
+            return true;
+        if (found == ABSENT ||
+            !kv_slice_equal(redis_result_bytes(result), job->arguments[ARGUMENT_TOKEN]) ||
+            (job->mode == SCRIPT_EXTEND && result->value.expiry_ms == 0)) {
+            reply_integer(redis_job_reply(job), 0);
+            return true;
+        }
+        struct redis_steps *steps = redis_job_steps(job);
+        bool puts = job->mode != SCRIPT_RELEASE;
+        if (!steps || (puts && !redis_job_keep_bytes(job, result->value.data, result->value.size)))
+            return true;
+        steps->version = result->value.version;
+        steps->expiry_ms = result->value.expiry_ms;
+        job->phase = 1;
+        return false;
+    }
     enum redis_found written = redis_job_written(job, 0);
     if (written == ABSENT)
         return redis_job_try_again(job);

@@ -164,8 +164,21 @@ static bool take_hello_options(struct redis_job *job)
     return true;
 }
 
-static void reply_hello(struct redis_session *session)
+bool answer_hello(struct redis_job *job)
 {
+    struct redis_session *session = job->session;
+    int64_t protocol;
+    if (!parse_protocol(job, &protocol) || !take_hello_options(job))
+        return true;
+    if (!session->authenticated) {
+        redis_job_fail(job, "NOAUTH HELLO must be called with the client already authenticated, "
+                            "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
+                            "authenticate the client and select the RESP protocol version at the "
+                            "same time");
+        return true;
+    }
+    if (protocol != 0)
+        session->reply.protocol = (int)protocol;
     struct resp_reply *reply = &session->reply;
     reply_map(reply, 7);
     reply_bulk_text(reply, "server");
@@ -182,24 +195,6 @@ static void reply_hello(struct redis_session *session)
     reply_bulk_text(reply, "master");
     reply_bulk_text(reply, "modules");
     reply_array(reply, 0);
-}
-
-bool answer_hello(struct redis_job *job)
-{
-    struct redis_session *session = job->session;
-    int64_t protocol;
-    if (!parse_protocol(job, &protocol) || !take_hello_options(job))
-        return true;
-    if (!session->authenticated) {
-        redis_job_fail(job, "NOAUTH HELLO must be called with the client already authenticated, "
-                            "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
-                            "authenticate the client and select the RESP protocol version at the "
-                            "same time");
-        return true;
-    }
-    if (protocol != 0)
-        session->reply.protocol = (int)protocol;
-    reply_hello(session);
     return true;
 }
 

@@ -109,16 +109,6 @@ void plan_getdel(struct redis_job *job)
             job->steps->version;
 }
 
-static bool keep_value(struct redis_job *job)
-{
-    const struct clientk_result *result = redis_job_result(job, 0);
-    if (!redis_job_keep_bytes(job, result->value.data, result->value.size))
-        return true;
-    job->steps->version = result->value.version;
-    job->phase = 1;
-    return false;
-}
-
 bool answer_getdel(struct redis_job *job)
 {
     if (job->conditional &&
@@ -129,8 +119,14 @@ bool answer_getdel(struct redis_job *job)
     enum redis_found found = job->phase == 0 ? redis_job_found(job, 0) : redis_job_written(job, 0);
     if (found == FAILED)
         return true;
-    if (job->phase == 0 && found == FOUND)
-        return keep_value(job);
+    if (job->phase == 0 && found == FOUND) {
+        const struct clientk_result *result = redis_job_result(job, 0);
+        if (!redis_job_keep_bytes(job, result->value.data, result->value.size))
+            return true;
+        job->steps->version = result->value.version;
+        job->phase = 1;
+        return false;
+    }
     if (job->phase == 0)
         reply_null(redis_job_reply(job));
     else if (found == ABSENT)

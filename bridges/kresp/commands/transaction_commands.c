@@ -154,9 +154,21 @@ static enum first_write find_first_write(const struct redis_transaction *transac
     return WRITES_NOTHING;
 }
 
-/* Starts the commands after the watched keys were found as they had been. */
-static bool start_watched(struct redis_job *job)
+static bool answer_exec_watched(struct redis_job *job)
 {
+    size_t i = 0;
+    for (struct watched_key *watched = transaction_of(job)->watched; watched;
+         watched = watched->next, i++) {
+        enum redis_found found = redis_job_found(job, i);
+        uint64_t version = found == FOUND ? redis_job_result(job, i)->value.version : 0;
+        if (found == FAILED || version != watched->version) {
+            if (found != FAILED)
+                reply_null_array(redis_job_reply(job));
+            end_transaction(job);
+            return true;
+        }
+    }
+    /* The watched keys are as they were. */
     struct redis_transaction *transaction = transaction_of(job);
     enum first_write first = find_first_write(transaction);
     if (first == WRITES_OTHERWISE && !job->session->service->loose_watch) {
@@ -174,23 +186,6 @@ static bool start_watched(struct redis_job *job)
     }
     start_queue(job);
     return true;
-}
-
-static bool answer_exec_watched(struct redis_job *job)
-{
-    size_t i = 0;
-    for (struct watched_key *watched = transaction_of(job)->watched; watched;
-         watched = watched->next, i++) {
-        enum redis_found found = redis_job_found(job, i);
-        uint64_t version = found == FOUND ? redis_job_result(job, i)->value.version : 0;
-        if (found == FAILED || version != watched->version) {
-            if (found != FAILED)
-                reply_null_array(redis_job_reply(job));
-            end_transaction(job);
-            return true;
-        }
-    }
-    return start_watched(job);
 }
 
 bool answer_exec(struct redis_job *job)

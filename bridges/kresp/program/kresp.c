@@ -72,24 +72,6 @@ static void limit_clients(struct redis_service *service)
              (unsigned long long)service->users.max_connections);
 }
 
-static void make_service(const struct kresp_options *options, struct redis_service *service)
-{
-    service->password = options->password;
-    service->socket_path = options->socket_path;
-    service->port = options->port;
-    service->users.max_connections = options->max_clients;
-    service->max_request_bytes = options->request_bytes;
-    service->max_pipeline = options->max_pipeline;
-    service->threads = options->threads;
-    service->allow_flush = options->allow_flush;
-    service->loose_watch = options->loose_watch;
-    service->start_ms = clock_realtime_ms();
-    limit_clients(service);
-    /* Users other than its own may connect. */
-    service->users.shared = (options->socket_mode & 066) != 0 || options->port > 0;
-    byte_buffer_set_budget(options->buffer_bytes, service->users.shared);
-}
-
 /* Large buffers are given back to the kernel when they are freed, so that the memory of one burst
  * of large values does not stay. */
 #define MMAP_THRESHOLD_BYTES (512 * 1024)
@@ -126,7 +108,20 @@ static int run_bridge(const struct kresp_options *options)
                                            ? EXIT_NO_SERVER
                                        : status == KV_USAGE ? EXIT_USAGE
                                                             : EXIT_FAILED);
-    make_service(options, &service);
+    service.password = options->password;
+    service.socket_path = options->socket_path;
+    service.port = options->port;
+    service.users.max_connections = options->max_clients;
+    service.max_request_bytes = options->request_bytes;
+    service.max_pipeline = options->max_pipeline;
+    service.threads = options->threads;
+    service.allow_flush = options->allow_flush;
+    service.loose_watch = options->loose_watch;
+    service.start_ms = clock_realtime_ms();
+    limit_clients(&service);
+    /* Users other than its own may connect. */
+    service.users.shared = (options->socket_mode & 066) != 0 || options->port > 0;
+    byte_buffer_set_budget(options->buffer_bytes, service.users.shared);
     redis_command_init();
     sigset_t signals = block_bridge_signals();
     status = bridge_run(&service, &settings, &signals, &error);

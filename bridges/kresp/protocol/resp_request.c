@@ -277,22 +277,6 @@ static bool read_inline_word(struct words *words)
     return true;
 }
 
-static enum resp_outcome read_words(struct request_reader *reader, char *start, size_t size)
-{
-    struct words words = {start, start, start + size};
-    for (;;) {
-        while (words.in < words.end && isspace((unsigned char)*words.in))
-            words.in++;
-        if (words.in == words.end)
-            break;
-        char *word = words.out;
-        if (!read_inline_word(&words))
-            return bad(reader, "unbalanced quotes in request");
-        add_span(reader, (size_t)(word - reader->bytes), (size_t)(words.out - word));
-    }
-    return finish_request(reader->request);
-}
-
 static enum resp_outcome read_inline(struct request_reader *reader)
 {
     struct resp_request *request = reader->request;
@@ -305,7 +289,18 @@ static enum resp_outcome read_inline(struct request_reader *reader)
     request->at += size + 1;
     if (size > 0 && start[size - 1] == '\r')
         size--;
-    return read_words(reader, start, size);
+    struct words words = {start, start, start + size};
+    for (;;) {
+        while (words.in < words.end && isspace((unsigned char)*words.in))
+            words.in++;
+        if (words.in == words.end)
+            break;
+        char *word = words.out;
+        if (!read_inline_word(&words))
+            return bad(reader, "unbalanced quotes in request");
+        add_span(reader, (size_t)(word - reader->bytes), (size_t)(words.out - word));
+    }
+    return finish_request(reader->request);
 }
 
 enum resp_outcome resp_request_next(struct resp_request *request, struct byte_buffer *buffer,

@@ -76,21 +76,13 @@ void *batch_memory_allocate(struct batch_memory *memory, size_t bytes)
     return given;
 }
 
-/* Frees all pieces but one of the usual size. */
-static void forget_pieces(struct batch_memory *memory)
-{
-    memory->piece_used = 0;
-    if (memory->pieces && (memory->pieces->next || memory->pieces->bytes > PIECE_BYTES))
-        free_pieces(memory);
-}
-
 void batch_memory_limit_session(struct batch_memory *memory, size_t value_bytes)
 {
     size_t count = value_bytes > 0 ? BATCH_SESSION_BYTES / value_bytes : BATCH_OPERATIONS;
     memory->session_limit = count < 1 ? 1 : count > BATCH_OPERATIONS ? BATCH_OPERATIONS : count;
 }
 
-static void trim_results(struct batch_memory *memory)
+void batch_memory_end(struct batch_memory *memory)
 {
     for (size_t i = 0; i < memory->operation_count; i++) {
         struct clientk_value *value = &memory->results[i].value;
@@ -98,12 +90,10 @@ static void trim_results(struct batch_memory *memory)
         if (value->capacity > LARGE_VALUE_BYTES)
             clientk_value_free(value);
     }
-}
-
-void batch_memory_end(struct batch_memory *memory)
-{
-    trim_results(memory);
     memory->operation_count = 0;
     memory->expected_bytes = 0;
-    forget_pieces(memory);
+    /* One piece of the usual size is kept. */
+    memory->piece_used = 0;
+    if (memory->pieces && (memory->pieces->next || memory->pieces->bytes > PIECE_BYTES))
+        free_pieces(memory);
 }

@@ -37,13 +37,6 @@ static struct redis_job *add_job(struct redis_batch *batch)
     return &batch->jobs[batch->job_count++];
 }
 
-/* Takes back the operations of a job that has failed in plan. */
-static void drop_job_operations(struct redis_job *job)
-{
-    job->memory->operation_count = job->first_operation;
-    job->operations = 0;
-}
-
 /* Ends the condition of EXEC because the job fails: it was for its write alone, not for the next
  * one. */
 static void drop_condition(struct redis_job *job)
@@ -63,7 +56,8 @@ static void plan_job(struct redis_job *job)
         job->command->plan(job);
     if (!job->error)
         return;
-    drop_job_operations(job);
+    job->memory->operation_count = job->first_operation;
+    job->operations = 0;
     drop_condition(job);
 }
 

@@ -149,17 +149,6 @@ static bool is_http(const struct redis_job *job)
     return redis_argument_is(job, 0, "POST") || redis_argument_is(job, 0, "Host:");
 }
 
-static void end_http(struct redis_job *job)
-{
-    static atomic_bool logged;
-    job->session->closing = true;
-    redis_job_fail(job, "ERR kresp: HTTP is not spoken here");
-    if (!atomic_exchange(&logged, true))
-        log_warn("client %" PRIu64 ": closed: it speaks HTTP, as a web page may make a browser do "
-                 "(said once)",
-                 job->session->id);
-}
-
 static void fail_unknown_word(struct redis_job *job, const struct redis_command *container)
 {
     char name[MAX_NAME_BYTES];
@@ -198,7 +187,14 @@ static const struct redis_command *look_up_words(struct redis_job *job)
     const struct redis_command *command =
         add_name_word(name, &size, job->arguments[0]) ? look_up(name, size) : NULL;
     if (!command && is_http(job)) {
-        end_http(job);
+        static atomic_bool logged;
+        job->session->closing = true;
+        redis_job_fail(job, "ERR kresp: HTTP is not spoken here");
+        if (!atomic_exchange(&logged, true))
+            log_warn("client %" PRIu64
+                     ": closed: it speaks HTTP, as a web page may make a browser do "
+                     "(said once)",
+                     job->session->id);
     } else if (!command) {
         fail_unknown_command(job);
     } else if ((command->flags & COMMAND_CONTAINER) && job->count > 1) {

@@ -168,18 +168,6 @@ static PyObject *new_reference(PyObject *object)
     return given;
 }
 
-static PyObject *raise_status(struct py_result *result, const char *text)
-{
-    char cut[96];
-    if (result->cut_offset) {
-        snprintf(cut, sizeof cut, "the record at offset %" PRIu64 " of a data file %s",
-                 result->cut_offset,
-                 result->status == KV_CORRUPT ? "is damaged" : "cannot be read");
-        text = cut;
-    }
-    return py_raise_status(result->status, text, result->key, (PyObject *)result);
-}
-
 PyObject *py_result_answer(PyObject *self, const char *text)
 {
     struct py_result *result = (struct py_result *)self;
@@ -187,8 +175,16 @@ PyObject *py_result_answer(PyObject *self, const char *text)
         return new_reference(NULL);
     if (result->status == KV_NOT_FOUND && result->opcode == CLIENTK_EXISTS)
         return PyBool_FromLong(0);
-    if (result->status != KV_OK)
-        return raise_status(result, text);
+    if (result->status != KV_OK) {
+        char cut[96];
+        if (result->cut_offset) {
+            snprintf(cut, sizeof cut, "the record at offset %" PRIu64 " of a data file %s",
+                     result->cut_offset,
+                     result->status == KV_CORRUPT ? "is damaged" : "cannot be read");
+            text = cut;
+        }
+        return py_raise_status(result->status, text, result->key, (PyObject *)result);
+    }
     switch (result->opcode) {
     case CLIENTK_EXISTS:
         return PyBool_FromLong(1);

@@ -203,19 +203,6 @@ static const char *print_size(char text[24], uint64_t bytes)
     return text;
 }
 
-static void report_backup(const struct backup *backup)
-{
-    char total[24], copied[24], shared[24];
-    fprintf(stderr, "clientk: %" PRIu32 " data file%s backed up, %s, of which %s are new",
-            backup->store.manifest.count, backup->store.manifest.count == 1 ? "" : "s",
-            print_size(total, backup->total_bytes), print_size(copied, backup->copied_bytes));
-    if (backup->shared_bytes > 0)
-        fprintf(stderr, ", %s as shared blocks", print_size(shared, backup->shared_bytes));
-    if (backup->by_message > 0)
-        fprintf(stderr, "; %" PRIu32 " read through the server", backup->by_message);
-    fputc('\n', stderr);
-}
-
 static uint64_t number_of(const struct json_value *object, const char *name)
 {
     const struct json_value *member = json_member(object, name);
@@ -268,8 +255,17 @@ static enum kv_status back_up(struct cli_context *context, bool by_message,
     status =
         target ? back_up_to_directory(&backup, target, error) : back_up_to_stream(&backup, error);
     progress_end(&backup.progress);
-    if (status == KV_OK)
-        report_backup(&backup);
+    if (status == KV_OK) {
+        char total[24], copied[24], shared[24];
+        fprintf(stderr, "clientk: %" PRIu32 " data file%s backed up, %s, of which %s are new",
+                backup.store.manifest.count, backup.store.manifest.count == 1 ? "" : "s",
+                print_size(total, backup.total_bytes), print_size(copied, backup.copied_bytes));
+        if (backup.shared_bytes > 0)
+            fprintf(stderr, ", %s as shared blocks", print_size(shared, backup.shared_bytes));
+        if (backup.by_message > 0)
+            fprintf(stderr, "; %" PRIu32 " read through the server", backup.by_message);
+        fputc('\n', stderr);
+    }
     held_store_end(&backup.store);
     return status;
 }

@@ -116,12 +116,6 @@ static enum kv_status next_in_directory(struct backup_source *source, struct sou
 
 /* From a stream -------------------------------------------------------------------------------- */
 
-static int open_nameless(void)
-{
-    const char *dir = getenv("TMPDIR");
-    return open(dir && *dir ? dir : default_tmp, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-}
-
 static enum kv_status spool(int from, int to, uint64_t size, struct kv_error *error)
 {
     char *piece = malloc(PIECE_BYTES);
@@ -193,7 +187,8 @@ static enum kv_status take_member(struct backup_source *source, const struct tar
                             member->name, name.text);
     file->number = source->next++;
     file->bytes = member->size;
-    file->fd = open_nameless();
+    const char *dir = getenv("TMPDIR");
+    file->fd = open(dir && *dir ? dir : default_tmp, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file->fd < 0)
         return kv_error_set_errno(error, "cannot make a file without a name in %.100s (TMPDIR)",
                                   getenv("TMPDIR") ? getenv("TMPDIR") : default_tmp);

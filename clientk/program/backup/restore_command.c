@@ -134,19 +134,6 @@ static enum kv_status send_all(struct restore *restore, struct backup_source *so
 
 /* Reports ------------------------------------------------------------------------------------- */
 
-static void report_restore(const struct restore *restore)
-{
-    fprintf(stderr, "clientk: %" PRIu64 " entries restored", restore->restored);
-    if (restore->renumbered > 0)
-        fprintf(stderr, " (%" PRIu64 " with a new version, since higher ones had been given)",
-                restore->renumbered);
-    if (restore->kept > 0)
-        fprintf(stderr, ", %" PRIu64 " left as they are because their keys exist", restore->kept);
-    if (restore->expired > 0)
-        fprintf(stderr, ", %" PRIu64 " have expired", restore->expired);
-    fprintf(stderr, ", %" PRIu64 " failed\n", restore->failed);
-}
-
 static const char *explain_restore_status(enum kv_status status)
 {
     if (status == KV_UNSUPPORTED)
@@ -202,7 +189,15 @@ static int restore_to_server(struct cli_context *context, bool if_absent,
     status = send_all(&restore, source, &error);
     clientk_pipeline_close(restore.pipeline);
     progress_end(&restore.progress);
-    report_restore(&restore);
+    fprintf(stderr, "clientk: %" PRIu64 " entries restored", restore.restored);
+    if (restore.renumbered > 0)
+        fprintf(stderr, " (%" PRIu64 " with a new version, since higher ones had been given)",
+                restore.renumbered);
+    if (restore.kept > 0)
+        fprintf(stderr, ", %" PRIu64 " left as they are because their keys exist", restore.kept);
+    if (restore.expired > 0)
+        fprintf(stderr, ", %" PRIu64 " have expired", restore.expired);
+    fprintf(stderr, ", %" PRIu64 " failed\n", restore.failed);
     return judge_restore(context, &restore, status, &error);
 }
 

@@ -123,20 +123,6 @@ static enum kv_status give_names(struct restore_target *target, struct kv_error 
     return KV_OK;
 }
 
-static void close_target(struct restore_target *target, bool is_complete)
-{
-    for (uint32_t number = 0; number < target->files; number++)
-        unlinkat(target->dir_fd, file_name(number, FILE_LOG_NEW).text, 0);
-    if (!is_complete && target->lock_fd >= 0)
-        unlinkat(target->dir_fd, LOCK_FILE_NAME, 0);
-    if (!is_complete && target->was_made)
-        rmdir(target->dir);
-    if (target->lock_fd >= 0)
-        close(target->lock_fd);
-    if (target->dir_fd >= 0)
-        close(target->dir_fd);
-}
-
 enum kv_status restore_to_directory(struct backup_source *source, const char *dir,
                                     struct kv_error *error)
 {
@@ -146,6 +132,16 @@ enum kv_status restore_to_directory(struct backup_source *source, const char *di
         status = copy_data_files(&target, source, error);
     if (status == KV_OK)
         status = give_names(&target, error);
-    close_target(&target, status == KV_OK);
+    bool is_complete = status == KV_OK;
+    for (uint32_t number = 0; number < target.files; number++)
+        unlinkat(target.dir_fd, file_name(number, FILE_LOG_NEW).text, 0);
+    if (!is_complete && target.lock_fd >= 0)
+        unlinkat(target.dir_fd, LOCK_FILE_NAME, 0);
+    if (!is_complete && target.was_made)
+        rmdir(target.dir);
+    if (target.lock_fd >= 0)
+        close(target.lock_fd);
+    if (target.dir_fd >= 0)
+        close(target.dir_fd);
     return status;
 }

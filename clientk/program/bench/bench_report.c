@@ -25,23 +25,6 @@ static bool is_error(enum kv_status status)
     return status != KV_OK && status != KV_NOT_FOUND && status != KV_OUT_OF_BOUNDS;
 }
 
-static void add_tally(struct bench_report *report, const struct bench_tally *tally)
-{
-    report->ops += tally->ops;
-    report->misses += tally->misses;
-    report->mismatches += tally->mismatches;
-    report->direct_reads += tally->direct_reads;
-    for (int status = 0; status < KV_STATUS_COUNT; status++) {
-        report->statuses[status] += tally->statuses[status];
-        if (is_error((enum kv_status)status))
-            report->errors += tally->statuses[status];
-    }
-    for (int kind = 0; kind < WORKLOAD_KINDS; kind++) {
-        histogram_merge(&report->kinds[kind], &tally->latencies[kind]);
-        histogram_merge(&report->all, &tally->latencies[kind]);
-    }
-}
-
 struct bench_report *bench_report_make(const struct bench_plan *plan, const struct bench_crew *crew)
 {
     struct bench_report *report = calloc(1, sizeof *report);
@@ -51,7 +34,19 @@ struct bench_report *bench_report_make(const struct bench_plan *plan, const stru
     report->plan = plan;
     for (uint64_t i = 0; i < plan->options.threads; i++) {
         const struct bench_tally *tally = bench_crew_tally(crew, i);
-        add_tally(report, tally);
+        report->ops += tally->ops;
+        report->misses += tally->misses;
+        report->mismatches += tally->mismatches;
+        report->direct_reads += tally->direct_reads;
+        for (int status = 0; status < KV_STATUS_COUNT; status++) {
+            report->statuses[status] += tally->statuses[status];
+            if (is_error((enum kv_status)status))
+                report->errors += tally->statuses[status];
+        }
+        for (int kind = 0; kind < WORKLOAD_KINDS; kind++) {
+            histogram_merge(&report->kinds[kind], &tally->latencies[kind]);
+            histogram_merge(&report->all, &tally->latencies[kind]);
+        }
         if (tally->last_end_ns > last_end_ns)
             last_end_ns = tally->last_end_ns;
     }
@@ -112,8 +107,9 @@ static void print_latency_row(FILE *stream, const char *name, const struct histo
     fprintf(stream, " %10.1f\n", us((double)latencies->max_ns));
 }
 
-static void print_latency_table(FILE *stream, const struct bench_report *report)
+static void print_report_text(FILE *stream, const struct bench_report *report)
 {
+    print_plan(stream, report->plan);
     fprintf(stream, "%-8s %11s %10s", "us", "ops", "mean");
     for (size_t i = 0; i < QUANTILES; i++)
         fprintf(stream, " %10s", quantiles[i].title);
@@ -123,12 +119,6 @@ static void print_latency_table(FILE *stream, const struct bench_report *report)
             print_latency_row(stream, workload_kind_name((enum workload_kind)kind),
                               &report->kinds[kind]);
     print_latency_row(stream, "all", &report->all);
-}
-
-static void print_report_text(FILE *stream, const struct bench_report *report)
-{
-    print_plan(stream, report->plan);
-    print_latency_table(stream, report);
     fprintf(stream,
             "\n%" PRIu64 " operations in %.3f s: %.0f/s; %" PRIu64 " not found, %" PRIu64 " errors",
             report->ops, report->seconds, ops_per_second(report), report->misses, report->errors);

@@ -330,16 +330,6 @@ static bool make_slots(struct bench_worker *worker)
     return true;
 }
 
-static void free_worker(struct bench_worker *worker)
-{
-    clientk_pipeline_close(worker->pipeline);
-    for (size_t i = 0; worker->results && i < worker->plan->options.batch; i++)
-        clientk_value_free(&worker->results[i].value);
-    free(worker->slots);
-    free(worker->operations);
-    free(worker->results);
-}
-
 /* Waits for the start. False: the bench was stopped before. */
 static bool wait_for_start(struct bench_worker *worker)
 {
@@ -392,6 +382,11 @@ enum kv_status bench_thread_run(const struct bench_thread *thread, struct kv_err
         else
             run_messages(&worker);
     }
-    free_worker(&worker);
+    clientk_pipeline_close(worker.pipeline);
+    for (size_t i = 0; worker.results && i < worker.plan->options.batch; i++)
+        clientk_value_free(&worker.results[i].value);
+    free(worker.slots);
+    free(worker.operations);
+    free(worker.results);
     return status;
 }

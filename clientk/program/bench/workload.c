@@ -21,18 +21,6 @@ const char *workload_kind_name(int kind)
     return (unsigned)kind < WORKLOAD_KINDS ? names[kind] : NULL;
 }
 
-static enum kv_status unknown_kind(const char *name, struct kv_error *error)
-{
-    struct suggestion suggestion = SUGGESTION_NONE;
-    for (int i = 0; i < WORKLOAD_KINDS; i++)
-        suggest_consider(&suggestion, name, workload_kind_name(i));
-    return kv_error_set(
-        error, KV_USAGE,
-        "--mix: '%.40s' is not a kind of operation%s%s (put, get, del, exists, add, "
-        "append, getset, touch, scan)",
-        name, suggestion.name ? "; did you mean " : "", suggestion.name ? suggestion.name : "");
-}
-
 static enum kv_status take_share(char *item, struct workload_mix *mix, struct kv_error *error)
 {
     char *equals = strchr(item, '=');
@@ -44,8 +32,16 @@ static enum kv_status take_share(char *item, struct workload_mix *mix, struct kv
                             "--mix: the share of %.40s, '%.40s', is not a number from 0 to %u",
                             item, equals + 1, MAX_WEIGHT);
     int kind;
-    if (!parse_choice(item, workload_kind_name, &kind))
-        return unknown_kind(item, error);
+    if (!parse_choice(item, workload_kind_name, &kind)) {
+        struct suggestion suggestion = SUGGESTION_NONE;
+        for (int i = 0; i < WORKLOAD_KINDS; i++)
+            suggest_consider(&suggestion, item, workload_kind_name(i));
+        return kv_error_set(
+            error, KV_USAGE,
+            "--mix: '%.40s' is not a kind of operation%s%s (put, get, del, exists, add, "
+            "append, getset, touch, scan)",
+            item, suggestion.name ? "; did you mean " : "", suggestion.name ? suggestion.name : "");
+    }
     mix->total += (uint32_t)weight - mix->weights[kind];
     mix->weights[kind] = (uint32_t)weight;
     return KV_OK;

@@ -20,15 +20,6 @@ struct document {
 static bool read_json_value(struct document *document, struct kv_slice text, unsigned depth,
                             struct json_value *value);
 
-static const char *keep_text(struct document *document, struct kv_slice text)
-{
-    char *kept = document->texts_end;
-    memcpy(kept, text.data, text.size);
-    kept[text.size] = '\0';
-    document->texts_end += text.size + 1;
-    return kept;
-}
-
 /* Keeps the text of a string, given what stands between its quotes; \uXXXX stays as it is. */
 static const char *keep_string(struct document *document, struct kv_slice quoted)
 {
@@ -50,7 +41,11 @@ static bool read_json_word(struct document *document, struct kv_slice text,
                            struct json_value *value)
 {
     char *rest;
-    value->text = keep_text(document, text);
+    char *kept = document->texts_end;
+    memcpy(kept, text.data, text.size);
+    kept[text.size] = '\0';
+    document->texts_end += text.size + 1;
+    value->text = kept;
     if (strcmp(value->text, "null") == 0) {
         value->kind = JSON_NULL;
     } else if (strcmp(value->text, "true") == 0 || strcmp(value->text, "false") == 0) {

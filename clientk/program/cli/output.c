@@ -130,26 +130,20 @@ void output_csv_bytes(FILE *stream, struct kv_slice bytes)
         escape_print(stream, bytes);
 }
 
-/* Prints a value as one unambiguous line of text. */
-static void print_displayed(FILE *stream, struct kv_slice value, bool lines)
-{
-    bool needs_quotes = value.size == 0 || *(const char *)value.data == '"';
-    if (!needs_quotes && escape_is_printable(value, lines)) {
-        fwrite(value.data, 1, value.size, stream);
-    } else {
-        fputc('"', stream);
-        escape_print(stream, value);
-        fputc('"', stream);
-    }
-}
-
 static void print_text_value(struct output *output, struct kv_slice value)
 {
     if (output->one_shot && !output->terminal) {
         fwrite(value.data, 1, value.size, output->stream);
         return;
     }
-    print_displayed(output->stream, value, output->one_shot);
+    bool needs_quotes = value.size == 0 || *(const char *)value.data == '"';
+    if (!needs_quotes && escape_is_printable(value, output->one_shot)) {
+        fwrite(value.data, 1, value.size, output->stream);
+    } else {
+        fputc('"', output->stream);
+        escape_print(output->stream, value);
+        fputc('"', output->stream);
+    }
     fputc('\n', output->stream);
 }
 

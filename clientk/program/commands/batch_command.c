@@ -115,17 +115,12 @@ static void execute_key_commands(struct batch_thread *self, size_t first, size_t
     }
 }
 
-static bool is_key_command(const struct invocation *prepared)
-{
-    return prepared->for_key;
-}
-
 /* Executes lines first..end-1, all of them valid. */
 static void execute_lines(struct batch_thread *self, size_t first, size_t end)
 {
     for (size_t i = first; i < end && !atomic_load(&self->batch->stop) && !interrupt_pending();) {
         size_t run_end = i;
-        while (run_end < end && is_key_command(&self->prepared[run_end]))
+        while (run_end < end && self->prepared[run_end].for_key)
             run_end++;
         if (run_end > i) {
             execute_key_commands(self, i, run_end);
@@ -168,19 +163,6 @@ static void begin_chunk(struct batch_thread *self)
     self->context.output.csv_entries = false;
 }
 
-/* Writes the answers so that the stream is as begin_chunk assumes. Holds: order_lock. */
-static void write_answers(struct batch_thread *self, struct kv_slice answers)
-{
-    struct output *output = &self->batch->context->output, *own = &self->context.output;
-    if (self->batch->threads > 1 && answers.size > 0 && output->csv_entries)
-        output_begin(output);
-    if (answers.size > 0)
-        output->csv_entries = own->csv_entries || !own->csv_started;
-    fwrite(answers.data, 1, answers.size, output->stream);
-    if (fflush(output->stream) != 0 || ferror(output->stream))
-        atomic_store(&self->batch->stop, true); /* nobody reads the answers */
-}
-
 /* Writes answers and reports once those of all earlier chunks are written. */
 static void write_in_order(struct batch_thread *self, struct kv_slice answers,
                            struct kv_slice reports)
@@ -189,8 +171,16 @@ static void write_in_order(struct batch_thread *self, struct kv_slice answers,
     pthread_mutex_lock(&batch->order_lock);
     while (batch->source_count == 1 && batch->next_ticket != self->chunk.ticket)
         pthread_cond_wait(&batch->order_changed, &batch->order_lock);
-    if (!batch->options->quiet)
-        write_answers(self, answers);
+    if (!batch->options->quiet) {
+        struct output *output = &self->batch->context->output, *own = &self->context.output;
+        if (self->batch->threads > 1 && answers.size > 0 && output->csv_entries)
+            output_begin(output);
+        if (answers.size > 0)
+            output->csv_entries = own->csv_entries || !own->csv_started;
+        fwrite(answers.data, 1, answers.size, output->stream);
+        if (fflush(output->stream) != 0 || ferror(output->stream))
+            atomic_store(&self->batch->stop, true); /* nobody reads the answers */
+    }
     fwrite(reports.data, 1, reports.size, stderr);
     batch->next_ticket++;
     pthread_cond_broadcast(&batch->order_changed);
@@ -336,34 +326,6 @@ static void run_threads(struct batch_job *batch, size_t count)
         thread_free(threads[i]);
 }
 
-/* Reports what could not be read, once per file, whatever the number of threads. */
-static void report_unreadable(struct batch_job *batch)
-{
-    for (size_t i = 0; i < batch->source_count; i++) {
-        const char *error = line_source_error(batch->sources[i]);
-        if (!error)
-            continue;
-        fputs("clientk: ", stderr);
-        escape_print_text(stderr, line_source_name(batch->sources[i]));
-        fprintf(stderr, ": %s\n", error);
-        count_code(batch, EXIT_REFUSED);
-    }
-}
-
-static void print_summary(const struct batch_job *batch, uint64_t start_ns)
-{
-    double seconds = (double)(clock_monotonic_ns() - start_ns) / 1e9;
-    uint64_t lines = batch->done + batch->not_found + batch->failed;
-    fprintf(stderr,
-            "clientk: %" PRIu64 " commands in %.3f s (%.0f/s): %" PRIu64 " done, %" PRIu64
-            " not found or condition not met, %" PRIu64 " failed%s\n",
-            lines, seconds, seconds > 0 ? (double)lines / seconds : 0.0, (uint64_t)batch->done,
-            (uint64_t)batch->not_found, (uint64_t)batch->failed,
-            batch->stop           ? "; stopped before the end"
-            : interrupt_pending() ? "; interrupted"
-                                  : "");
-}
-
 static int run_batch(struct cli_context *context, const struct batch_options *options,
                      struct line_source **sources, size_t source_count, size_t threads,
                      bool summary)
@@ -381,9 +343,27 @@ static int run_batch(struct cli_context *context, const struct batch_options *op
     progress_start(&batch.progress, "lines", context->output.terminal && !options->quiet);
     run_threads(&batch, threads);
     progress_end(&batch.progress);
-    report_unreadable(&batch);
-    if (summary)
-        print_summary(&batch, start_ns);
+    for (size_t i = 0; i < batch.source_count; i++) {
+        const char *error = line_source_error(batch.sources[i]);
+        if (!error)
+            continue;
+        fputs("clientk: ", stderr);
+        escape_print_text(stderr, line_source_name(batch.sources[i]));
+        fprintf(stderr, ": %s\n", error);
+        count_code(&batch, EXIT_REFUSED);
+    }
+    if (summary) {
+        double seconds = (double)(clock_monotonic_ns() - start_ns) / 1e9;
+        uint64_t lines = batch.done + batch.not_found + batch.failed;
+        fprintf(stderr,
+                "clientk: %" PRIu64 " commands in %.3f s (%.0f/s): %" PRIu64 " done, %" PRIu64
+                " not found or condition not met, %" PRIu64 " failed%s\n",
+                lines, seconds, seconds > 0 ? (double)lines / seconds : 0.0, (uint64_t)batch.done,
+                (uint64_t)batch.not_found, (uint64_t)batch.failed,
+                batch.stop            ? "; stopped before the end"
+                : interrupt_pending() ? "; interrupted"
+                                      : "");
+    }
     pthread_cond_destroy(&batch.order_changed);
     pthread_mutex_destroy(&batch.order_lock);
     return batch.worst_code;

@@ -30,15 +30,6 @@ static bool is_confirmed(const struct cli_context *context, struct kv_slice pref
     return fgets(line, sizeof line, stdin) && strcmp(line, "yes\n") == 0;
 }
 
-static int print_deleted(struct cli_context *context, const char *command, uint64_t deleted)
-{
-    char text[64];
-    snprintf(text, sizeof text, "%" PRIu64 " deleted", deleted);
-    struct answer done = {
-        .command = command, .text = text, .has_number = true, .number = (int64_t)deleted};
-    return output_answer(&context->output, &done);
-}
-
 static int fail_clear(struct cli_context *context, const char *command, enum kv_status status,
                       uint64_t deleted, const char *why)
 {
@@ -60,7 +51,11 @@ static int delete_by_prefix(struct cli_context *context, const char *command,
         return fail_clear(context, command, KV_TIMEOUT, total, "interrupted");
     if (status != KV_OK)
         return fail_clear(context, command, status, total, cli_sentence(status));
-    return print_deleted(context, command, total);
+    char text[64];
+    snprintf(text, sizeof text, "%" PRIu64 " deleted", total);
+    struct answer done = {
+        .command = command, .text = text, .has_number = true, .number = (int64_t)total};
+    return output_answer(&context->output, &done);
 }
 
 int clear_run(struct cli_context *context, const void *options_given, const struct word *operands,

@@ -14,21 +14,6 @@ static enum kv_status check_operand_count(const struct command *command, size_t 
                         *command->arguments ? " " : "", command->arguments);
 }
 
-/* Improves the error about words of a prompt or a batch if one of them is an option of clientk
- * itself. */
-static void explain_global_option(const struct option_set *sets, const struct word *words,
-                                  size_t count, struct kv_error *error)
-{
-    static const struct option_set of_clientk[] = {{.rows = global_option_rows}, {.rows = NULL}};
-    for (size_t i = 0; i < count; i++)
-        if (!words[i].literal && option_looks_so(words[i].data) &&
-            !option_is_known(sets, words[i].data) && option_is_known(of_clientk, words[i].data))
-            kv_error_set(error, KV_USAGE,
-                         "'%.60s' is an option of clientk itself: give it when clientk starts, not "
-                         "with a command at the prompt or in a batch",
-                         words[i].data);
-}
-
 static enum kv_status take_command_options(struct invocation *prepared, void *target,
                                            struct word *words, size_t *count,
                                            struct global_options *settings, struct kv_error *error)
@@ -41,15 +26,19 @@ static enum kv_status take_command_options(struct invocation *prepared, void *ta
         {.rows = NULL}};
     size_t given = *count;
     enum kv_status status = arguments_take_options(sets, words, count, false, error);
-    if (status != KV_OK && !settings)
-        explain_global_option(sets, words, given, error);
+    if (status != KV_OK && !settings) {
+        static const struct option_set of_clientk[] = {{.rows = global_option_rows},
+                                                       {.rows = NULL}};
+        for (size_t i = 0; i < given; i++)
+            if (!words[i].literal && option_looks_so(words[i].data) &&
+                !option_is_known(sets, words[i].data) && option_is_known(of_clientk, words[i].data))
+                kv_error_set(
+                    error, KV_USAGE,
+                    "'%.60s' is an option of clientk itself: give it when clientk starts, not "
+                    "with a command at the prompt or in a batch",
+                    words[i].data);
+    }
     return status;
-}
-
-static bool is_for_key(const struct command *command, const void *options)
-{
-    const struct key_command_options *of_key = options;
-    return command->key_kind && !of_key->prefix;
 }
 
 enum kv_status invocation_prepare(struct invocation *prepared, struct word *words, size_t count,
@@ -76,7 +65,8 @@ enum kv_status invocation_prepare(struct invocation *prepared, struct word *word
                                                  &prepared->operand_count, settings, error);
     if (status != KV_OK || (settings && settings->help))
         return status;
-    prepared->for_key = is_for_key(command, prepared->options);
+    const struct key_command_options *of_key = prepared->options;
+    prepared->for_key = command->key_kind && !of_key->prefix;
     if (command->key_kind && !prepared->for_key)
         return KV_OK; /* the command's `run` looks at the operands */
     status = check_operand_count(command, prepared->operand_count, error);

@@ -50,32 +50,26 @@ static enum kv_status read_stdin(struct key_command *self, struct kv_error *erro
     return KV_OK;
 }
 
-/* Makes the words, joined by one space, the operation's value. */
-static enum kv_status join_words(struct key_command *self, const struct word *words, size_t count,
-                                 struct kv_error *error)
-{
-    size_t size = count - 1;
-    for (size_t i = 0; i < count; i++)
-        size += words[i].size;
-    self->owned = malloc(size);
-    if (!self->owned)
-        return kv_error_set(error, KV_NO_MEMORY, "no memory for the value");
-    char *at = self->owned;
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0)
-            *at++ = ' ';
-        memcpy(at, words[i].data, words[i].size);
-        at += words[i].size;
-    }
-    self->operation.value = kv_slice(self->owned, size);
-    return KV_OK;
-}
-
 static enum kv_status take_value_words(struct key_command *self, const struct word *words,
                                        size_t count, bool may_read_stdin, struct kv_error *error)
 {
-    if (count > 1)
-        return join_words(self, words, count, error);
+    if (count > 1) {
+        size_t size = count - 1;
+        for (size_t i = 0; i < count; i++)
+            size += words[i].size;
+        self->owned = malloc(size);
+        if (!self->owned)
+            return kv_error_set(error, KV_NO_MEMORY, "no memory for the value");
+        char *at = self->owned;
+        for (size_t i = 0; i < count; i++) {
+            if (i > 0)
+                *at++ = ' ';
+            memcpy(at, words[i].data, words[i].size);
+            at += words[i].size;
+        }
+        self->operation.value = kv_slice(self->owned, size);
+        return KV_OK;
+    }
     if (may_read_stdin && !words[0].literal && word_is(&words[0], "-"))
         return read_stdin(self, error);
     self->operation.value = word_slice(&words[0]);
@@ -191,17 +185,6 @@ static void describe_expiry(uint64_t expiry_ms, char *out, size_t size)
     snprintf(out, size, "%s", when);
 }
 
-static void print_meta(struct output *output, const struct key_command *self,
-                       const struct clientk_value *value)
-{
-    char expiry[64];
-    describe_expiry(value->expiry_ms, expiry, sizeof expiry);
-    fprintf(output->stream, "version %" PRIu64, value->version);
-    if (self->kind->answer != ANSWER_OK || self->kind->opcode == CLIENTK_EXISTS)
-        fprintf(output->stream, ", %zu bytes, expires %s", value->size, expiry);
-    fputc('\n', output->stream);
-}
-
 /* Makes the time until the entry expires the answer. */
 static void fill_ttl(struct answer *answer, const struct clientk_value *value, char *text,
                      size_t size)
@@ -258,8 +241,14 @@ int key_command_answer(struct output *output, const struct key_command *self)
                             .sentence = *self->sentence ? self->sentence : NULL};
     if (result->status == KV_OK)
         fill_success(&answer, self, result, text, sizeof text);
-    if (self->options.meta && output->format == OUTPUT_TEXT && answer.status == KV_OK)
-        print_meta(output, self, &result->value);
+    if (self->options.meta && output->format == OUTPUT_TEXT && answer.status == KV_OK) {
+        char expiry[64];
+        describe_expiry(result->value.expiry_ms, expiry, sizeof expiry);
+        fprintf(output->stream, "version %" PRIu64, result->value.version);
+        if (self->kind->answer != ANSWER_OK || self->kind->opcode == CLIENTK_EXISTS)
+            fprintf(output->stream, ", %zu bytes, expires %s", result->value.size, expiry);
+        fputc('\n', output->stream);
+    }
     return output_answer(output, &answer);
 }
 
@@ -267,20 +256,6 @@ static bool is_write_command(const struct key_command *self)
 {
     enum clientk_opcode opcode = self->operation.opcode;
     return opcode != CLIENTK_GET && opcode != CLIENTK_EXISTS;
-}
-
-/* Says why there is no sum; the number of the result is the unchanged value. */
-static void describe_sum(struct key_command *self)
-{
-    int64_t sum;
-    if (__builtin_add_overflow(self->result.number, self->operation.delta, &sum))
-        snprintf(self->sentence, KEY_COMMAND_SENTENCE_BYTES,
-                 "overflow: the value is %" PRId64
-                 ", and the sum does not fit a number of 64 bits; nothing changed",
-                 self->result.number);
-    else
-        snprintf(self->sentence, KEY_COMMAND_SENTENCE_BYTES,
-                 "the sum would leave its bounds; nothing changed");
 }
 
 /* Says what the status alone does not say. call_status: what the call as a whole returned. */
@@ -297,7 +272,15 @@ static void describe_failure(struct clientk *client, struct key_command *self,
                  " bytes that this server takes (serverk --max-value raises that)",
                  info.max_value_bytes);
     } else if (status == KV_OUT_OF_BOUNDS) {
-        describe_sum(self);
+        int64_t sum;
+        if (__builtin_add_overflow(self->result.number, self->operation.delta, &sum))
+            snprintf(self->sentence, KEY_COMMAND_SENTENCE_BYTES,
+                     "overflow: the value is %" PRId64
+                     ", and the sum does not fit a number of 64 bits; nothing changed",
+                     self->result.number);
+        else
+            snprintf(self->sentence, KEY_COMMAND_SENTENCE_BYTES,
+                     "the sum would leave its bounds; nothing changed");
     } else if (status == call_status || exit_code_of(status) == EXIT_NO_SERVER) {
         snprintf(sentence, KEY_COMMAND_SENTENCE_BYTES, "%s%s",
                  status == call_status ? cli_sentence(status) : cli_explain(status),

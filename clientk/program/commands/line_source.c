@@ -109,16 +109,6 @@ static bool make_line_room(struct line_source *source)
     return true;
 }
 
-/* Explains a failed read by errno. Holds: lock. */
-static void explain_failure(struct line_source *source)
-{
-    char reason[100];
-    const char *text = errno == EBADMSG   ? "the compressed data are damaged"
-                       : errno == ENODATA ? "the compressed data end too early: they were cut off"
-                                          : strerror_r(errno, reason, sizeof reason);
-    snprintf(source->error, sizeof source->error, "reading: %s", text);
-}
-
 /* Ends the source in the middle of a line, which is dropped: half a line is no line. Holds:
  * lock. */
 static void end_within_line(struct line_source *source)
@@ -153,8 +143,14 @@ static bool read_more(struct line_source *source)
     source->ended = true;
     if (got < 0)
         end_within_line(source);
-    if (got < 0 && readable)
-        explain_failure(source);
+    if (got < 0 && readable) {
+        char reason[100];
+        const char *text = errno == EBADMSG ? "the compressed data are damaged"
+                           : errno == ENODATA
+                               ? "the compressed data end too early: they were cut off"
+                               : strerror_r(errno, reason, sizeof reason);
+        snprintf(source->error, sizeof source->error, "reading: %s", text);
+    }
     return false;
 }
 
@@ -200,14 +196,6 @@ static void hand_out(struct line_source *source, struct line_chunk *chunk, size_
     source->next_number++;
 }
 
-/* Drops the read part of a line that is already too long. Holds: lock. */
-static void skip_read_part(struct line_source *source)
-{
-    source->skipping = true;
-    source->done_bytes += source->end - source->start;
-    source->start = source->end = source->searched = 0;
-}
-
 bool line_source_take(struct line_source *source, size_t most, struct line_chunk *chunk)
 {
     chunk->count = 0;
@@ -221,7 +209,9 @@ bool line_source_take(struct line_source *source, size_t most, struct line_chunk
         } else if (chunk->count > 0) {
             break;
         } else if (source->end - source->start > LONGEST_LINE_BYTES) {
-            skip_read_part(source);
+            source->skipping = true;
+            source->done_bytes += source->end - source->start;
+            source->start = source->end = source->searched = 0;
         } else if (!read_more(source)) {
             if (source->start < source->end || source->skipping)
                 hand_out(source, chunk, source->end, source->end - source->start);

@@ -78,14 +78,6 @@ static int report_compaction(struct cli_context *context, double queued,
     return answer_compaction(context, queued, text);
 }
 
-static int report_queued(struct cli_context *context, double queued)
-{
-    char text[64];
-    snprintf(text, sizeof text, "%.0f data file%s will be compacted", queued,
-             queued == 1 ? "" : "s");
-    return answer_compaction(context, queued, text);
-}
-
 /* Returns how many files the server's answer says are queued. */
 static double queued_of(const struct clientk_value *answer)
 {
@@ -176,8 +168,12 @@ int compact_run(struct cli_context *context, const void *options_given, const st
         code = admin_request(context, NAME, "compact", "", &reply);
     double queued = code == EXIT_DONE ? queued_of(&reply) : 0;
     clientk_value_free(&reply);
-    if (code == EXIT_DONE && options->no_wait)
-        return report_queued(context, queued);
+    if (code == EXIT_DONE && options->no_wait) {
+        char text[64];
+        snprintf(text, sizeof text, "%.0f data file%s will be compacted", queued,
+                 queued == 1 ? "" : "s");
+        return answer_compaction(context, queued, text);
+    }
     if (code == EXIT_DONE)
         code = wait_for_compaction(context, queued, &asked, &before, &now);
     return code == EXIT_DONE ? report_compaction(context, queued, &before, &now) : code;

@@ -37,16 +37,6 @@ static int print_settings(struct cli_context *context, struct kv_slice json, boo
     return EXIT_DONE;
 }
 
-static int get(struct cli_context *context, const char *name)
-{
-    struct clientk_value answer = {0};
-    int code = admin_request(context, NAME, "config-get", name, &answer);
-    if (code == EXIT_DONE)
-        code = print_settings(context, kv_slice(answer.data, answer.size), name[0] != '\0');
-    clientk_value_free(&answer);
-    return code;
-}
-
 static int set_setting(struct cli_context *context, const char *name, const char *value)
 {
     char argument[ARGUMENT_BYTES];
@@ -84,8 +74,15 @@ static int run_config_word(struct cli_context *context, const struct word *opera
     for (size_t i = 0; i < count; i++)
         if (strlen(operands[i].data) != operands[i].size)
             return config_fail(context, KV_USAGE, "a setting has no NUL");
-    if (wants_get && count <= 2)
-        return get(context, count == 2 ? operands[1].data : "");
+    if (wants_get && count <= 2) {
+        const char *name = count == 2 ? operands[1].data : "";
+        struct clientk_value answer = {0};
+        int code = admin_request(context, NAME, "config-get", name, &answer);
+        if (code == EXIT_DONE)
+            code = print_settings(context, kv_slice(answer.data, answer.size), name[0] != '\0');
+        clientk_value_free(&answer);
+        return code;
+    }
     if (wants_set && count == 3 && !strchr(operands[1].data, ' '))
         return set_setting(context, operands[1].data, operands[2].data);
     if (word_is(&operands[0], "reload") && count == 1)

@@ -180,16 +180,6 @@ static const char *verdict_mark(enum kv_status status)
     return exit_code_of(status) == EXIT_NO_SERVER ? "NONE" : "BAD";
 }
 
-/* Reports whether reads need messages, and why. */
-static void report_reads(struct diagnosis *diagnosis, const struct clientk_info *info)
-{
-    if (info->direct == CLIENTK_DIRECT_OFF)
-        finding(diagnosis, "ok", "reads go by message: %s", info->direct_reason);
-    else
-        finding(diagnosis, "ok", "reads need no message (%s): %s", direct_name((int)info->direct),
-                info->direct_reason);
-}
-
 static void report_connection(struct diagnosis *diagnosis)
 {
     struct clientk_info info;
@@ -220,7 +210,11 @@ static void report_connection(struct diagnosis *diagnosis)
     finding(diagnosis, "ok", "values of up to %s; requests of up to %" PRIu32 " bytes",
             format_size(info.max_value_bytes, value_size),
             info.bulk_bytes ? info.bulk_bytes : info.lane_bytes);
-    report_reads(diagnosis, &info);
+    if (info.direct == CLIENTK_DIRECT_OFF)
+        finding(diagnosis, "ok", "reads go by message: %s", info.direct_reason);
+    else
+        finding(diagnosis, "ok", "reads need no message (%s): %s", direct_name((int)info.direct),
+                info.direct_reason);
     if (status == KV_OK)
         doctor_check_store(diagnosis);
 }
@@ -288,14 +282,6 @@ static const char *conclusion(const struct diagnosis *diagnosis)
     return diagnosis->problem ? "See BAD above." : "All well.";
 }
 
-/* Returns true if a client with these settings may get its replies through shared memory. */
-static bool may_share_replies(const struct global_options *options)
-{
-    const char *replies = options->replies ? options->replies : getenv("MQKV_REPLIES");
-    bool wants_queue = replies && strcmp(replies, wire_replies_name(WIRE_REPLIES_QUEUE)) == 0;
-    return !wants_queue && wire_ring_look_for_offer(options->queue, geteuid()) == WIRE_RING_OFFERED;
-}
-
 const struct option_row doctor_option_rows[] = {
     {"fix", 0, OPTION_FLAG, NULL, "print only the commands that mend what is wrong",
      OPTION_FIELD(struct doctor_options, fix)},
@@ -316,7 +302,12 @@ int doctor_run(struct cli_context *context, const void *options, const struct wo
     if (wanted->fix && !(diagnosis.stream = fopen("/dev/null", "we")))
         return output_failure(&context->output, "doctor", KV_IO, "/dev/null cannot be opened");
     wire_limits_read(&diagnosis.limits);
-    diagnosis.shares_replies = may_share_replies(&context->global);
+    const char *replies =
+        context->global.replies ? context->global.replies : getenv("MQKV_REPLIES");
+    bool wants_queue = replies && strcmp(replies, wire_replies_name(WIRE_REPLIES_QUEUE)) == 0;
+    diagnosis.shares_replies =
+        !wants_queue &&
+        wire_ring_look_for_offer(context->global.queue, geteuid()) == WIRE_RING_OFFERED;
     doctor_check_limits(&diagnosis);
     if (diagnose_server(&diagnosis))
         check_connection(&diagnosis);

@@ -117,16 +117,6 @@ static void check_budget(struct diagnosis *diagnosis, const struct queue_listing
     report_reply_queues(diagnosis, bytes_left(diagnosis, used));
 }
 
-/* Removes stale names before the bytes in use are counted. */
-static void clear_stale_names(struct diagnosis *diagnosis)
-{
-    struct stale_names removed = wire_stale_names_remove(diagnosis->context->global.queue);
-    if (removed.queues + removed.segments > 0)
-        finding(diagnosis, "ok",
-                "removed %u queues and %u segments left by dead processes of yours", removed.queues,
-                removed.segments);
-}
-
 void doctor_check_limits(struct diagnosis *diagnosis)
 {
     const struct wire_limits *limits = &diagnosis->limits;
@@ -140,8 +130,13 @@ void doctor_check_limits(struct diagnosis *diagnosis)
             "bytes per message (fs.mqueue.msgsize_max): %" PRIu64, limits->msgsize_max);
     if (limits->msgsize_max < SMALLEST_USEFUL_MESSAGE_BYTES)
         fix(diagnosis, "sysctl -w fs.mqueue.msgsize_max=8192");
-    if (diagnosis->removes)
-        clear_stale_names(diagnosis);
+    if (diagnosis->removes) {
+        struct stale_names removed = wire_stale_names_remove(diagnosis->context->global.queue);
+        if (removed.queues + removed.segments > 0)
+            finding(diagnosis, "ok",
+                    "removed %u queues and %u segments left by dead processes of yours",
+                    removed.queues, removed.segments);
+    }
     bool listed = queue_listing_read(&listing, geteuid());
     if (listed)
         finding(diagnosis, listing.all >= limits->queues_max ? "BAD" : "ok",

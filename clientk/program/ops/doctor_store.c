@@ -71,9 +71,19 @@ static const char *name_damage(const struct json_value *files, char text[64])
     return text;
 }
 
-/* Adds the command that saves the rest of a damaged store. It names the directory twice. */
-static void fix_by_salvage(struct diagnosis *diagnosis, const char *dir)
+static void check_damage(struct diagnosis *diagnosis, const struct json_value *document,
+                         const struct json_value *files)
 {
+    uint64_t records = fact_number(json_member(files, "sum"), "damaged_records");
+    char names[128], place[64], count[32];
+    if (records == 0)
+        return;
+    finding(diagnosis, "BAD",
+            "%s met in %s (%s): a read of such a key fails until it is put or deleted; compactions "
+            "keep the damage, and a backup has it, too",
+            format_count(records, "damaged record", count),
+            name_files(files, "damaged_records", names), name_damage(files, place));
+    const char *dir = directory_of(document);
     char target[DIAGNOSIS_WORD_BYTES], quoted[DIAGNOSIS_WORD_BYTES], word[DIAGNOSIS_WORD_BYTES];
     bool fits =
         dir && dir[0] == '/' &&
@@ -87,21 +97,6 @@ static void fix_by_salvage(struct diagnosis *diagnosis, const char *dir)
             quoted, word);
     else
         fix_by_hand(diagnosis);
-}
-
-static void check_damage(struct diagnosis *diagnosis, const struct json_value *document,
-                         const struct json_value *files)
-{
-    uint64_t records = fact_number(json_member(files, "sum"), "damaged_records");
-    char names[128], place[64], count[32];
-    if (records == 0)
-        return;
-    finding(diagnosis, "BAD",
-            "%s met in %s (%s): a read of such a key fails until it is put or deleted; compactions "
-            "keep the damage, and a backup has it, too",
-            format_count(records, "damaged record", count),
-            name_files(files, "damaged_records", names), name_damage(files, place));
-    fix_by_salvage(diagnosis, directory_of(document));
 }
 
 static void diagnose_files(struct diagnosis *diagnosis, const struct json_value *files)
@@ -264,18 +259,6 @@ static void check_workers(struct diagnosis *diagnosis, const struct json_value *
     fix_by_hand(diagnosis);
 }
 
-static void check_own_sessions(struct diagnosis *diagnosis, const struct json_value *sessions)
-{
-    unsigned own = 0, all = 0;
-    const struct json_value *each = json_member(sessions, "each");
-    for (const struct json_value *session = each ? each->first : NULL; session;
-         session = session->next) {
-        all++;
-        own += fact_number(session, "uid") == geteuid();
-    }
-    finding(diagnosis, "ok", "%u sessions, %u of them yours", all, own);
-}
-
 /* Reports what a store on the servers of a cluster promises, which depends on how it was set up. */
 static void diagnose_engine(struct diagnosis *diagnosis, const struct json_value *engine)
 {
@@ -334,7 +317,15 @@ void doctor_check_store(struct diagnosis *diagnosis)
         diagnose_bound(diagnosis, json_member(document, "bound"));
         diagnose_engine(diagnosis, json_member(document, "engine"));
         diagnose_mirror(diagnosis, json_member(document, "mirror"));
-        check_own_sessions(diagnosis, json_member(document, "sessions"));
+        const struct json_value *sessions = json_member(document, "sessions");
+        unsigned own = 0, all = 0;
+        const struct json_value *each = json_member(sessions, "each");
+        for (const struct json_value *session = each ? each->first : NULL; session;
+             session = session->next) {
+            all++;
+            own += fact_number(session, "uid") == geteuid();
+        }
+        finding(diagnosis, "ok", "%u sessions, %u of them yours", all, own);
         doctor_check_users(diagnosis, json_member(document, "sessions"));
     } else {
         finding(diagnosis, "BAD", "no statistics from the server: %s",

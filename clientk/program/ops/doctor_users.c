@@ -50,18 +50,6 @@ static struct user *user_of(struct user *users, unsigned *count, uid_t uid)
     return &users[(*count)++];
 }
 
-static void add_session(struct user *user, const struct json_value *session)
-{
-    const struct json_value *replies = json_member(session, "replies");
-    struct wire_geometry geometry = {(uint16_t)number_in(session, "credits"),
-                                     (uint32_t)number_in(session, "reply_bytes")};
-    user->sessions++;
-    if (user->pid == 0)
-        user->pid = (pid_t)number_in(session, "pid");
-    if (!replies || replies->kind != JSON_STRING || strcmp(replies->text, "shared") != 0)
-        user->queue_bytes += wire_geometry_charge(geometry);
-}
-
 /* Reports how much of the user's limit the sessions take; other queues are not seen here. */
 static void report_user(struct diagnosis *diagnosis, const struct user *user)
 {
@@ -99,8 +87,16 @@ void doctor_check_users(struct diagnosis *diagnosis, const struct json_value *se
     for (const struct json_value *session = each && users ? each->first : NULL; session;
          session = session->next) {
         struct user *user = user_of(users, &count, (uid_t)number_in(session, "uid"));
-        if (user)
-            add_session(user, session);
+        if (user) {
+            const struct json_value *replies = json_member(session, "replies");
+            struct wire_geometry geometry = {(uint16_t)number_in(session, "credits"),
+                                             (uint32_t)number_in(session, "reply_bytes")};
+            user->sessions++;
+            if (user->pid == 0)
+                user->pid = (pid_t)number_in(session, "pid");
+            if (!replies || replies->kind != JSON_STRING || strcmp(replies->text, "shared") != 0)
+                user->queue_bytes += wire_geometry_charge(geometry);
+        }
     }
     if (count > 0)
         qsort(users, count, sizeof *users, most_first);

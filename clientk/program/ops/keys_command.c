@@ -267,12 +267,6 @@ static int list_hot_keys(struct cli_context *context, struct kv_slice json)
     return EXIT_DONE;
 }
 
-static void sleep_ms(uint64_t ms)
-{
-    struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    nanosleep(&pause, NULL); /* Ctrl-C ends the pause, and what was found until then is shown */
-}
-
 int hotkeys_run(struct cli_context *context, const void *options, const struct word *operands,
                 size_t count)
 {
@@ -283,7 +277,9 @@ int hotkeys_run(struct cli_context *context, const void *options, const struct w
     snprintf(argument, sizeof argument, "%" PRIu64, given->time_ms);
     int code = admin_request(context, HOT, "hot-begin", argument, &answer);
     if (code == EXIT_DONE) {
-        sleep_ms(given->time_ms);
+        struct timespec pause = {(time_t)(given->time_ms / 1000),
+                                 (long)(given->time_ms % 1000) * 1000000};
+        nanosleep(&pause, NULL); /* Ctrl-C ends the pause, and what was found until then is shown */
         interrupt_clear();
         snprintf(argument, sizeof argument, "%" PRIu64, given->limit);
         code = admin_request(context, HOT, "hot-keys", argument, &answer);

@@ -18,21 +18,18 @@ const struct option_row ping_option_rows[] = {
 };
 const struct ping_options ping_option_defaults = {.count = 1};
 
-static void pause_ms(uint64_t ms)
-{
-    struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    if (ms > 0)
-        nanosleep(&pause, NULL); /* Ctrl-C ends the pause */
-}
-
 /* Pings until all are done, interrupted or failed; adds the times to the histogram. */
 static enum kv_status ping_often(struct cli_context *context, const struct ping_options *options,
                                  struct histogram *round_trips)
 {
     for (uint64_t i = 0; i < options->count && !interrupt_pending(); i++) {
         uint64_t round_trip_ns;
-        if (i > 0)
-            pause_ms(options->interval_ms);
+        if (i > 0) {
+            struct timespec pause = {(time_t)(options->interval_ms / 1000),
+                                     (long)(options->interval_ms % 1000) * 1000000};
+            if (options->interval_ms > 0)
+                nanosleep(&pause, NULL); /* Ctrl-C ends the pause */
+        }
         enum kv_status status = clientk_ping(context->client, &round_trip_ns);
         if (status != KV_OK)
             return status;

@@ -44,13 +44,6 @@ static void print_scalar(FILE *stream, const char *name, const struct json_value
         escape_print_text(stream, value->text);
 }
 
-/* Makes the path "section.part", which is a heading. */
-static void extend_path(char path[PATH_BYTES], const char *parent, const char *name)
-{
-    snprintf(path, PATH_BYTES, "%.70s%s%.70s", parent, *parent && name ? "." : "",
-             name ? name : "");
-}
-
 /* Sections of a page have a blank line between them. */
 struct page {
     FILE *stream;
@@ -190,7 +183,8 @@ static void print_section(struct page *page, const struct json_value *value, con
     }
     for (const struct json_value *member = value->first; member; member = member->next) {
         char part[PATH_BYTES];
-        extend_path(part, path, member->name);
+        snprintf(part, PATH_BYTES, "%.70s%s%.70s", path, *path && member->name ? "." : "",
+                 member->name ? member->name : "");
         if (!is_scalar(member))
             print_section(page, member, part);
     }

@@ -69,16 +69,6 @@ static enum kv_status look_at_metrics(struct watch *watch)
 
 /* Showing -------------------------------------------------------------------------------------- */
 
-static void print_keys(const struct watch *watch, FILE *stream)
-{
-    if (watch->show_keys)
-        fputs("\nr rate, t total, l latency, n name; + - interval; blank: now; q quit\n", stream);
-    else
-        fprintf(stream, "\nevery %.1f s, sorted by %s; h: keys\n",
-                (double)watch->options.interval_ms / 1e3,
-                top_order_name((enum top_order)watch->options.order));
-}
-
 static enum kv_status show_page(struct watch *watch, const struct top_report *report)
 {
     char *text = NULL;
@@ -89,7 +79,12 @@ static enum kv_status show_page(struct watch *watch, const struct top_report *re
     size_t left = rows > OTHER_LINES ? rows - OTHER_LINES : 0;
     size_t lines = report->kind_count < left / 2 ? left - report->kind_count : (left + 1) / 2;
     top_report_print(report, lines < watch->options.lines ? lines : watch->options.lines, page);
-    print_keys(watch, page);
+    if (watch->show_keys)
+        fputs("\nr rate, t total, l latency, n name; + - interval; blank: now; q quit\n", page);
+    else
+        fprintf(page, "\nevery %.1f s, sorted by %s; h: keys\n",
+                (double)watch->options.interval_ms / 1e3,
+                top_order_name((enum top_order)watch->options.order));
     enum kv_status status = fclose(page) == 0 ? KV_OK : KV_NO_MEMORY;
     if (status == KV_OK)
         top_screen_show(watch->screen, text);
@@ -124,14 +119,6 @@ static enum kv_status show_report(struct watch *watch)
 
 /* Keys ----------------------------------------------------------------------------------------- */
 
-static void change_interval(struct watch *watch, bool longer)
-{
-    uint64_t ms = watch->options.interval_ms;
-    ms = longer ? ms * 2 : ms / 2;
-    if (ms >= MIN_INTERVAL_MS && ms <= MAX_INTERVAL_MS)
-        watch->options.interval_ms = ms;
-}
-
 /* Handles a key. True: the next look must be taken at once. */
 static bool take_top_key(struct watch *watch, char key)
 {
@@ -142,19 +129,18 @@ static bool take_top_key(struct watch *watch, char key)
             watch->options.order = order;
     if (key == 's')
         watch->options.order = (watch->options.order + 1) % TOP_ORDERS;
-    if (key == '+' || key == '-')
-        change_interval(watch, key == '+');
+    if (key == '+' || key == '-') {
+        bool longer = key == '+';
+        uint64_t ms = watch->options.interval_ms;
+        ms = longer ? ms * 2 : ms / 2;
+        if (ms >= MIN_INTERVAL_MS && ms <= MAX_INTERVAL_MS)
+            watch->options.interval_ms = ms;
+    }
     watch->leave = key == 'q';
     return key == ' ';
 }
 
 /* The loop ------------------------------------------------------------------------------------- */
-
-static void sleep_for(uint64_t ms)
-{
-    struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    nanosleep(&pause, NULL);
-}
 
 /* Waits until the next look is due; meanwhile keys and the size of the terminal change what is
  * shown. */
@@ -163,7 +149,9 @@ static enum kv_status wait_for_next(struct watch *watch)
     uint64_t begun_ns = clock_monotonic_ns();
     enum kv_status status = KV_OK;
     if (!watch->screen) {
-        sleep_for(watch->options.interval_ms);
+        struct timespec pause = {(time_t)(watch->options.interval_ms / 1000),
+                                 (long)(watch->options.interval_ms % 1000) * 1000000};
+        nanosleep(&pause, NULL);
         return KV_OK;
     }
     while (status == KV_OK && !watch->leave) {

@@ -90,17 +90,6 @@ static void take_kind(struct top_report *report, const struct span *span, const 
         .p99_s = metrics_quantile(span->before, span->now, "mqkv_work_seconds", name, 0.99)};
 }
 
-/* Reads the operations, and the messages with several of them. */
-static void take_kinds(struct top_report *report, const struct span *span)
-{
-    struct metric_family totals = metrics_family(span->now, "mqkv_operations_total");
-    for (size_t i = 0; i < totals.count; i++)
-        take_kind(report, span, totals.samples[i].label, totals.samples[i].value,
-                  rate(span, "mqkv_operations_total", totals.samples[i].label));
-    take_kind(report, span, "batch", metrics_value(span->now, "mqkv_work_seconds_count", "batch"),
-              rate(span, "mqkv_work_seconds_count", "batch"));
-}
-
 /* Returns the value of file i. All these families have one sample for each file. */
 static double of_file(const struct metric_family *family, size_t i)
 {
@@ -156,7 +145,12 @@ bool top_report_make(struct top_report *report, const struct metrics *before,
     *report = (struct top_report){.seconds = span.seconds};
     take_totals(report, &span);
     report_take_state(report, now);
-    take_kinds(report, &span);
+    struct metric_family totals = metrics_family(span.now, "mqkv_operations_total");
+    for (size_t i = 0; i < totals.count; i++)
+        take_kind(report, &span, totals.samples[i].label, totals.samples[i].value,
+                  rate(&span, "mqkv_operations_total", totals.samples[i].label));
+    take_kind(report, &span, "batch", metrics_value(span.now, "mqkv_work_seconds_count", "batch"),
+              rate(&span, "mqkv_work_seconds_count", "batch"));
     return report_take_files(report, &span);
 }
 

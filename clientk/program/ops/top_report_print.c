@@ -75,19 +75,6 @@ static void print_state(const struct top_report *report, FILE *stream)
                 report->bad_files);
 }
 
-static void print_kinds(const struct top_report *report, size_t rows, FILE *stream)
-{
-    char mean[CELL_BYTES], p50[CELL_BYTES], p99[CELL_BYTES];
-    fprintf(stream, "\n%-10s %12s %16s %10s %10s %10s\n", "OPERATION", "per second", "TOTAL",
-            "MEAN", "50 %", "99 %");
-    for (size_t i = 0; i < report->kind_count && i < rows; i++) {
-        const struct top_kind *kind = &report->kinds[i];
-        fprintf(stream, "%-10.10s %12.1f %16.0f %10s %10s %10s\n", safe(kind->name),
-                kind->per_second, kind->total, time_text(kind->mean_s, mean),
-                time_text(kind->p50_s, p50), time_text(kind->p99_s, p99));
-    }
-}
-
 static void print_files(const struct top_report *report, size_t rows, FILE *stream)
 {
     char written[CELL_BYTES], live[CELL_BYTES], dead[CELL_BYTES], unsynced[CELL_BYTES];
@@ -108,7 +95,15 @@ void top_report_print(const struct top_report *report, size_t rows, FILE *stream
 {
     print_head(report, stream);
     print_state(report, stream);
-    print_kinds(report, rows, stream);
+    char mean[CELL_BYTES], p50[CELL_BYTES], p99[CELL_BYTES];
+    fprintf(stream, "\n%-10s %12s %16s %10s %10s %10s\n", "OPERATION", "per second", "TOTAL",
+            "MEAN", "50 %", "99 %");
+    for (size_t i = 0; i < report->kind_count && i < rows; i++) {
+        const struct top_kind *kind = &report->kinds[i];
+        fprintf(stream, "%-10.10s %12.1f %16.0f %10s %10s %10s\n", safe(kind->name),
+                kind->per_second, kind->total, time_text(kind->mean_s, mean),
+                time_text(kind->p50_s, p50), time_text(kind->p99_s, p99));
+    }
     print_files(report, rows, stream);
 }
 
@@ -159,16 +154,6 @@ static void put_file_rows(const struct top_report *report, FILE *stream)
     fputc('}', stream);
 }
 
-static void put_user_rows(const struct top_report *report, FILE *stream)
-{
-    fputs(",\"sessions_by_uid\":{", stream);
-    for (size_t i = 0; i < report->user_count; i++) {
-        put_name(stream, i == 0, report->users[i].uid);
-        fprintf(stream, "%.0f", report->users[i].sessions);
-    }
-    fputc('}', stream);
-}
-
 void top_report_print_json(const struct top_report *report, FILE *stream)
 {
     fprintf(stream, "{\"seconds\":%.10g", report->seconds);
@@ -194,7 +179,12 @@ void top_report_print_json(const struct top_report *report, FILE *stream)
     put_report_number(stream, "unsynced_seconds", report->oldest_s);
     put_report_number(stream, "replies_waiting_for_sync", report->replies_waiting);
     put_report_number(stream, "files_without_writes", report->bad_files);
-    put_user_rows(report, stream);
+    fputs(",\"sessions_by_uid\":{", stream);
+    for (size_t i = 0; i < report->user_count; i++) {
+        put_name(stream, i == 0, report->users[i].uid);
+        fprintf(stream, "%.0f", report->users[i].sessions);
+    }
+    fputc('}', stream);
     put_kinds(report, stream);
     put_file_rows(report, stream);
     fputs("}\n", stream);

@@ -60,15 +60,6 @@ static int read_character(EditLine *editor, wchar_t *character)
     }
 }
 
-static void list_candidates(const struct completion *completion)
-{
-    fputc('\n', stdout);
-    for (size_t i = 0; i < completion->count; i++)
-        printf("%s  ", completion->candidates[i]);
-    printf("%s\n", completion->count == COMPLETION_CANDIDATES ? "..." : "");
-    fflush(stdout);
-}
-
 /* Called for TAB: inserts the common prefix of all candidates, or lists them. */
 static unsigned char complete_at_cursor(EditLine *editor, int key)
 {
@@ -92,7 +83,11 @@ static unsigned char complete_at_cursor(EditLine *editor, int key)
         }
         free(insertion);
     } else if (completion.count > 1) {
-        list_candidates(&completion);
+        fputc('\n', stdout);
+        for (size_t i = 0; i < completion.count; i++)
+            printf("%s  ", completion.candidates[i]);
+        printf("%s\n", completion.count == COMPLETION_CANDIDATES ? "..." : "");
+        fflush(stdout);
         verdict = CC_REDISPLAY;
     }
     completion_free(&completion);
@@ -202,19 +197,6 @@ static bool run_prompt_line(struct prompt *prompt)
     return true;
 }
 
-static void greet(struct cli_context *context)
-{
-    struct kv_error error = {0};
-    if (cli_connect(context, &error) == KV_OK) {
-        struct clientk_info info;
-        clientk_info(context->client, &info);
-        printf("Connected to %s (process %u). Type help for help, Ctrl-D to leave.\n",
-               context->global.queue, info.server_pid);
-    } else {
-        printf("%s\nCommands will try again. Type help for help, Ctrl-D to leave.\n", error.text);
-    }
-}
-
 int interactive_run(struct cli_context *context)
 {
     struct prompt prompt;
@@ -225,7 +207,15 @@ int interactive_run(struct cli_context *context)
         close_prompt(&prompt);
         return output_failure(&context->output, NULL, KV_IO, "the terminal cannot be used");
     }
-    greet(context);
+    struct kv_error error = {0};
+    if (cli_connect(context, &error) == KV_OK) {
+        struct clientk_info info;
+        clientk_info(context->client, &info);
+        printf("Connected to %s (process %u). Type help for help, Ctrl-D to leave.\n",
+               context->global.queue, info.server_pid);
+    } else {
+        printf("%s\nCommands will try again. Type help for help, Ctrl-D to leave.\n", error.text);
+    }
     interrupt_catch();
     while (!context->leave) {
         if (!run_prompt_line(&prompt)) {

@@ -286,8 +286,7 @@ static void tell_rest(const struct load *load, const char *path)
     fputc('\n', stderr);
 }
 
-/* Reports an incomplete dump if the file was read to its end. */
-static void judge_dump(struct load *load)
+static int finish_load(struct load *load, const char *path)
 {
     char reason[160];
     const char *read_error = line_source_error(load->source);
@@ -306,11 +305,6 @@ static void judge_dump(struct load *load)
         if (!load->options->force)
             worsen(load, EXIT_REFUSED);
     }
-}
-
-static int finish_load(struct load *load, const char *path)
-{
-    judge_dump(load);
     fprintf(stderr, "clientk: %" PRIu64 " entries loaded", load->loaded);
     if (load->skipped > 0)
         fprintf(stderr, ", %" PRIu64 " skipped because their keys exist", load->skipped);

@@ -63,18 +63,6 @@ static enum kv_status check_target_empty(struct migration *migration, struct kv_
     return KV_OK;
 }
 
-/* Returns true if entries can be given versions at the target, as in a store of its own data
- * files. */
-static bool takes_versions(struct clientk *target)
-{
-    static const char words[] = "\"engine\":\"kvstore\"";
-    struct clientk_value json = {0};
-    bool takes = clientk_stats(target, "server", &json) == KV_OK &&
-                 memmem(json.data, json.size, words, sizeof words - 1);
-    clientk_value_free(&json);
-    return takes;
-}
-
 static enum kv_status open_both(struct migration *migration, const struct migrate_options *options,
                                 struct kv_error *error)
 {
@@ -99,14 +87,6 @@ static enum kv_status open_both(struct migration *migration, const struct migrat
     if (status == KV_OK && !options->force && !options->resume)
         status = check_target_empty(migration, error);
     return status;
-}
-
-static void close_both(struct migration *migration)
-{
-    clientk_close(migration->source);
-    clientk_close(migration->target);
-    cli_close(&migration->target_context);
-    moved_keys_free(&migration->keys);
 }
 
 /* Passes --------------------------------------------------------------------------------------- */
@@ -141,32 +121,24 @@ static void run_pass(struct migration *migration, struct move_page *page, bool v
     progress_end(&migration->progress);
 }
 
-static void wait_a_while(const struct migration *migration)
-{
-    for (unsigned waited_ms = 0; waited_ms < QUIET_MS && migration_goes_on(migration);
-         waited_ms += 50)
-        clock_sleep_ms(50);
-}
-
-/* Follows the changes until there are none, or not fewer than in the pass before. */
-static void catch_up(struct migration *migration, struct move_page *page, bool until_quiet)
-{
-    uint64_t before;
-    do {
-        before = migration->changes;
-        if (until_quiet)
-            wait_a_while(migration);
-        run_pass(migration, page, false);
-    } while (migration_goes_on(migration) && migration->changes > 0 &&
-             (until_quiet || migration->changes < before / 2));
-}
-
 static void migrate(struct migration *migration, struct move_page *page, bool until_quiet)
 {
     run_pass(migration, page, false);
     do {
-        if (migration_goes_on(migration) && migration->changes > 0)
-            catch_up(migration, page, until_quiet);
+        if (migration_goes_on(migration) && migration->changes > 0) {
+            /* Follows the changes until there are none, or not fewer than in the pass before. */
+            uint64_t before;
+            do {
+                before = migration->changes;
+                if (until_quiet) {
+                    for (unsigned waited_ms = 0;
+                         waited_ms < QUIET_MS && migration_goes_on(migration); waited_ms += 50)
+                        clock_sleep_ms(50);
+                }
+                run_pass(migration, page, false);
+            } while (migration_goes_on(migration) && migration->changes > 0 &&
+                     (until_quiet || migration->changes < before / 2));
+        }
         if (migration_goes_on(migration))
             run_pass(migration, page, true);
     } while (until_quiet && migration_goes_on(migration) && migration->changes > 0);
@@ -241,13 +213,21 @@ int migrate_run(struct cli_context *context, const void *options_given, const st
                                  : kv_error_set(&error, KV_NO_MEMORY, "out of memory");
     int code;
     if (status == KV_OK) {
-        migration.keeps_versions = takes_versions(migration.target);
+        static const char words[] = "\"engine\":\"kvstore\"";
+        struct clientk_value json = {0};
+        bool takes = clientk_stats(migration.target, "server", &json) == KV_OK &&
+                     memmem(json.data, json.size, words, sizeof words - 1);
+        clientk_value_free(&json);
+        migration.keeps_versions = takes;
         migrate(&migration, page, options->until_quiet);
         code = tell_end(&migration, options);
     } else {
         code = output_failure(&context->output, "migrate", status, error.text);
     }
     move_page_free(page);
-    close_both(&migration);
+    clientk_close(migration.source);
+    clientk_close(migration.target);
+    cli_close(&migration.target_context);
+    moved_keys_free(&migration.keys);
     return code;
 }

@@ -98,16 +98,6 @@ static bool write_one(struct migration *migration, const struct clientk_entry *e
     }
 }
 
-static void delete_here(struct migration *migration, struct kv_slice key,
-                        const struct both_sides *sides, struct moved_key *moved)
-{
-    if (moved && moved->state == MOVED_HERE && sides->at_target &&
-        sides->target.version == moved->target_version)
-        move_key_deletion(migration, key, moved->target_version);
-    else if (moved && !sides->at_target)
-        moved->state = MOVED_GONE;
-}
-
 /* Tries to make the target's value that of the source. True: the key is done. */
 static bool settle_key(struct migration *migration, const struct clientk_entry *scanned,
                        struct both_sides *sides)
@@ -119,7 +109,11 @@ static bool settle_key(struct migration *migration, const struct clientk_entry *
         migration_note_moved(migration, scanned, sides->target.version);
     struct moved_key *moved = moved_keys_find(&migration->keys, scanned->key);
     if (!sides->at_source) {
-        delete_here(migration, scanned->key, sides, moved);
+        if (moved && moved->state == MOVED_HERE && sides->at_target &&
+            sides->target.version == moved->target_version)
+            move_key_deletion(migration, scanned->key, moved->target_version);
+        else if (moved && !sides->at_target)
+            moved->state = MOVED_GONE;
         return true;
     }
     const struct clientk_entry now = {

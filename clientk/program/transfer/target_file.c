@@ -57,13 +57,6 @@ enum kv_status target_file_open(struct target_file *target, const char *path, bo
     return kv_error_set(error, KV_NO_MEMORY, "no memory to write %.200s", path);
 }
 
-/* Syncs the stream. A device or a pipe has nothing to sync: EINVAL. */
-static bool sync_stream(FILE *stream)
-{
-    return fflush(stream) == 0 && !ferror(stream) &&
-           (fsync(fileno(stream)) == 0 || errno == EINVAL || errno == EROFS);
-}
-
 /* Syncs the directory, so that the name of the file outlives a power cut. A directory that may not
  * be read cannot be synced. */
 static bool sync_directory(const char *path)
@@ -82,7 +75,9 @@ static bool sync_directory(const char *path)
 
 enum kv_status target_file_keep(struct target_file *target, struct kv_error *error)
 {
-    if (!sync_stream(target->stream) ||
+    /* A device or a pipe has nothing to sync: EINVAL. */
+    if (!(fflush(target->stream) == 0 && !ferror(target->stream) &&
+          (fsync(fileno(target->stream)) == 0 || errno == EINVAL || errno == EROFS)) ||
         (target->temporary && rename(target->temporary, target->path) != 0)) {
         enum kv_status status = kv_error_set_errno(error, "writing %.200s", target->path);
         target_file_discard(target);
