@@ -110,7 +110,7 @@ static int make_named(const struct shared_index *direct, const struct store_cont
     int fd = shm_open(direct->name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
         return -1;
-    store_leftovers_hold(fd);
+    store_leftovers_lock(fd);
     if (set_mode(direct, context, fd))
         return fd;
     unmake_object(direct, fd);
@@ -166,7 +166,7 @@ static int open_left(const struct shared_index *direct, const struct store_conte
     bool ours = fstat(fd, &facts) == 0 && facts.st_uid == geteuid() && S_ISREG(facts.st_mode) &&
                 (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0 && set_mode(direct, context, fd);
     if (ours) {
-        store_leftovers_hold(fd);
+        store_leftovers_lock(fd);
         return fd;
     }
     close(fd);

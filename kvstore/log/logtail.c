@@ -150,7 +150,7 @@ enum kv_status logtail_cut(struct logfile *log, uint64_t tail)
     return KV_OK;
 }
 
-void logtail_claim_room(struct logfile *log)
+void logtail_allocate_room(struct logfile *log)
 {
     uint64_t from = log->tail / PAGE_BYTES * PAGE_BYTES;
     /* A file never gets more room than this: the rest is a hole. */

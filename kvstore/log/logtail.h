@@ -62,6 +62,6 @@ enum kv_status logtail_cut(struct logfile *log, uint64_t tail);
 
 /* After the open of a sound log: ensures that the file has disk blocks after its tail and no holes
  * (a copied file may have some). If that fails, the room is not used. */
-void logtail_claim_room(struct logfile *log);
+void logtail_allocate_room(struct logfile *log);
 
 #endif

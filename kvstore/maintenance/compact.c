@@ -175,7 +175,7 @@ static enum kv_status swap_generations(const struct maintenance *with, struct da
         datafile_set_current(context, file, file->next);
         file->next = NULL;
         file->copying = false;
-        bound_settle(&file->share, file->current->words->live_bytes);
+        bound_update_sum(&file->share, file->current->words->live_bytes);
         /* The sync of the timer, or one that was asked for, may just have become unnecessary: the
          * next write arms a new one. */
         file->sync_timer_armed = false;

@@ -5,8 +5,8 @@
  *
  * Nothing is written: an expired entry is absent for every call, whether it was swept or not, and a
  * recovery leaves it out by its own expiry, unless somebody may follow the log: if changes are kept
- * (past_logs.h) each entry gets a record, a deletion with an expiry. If they are not, a file that is
- * being compacted is swept when that is over.
+ * (past_logs.h) each entry gets a record, a deletion with an expiry. If they are not, a file that
+ * is being compacted is swept when that is over.
  */
 #ifndef MQKV_KVSTORE_MAINTENANCE_SWEEP_H
 #define MQKV_KVSTORE_MAINTENANCE_SWEEP_H

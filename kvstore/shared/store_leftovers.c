@@ -18,7 +18,7 @@
 
 enum verdict { STAYS, GONE, UNSURE };
 
-void store_leftovers_hold(int fd)
+void store_leftovers_lock(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     fcntl(fd, F_OFD_SETLK, &lock); /* one daemon has a store: nobody else can hold it */

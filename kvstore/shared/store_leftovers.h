@@ -25,7 +25,7 @@ struct store_leftovers {
 
 /* The descriptor of an object is its daemon's: holds the object's lock (F_OFD_SETLK) until the
  * descriptor is closed, in any PID namespace for all to see. */
-void store_leftovers_hold(int fd);
+void store_leftovers_lock(int fd);
 
 /* Removes what is left for good. Looks at names in /dev/shm for within_ms milliseconds at most. */
 struct store_leftovers store_leftovers_remove(uint32_t within_ms);

@@ -6,7 +6,7 @@
 #include "kvstore/eviction/s3fifo.h"
 #include "kvstore/table/quota.h"
 
-void bound_settle(struct bound_share *share, uint64_t live_bytes)
+void bound_update_sum(struct bound_share *share, uint64_t live_bytes)
 {
     if (!share->bound || live_bytes == share->counted_bytes)
         return;
@@ -53,9 +53,10 @@ enum kv_status bound_check(const struct bound_share *share, const struct lookup 
     return KV_FULL;
 }
 
-void bound_note(struct bound_share *share, uint64_t live_bytes, const struct bound_change *change)
+void bound_count_change(struct bound_share *share, uint64_t live_bytes,
+                        const struct bound_change *change)
 {
-    bound_settle(share, live_bytes);
+    bound_update_sum(share, live_bytes);
     if (share->quotas)
         quota_table_charge(share->quotas, change->key, change->new_bytes - change->old_bytes,
                            (uint64_t)change->is_there - (uint64_t)change->was_there);
@@ -112,7 +113,7 @@ enum kv_status bound_begin(struct bound *bound, struct bound_share *share,
             return KV_NO_MEMORY;
     }
     share->bound = bound;
-    bound_settle(share, generation->words->live_bytes);
+    bound_update_sum(share, generation->words->live_bytes);
     if (bound->evict != KVSTORE_EVICT_NONE)
         generation->reserve = &bound->reserve;
     return KV_OK;

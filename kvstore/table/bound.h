@@ -53,7 +53,7 @@ static inline bool bound_is_exceeded(const struct bound *bound)
 }
 
 /* Brings the bound's sum up to date with the file's `live_bytes`. Does nothing without a bound. */
-void bound_settle(struct bound_share *share, uint64_t live_bytes);
+void bound_update_sum(struct bound_share *share, uint64_t live_bytes);
 
 /* Whether `record`, whose value continues in value_tail, may be written; `lookup` is of its key.
  * KV_OK; KV_FULL or KV_QUOTA, which are counted. */
@@ -69,7 +69,8 @@ struct bound_change {
 };
 
 /* Counts `change`, after which the file has `live_bytes`. For a file of which bound_is_told. */
-void bound_note(struct bound_share *share, uint64_t live_bytes, const struct bound_change *change);
+void bound_count_change(struct bound_share *share, uint64_t live_bytes,
+                        const struct bound_change *change);
 
 /* Gives a data file a share in `bound`, and its policy, which is told of all keys of `generation`:
  * keys whose records come earlier in the log count as older. KV_OK, KV_NO_MEMORY. */

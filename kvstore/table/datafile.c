@@ -133,7 +133,7 @@ static enum kv_status continue_left_file(const struct store_context *context, st
 {
     struct generation *generation = file->current;
     struct logfile *log = &generation->log;
-    enum kv_status status = takeover_settle(generation, error);
+    enum kv_status status = takeover_make_writable(generation, error);
     if (status != KV_OK)
         return recovery_explain(context->dir, status, error);
     atomic_store(&file->appended_bytes,
@@ -187,7 +187,7 @@ void datafile_set_current(const struct store_context *context, struct datafile *
     if (context_durability(context) == KVSTORE_SYNC_ALWAYS)
         logtail_expect_syncs(&generation->log);
     name_log(generation);
-    generation_settle_words(generation);
+    generation_update_words(generation);
     KV_ASSERT(generation->words == datafile_next_words(file) ||
               generation->words == &file->shared->states[file->shared->generation % 2]);
     if (generation->words == datafile_next_words(file))
@@ -309,7 +309,7 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         mirror_record(file, lookup->hash, offset);
     if (is_told) {
         change.new_bytes = change.is_there ? current->log.tail - offset : 0;
-        bound_note(&file->share, current->words->live_bytes, &change);
+        bound_count_change(&file->share, current->words->live_bytes, &change);
     }
 
     uint64_t appended = atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) +
@@ -330,7 +330,7 @@ void datafile_expire(struct datafile *file, struct lookup *lookup)
     struct bound_change change = {
         lookup->record.key, lookup->hash, true, false, lookup->size_bytes, 0};
     if (bound_is_told(&file->share))
-        bound_note(&file->share, file->current->words->live_bytes, &change);
+        bound_count_change(&file->share, file->current->words->live_bytes, &change);
 }
 
 static const char *last_line(unsigned told)

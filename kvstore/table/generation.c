@@ -339,7 +339,7 @@ void generation_end_change(struct generation *generation)
     __atomic_store_n(&words->writing, 0, __ATOMIC_RELEASE);
 }
 
-void generation_settle_words(struct generation *generation)
+void generation_update_words(struct generation *generation)
 {
     __atomic_store_n(&generation->words->tail, generation->log.tail, __ATOMIC_RELEASE);
     generation_end_change(generation);

@@ -141,7 +141,7 @@ uint64_t generation_check_of(const struct shared_generation *words, uint64_t cha
                              uint64_t index_sum);
 
 /* Brings the words in line with the log and the index, before other processes see them. */
-void generation_settle_words(struct generation *generation);
+void generation_update_words(struct generation *generation);
 
 /* Syncs the log of a generation in use. A process that is killed meanwhile leaves a note of the
  * sync in the words. -1 and errno: the sync failed, and the note stays. */

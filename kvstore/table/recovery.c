@@ -138,8 +138,8 @@ static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const 
 
 /* Makes the log writable from its tail on, with nothing left behind it that could ever be taken for
  * a record, and what was recovered durable. */
-static enum kv_status settle_tail(struct generation *generation, const char *name,
-                                  struct kv_error *error)
+static enum kv_status make_log_writable(struct generation *generation, const char *name,
+                                        struct kv_error *error)
 {
     struct logfile *log = &generation->log;
     if (generation->words->max_version >= RECOVERY_VERSION_LIMIT)
@@ -206,7 +206,7 @@ static enum kv_status recover_by_reading(struct generation *generation, int dir_
     if (recovery->cut_bytes > 0)
         log_warn("%s/%s: torn tail at offset %" PRIu64 ": %" PRIu64 " bytes %s", dir, name.text,
                  log->tail, recovery->cut_bytes, log->writable ? "cut off" : "ignored");
-    return log->writable ? settle_tail(generation, name.text, error) : KV_OK;
+    return log->writable ? make_log_writable(generation, name.text, error) : KV_OK;
 }
 
 /* The checkpoint, if it can be used, else what the log says. */
@@ -229,7 +229,7 @@ static enum kv_status recover(struct generation *generation, int dir_fd, const c
         return report_broken(log, file_name(log->identity.number, FILE_LOG).text, error);
     if (!log->writable)
         return KV_OK;
-    logtail_claim_room(log);
+    logtail_allocate_room(log);
     if (lognotes_begin_chapter(log) != 0)
         return kv_error_set_errno(error, "%s: cannot write the header",
                                   file_name(log->identity.number, FILE_LOG).text);

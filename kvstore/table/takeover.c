@@ -87,7 +87,7 @@ bool takeover_claim(struct generation *generation, struct shared_generation *lef
     return true;
 }
 
-enum kv_status takeover_settle(struct generation *generation, struct kv_error *error)
+enum kv_status takeover_make_writable(struct generation *generation, struct kv_error *error)
 {
     struct logfile *log = &generation->log;
     struct file_name name = file_name(log->identity.number, FILE_LOG);

@@ -38,6 +38,6 @@ bool takeover_claim(struct generation *generation, struct shared_generation *lef
 
 /* Makes the log of such a generation writable from its tail on, with nothing left behind the tail.
  * Fails with a sentence in `error`. */
-enum kv_status takeover_settle(struct generation *generation, struct kv_error *error);
+enum kv_status takeover_make_writable(struct generation *generation, struct kv_error *error);
 
 #endif

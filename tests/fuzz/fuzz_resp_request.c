@@ -86,7 +86,7 @@ static void read_all(struct resp_request *request, struct byte_buffer *input, bo
             break;
         case RESP_REQUEST:
             if (hold && !held) {
-                resp_request_hold(request);
+                resp_request_repeat(request);
                 held = true;
                 break;
             }

@@ -279,7 +279,7 @@ START_TEST(a_request_that_is_held_comes_again)
         receive_text(pipelines[i]);
         ck_assert_int_eq(resp_request_next(&request, &input, &usual, problem), RESP_REQUEST);
         ck_assert_int_eq(resp_request_next(&request, &input, &usual, problem), RESP_REQUEST);
-        resp_request_hold(&request);
+        resp_request_repeat(&request);
         resp_request_release(&request, &input);
         read_all(found);
         ck_assert_str_eq(found, "(set)(a b)(c).(get)(x).");
@@ -298,7 +298,7 @@ START_TEST(so_does_one_that_is_too_large)
     receive_text(argument);
     receive_text("\r\nPING\r\n");
     ck_assert_int_eq(resp_request_next(&request, &input, &usual, problem), RESP_OVERSIZED);
-    resp_request_hold(&request);
+    resp_request_repeat(&request);
     resp_request_release(&request, &input);
     read_all(found);
     ck_assert_str_eq(found, "!(PING).");

@@ -34,9 +34,9 @@ START_TEST(places_of_messages)
         "$JS.ACK.hub.a1b2c3.KV_b_0.c.1.12.3.1700000000123456789.9.token"};
     uint64_t sequence, written_ms;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        ck_assert_msg(!nats_sweep_take_place(bad[i], &sequence, &written_ms), "%s", bad[i]);
+        ck_assert_msg(!nats_sweep_read_ack_subject(bad[i], &sequence, &written_ms), "%s", bad[i]);
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        ck_assert_msg(nats_sweep_take_place(good[i], &sequence, &written_ms), "%s", good[i]);
+        ck_assert_msg(nats_sweep_read_ack_subject(good[i], &sequence, &written_ms), "%s", good[i]);
         ck_assert_uint_eq(sequence, 12);
         ck_assert_uint_eq(written_ms, 1700000000123u);
     }

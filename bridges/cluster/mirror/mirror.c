@@ -37,7 +37,7 @@
 
 /* A write that must be slow waits a millisecond for each percent by which the copy exceeds the
  * bound, up to this. */
-#define HOLD_UP_MAX_MS 100u
+#define SLOW_WRITE_MAX_MS 100u
 
 struct mirror {
     struct mirror_options options;
@@ -492,7 +492,7 @@ uint32_t mirror_hold_up(void *context)
     if (mirror->options.over == MIRROR_OVER_FAIL)
         return MIRROR_REFUSES;
     uint64_t percent = (lag_ms - bound_ms) * 100 / (bound_ms > 0 ? bound_ms : 1) + 1;
-    return percent < HOLD_UP_MAX_MS ? (uint32_t)percent : HOLD_UP_MAX_MS;
+    return percent < SLOW_WRITE_MAX_MS ? (uint32_t)percent : SLOW_WRITE_MAX_MS;
 }
 
 void mirror_numbers(const struct mirror *mirror, engine_number_visit visit, void *context)

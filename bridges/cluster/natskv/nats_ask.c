@@ -11,9 +11,9 @@ enum kv_status nats_ask(struct nats_link *link, const char *subject, const char 
                         unsigned wait_ms, char **text, size_t *size)
 {
     natsMsg *answer = NULL;
-    natsStatus status = natsConnection_RequestString(&answer, nats_link_hold(link), subject, json,
+    natsStatus status = natsConnection_RequestString(&answer, nats_link_retain(link), subject, json,
                                                      (int64_t)wait_ms);
-    nats_link_let_go(link);
+    nats_link_release(link);
     if (status != NATS_OK)
         return status == NATS_NO_MEMORY ? KV_NO_MEMORY : KV_NO_SERVER;
     *size = (size_t)natsMsg_GetDataLength(answer);
@@ -56,7 +56,7 @@ enum kv_status nats_ask_many(struct nats_link *link, const char *subject, const 
     natsInbox *inbox = NULL;
     natsSubscription *answers = NULL;
     *visited = 0;
-    natsConnection *connection = nats_link_hold(link);
+    natsConnection *connection = nats_link_retain(link);
     natsStatus status = natsInbox_Create(&inbox);
     if (status == NATS_OK)
         status = natsConnection_SubscribeSync(&answers, connection, inbox);
@@ -66,7 +66,7 @@ enum kv_status nats_ask_many(struct nats_link *link, const char *subject, const 
         status = take_answers(answers, wait_ms, count, visit, context, visited);
     natsSubscription_Destroy(answers);
     natsInbox_Destroy(inbox);
-    nats_link_let_go(link);
+    nats_link_release(link);
     if (status == NATS_OK)
         return KV_OK;
     return status == NATS_NO_MEMORY ? KV_NO_MEMORY : KV_NO_SERVER;

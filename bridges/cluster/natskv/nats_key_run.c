@@ -106,7 +106,7 @@ static void read_then(struct key_queue *queue, uint64_t begin_ms);
 
 /* Reads in the entry whether a write that others came before, or that may have been applied, was
  * ours. True: the run has ended. */
-static bool settle_doubt(struct key_queue *queue)
+static bool resolve_doubt(struct key_queue *queue)
 {
     if (!queue->doubtful)
         return false;
@@ -145,7 +145,7 @@ static bool take_entry(struct link_call *call, enum link_outcome outcome, natsMs
         end_all(queue, status, status == KV_NO_SERVER ? NATS_NO_QUORUM : NULL);
     else if (queue->reads)
         tell_entry(queue);
-    else if (!settle_doubt(queue))
+    else if (!resolve_doubt(queue))
         write_on(queue);
     return false;
 }
@@ -182,7 +182,7 @@ static bool make_write(struct link_call *call, const char *reply, natsMsg **mess
 
 /* Others wrote before: reads the entry again, after a random time that grows with each try. If the
  * write is doubtful, the entry is read however many tries there were, since it says what became of
- * the write (settle_doubt). */
+ * the write (resolve_doubt). */
 static void try_again(struct key_queue *queue)
 {
     atomic_fetch_add_explicit(&queue->engine->conflicts, 1, memory_order_relaxed);

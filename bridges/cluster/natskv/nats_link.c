@@ -59,8 +59,8 @@ struct nats_link {
     pthread_cond_t mend;  /* wakes the mender */
     natsConnection *connection;
     natsSubscription *answers;
-    bool closed;   /* the library has given up the connection */
-    unsigned held; /* number of callers of nats_link_hold */
+    bool closed;       /* the library has given up the connection */
+    unsigned retained; /* number of callers of nats_link_retain */
     struct link_slot *slots;
     uint32_t first_free; /* SLOTS: there is none */
     uint32_t touched;    /* slots from there on were never used */
@@ -352,7 +352,7 @@ static enum kv_status subscribe(struct nats_link *link, natsConnection *connecti
 }
 
 /* Makes a connection, and puts it in the place of the old one; calls under way continue, since
- * their answers come to the same inbox. No lock held. */
+ * their answers come to the same inbox. No lock retained. */
 static enum kv_status connect_link(struct nats_link *link, struct kv_error *error)
 {
     const struct nats_events events = {
@@ -365,7 +365,7 @@ static enum kv_status connect_link(struct nats_link *link, struct kv_error *erro
     if (status == KV_OK) {
         log_where(connection, "connected");
         pthread_mutex_lock(&link->lock);
-        while (link->held > 0 && !link->ending)
+        while (link->retained > 0 && !link->ending)
             pthread_cond_wait(&link->mend, &link->lock);
         natsConnection *old = link->connection;
         natsSubscription *old_answers = link->answers;
@@ -502,19 +502,19 @@ void nats_link_close(struct nats_link *link)
     free(link);
 }
 
-natsConnection *nats_link_hold(struct nats_link *link)
+natsConnection *nats_link_retain(struct nats_link *link)
 {
     pthread_mutex_lock(&link->lock);
     natsConnection *connection = link->connection;
-    link->held++;
+    link->retained++;
     pthread_mutex_unlock(&link->lock);
     return connection;
 }
 
-void nats_link_let_go(struct nats_link *link)
+void nats_link_release(struct nats_link *link)
 {
     pthread_mutex_lock(&link->lock);
-    link->held--;
+    link->retained--;
     pthread_cond_broadcast(&link->mend);
     pthread_mutex_unlock(&link->lock);
 }

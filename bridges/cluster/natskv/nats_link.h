@@ -67,9 +67,9 @@ void nats_link_close(struct nats_link *link);
 /* Sends the call. False: too many are under way; it was not sent. */
 bool nats_link_send(struct nats_link *link, struct link_call *call);
 
-/* Returns the connection, which is not replaced before nats_link_let_go, though it may be lost. */
-natsConnection *nats_link_hold(struct nats_link *link);
-void nats_link_let_go(struct nats_link *link);
+/* Returns the connection, which is not replaced before nats_link_release, though it may be lost. */
+natsConnection *nats_link_retain(struct nats_link *link);
+void nats_link_release(struct nats_link *link);
 
 /* Returns how many bytes of a message, with headers, a server takes. */
 uint64_t nats_link_max_payload(struct nats_link *link);

@@ -108,7 +108,7 @@ bool nats_sweep_take_time(struct kv_slice text, uint64_t *time_ms)
 
 /* The subject is "$JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.NUMBER.NANOSECONDS.PENDING", or has a
  * domain and an account before the stream, and perhaps more behind. */
-bool nats_sweep_take_place(const char *subject, uint64_t *sequence, uint64_t *written_ms)
+bool nats_sweep_read_ack_subject(const char *subject, uint64_t *sequence, uint64_t *written_ms)
 {
     const char *words[16];
     unsigned count = 0;
@@ -246,7 +246,7 @@ static void look_at_message(void *context, natsMsg *message)
     uint64_t sequence;
     size_t size;
     const char *reply = natsMsg_GetReply(message), *subject = natsMsg_GetSubject(message);
-    if (!reply || !nats_sweep_take_place(reply, &sequence, &swept.written_ms))
+    if (!reply || !nats_sweep_read_ack_subject(reply, &sequence, &swept.written_ms))
         return;
     sweep->last_sequence = sequence;
     nats_bucket_stream(&sweep->engine->bucket, sweep->shard, stream);

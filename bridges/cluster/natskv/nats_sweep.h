@@ -33,7 +33,7 @@ uint64_t nats_sweep_due_ms(const struct swept_message *message);
 
 /* Reads the sequence of a message, and when it was written (milliseconds since 1970), from the
  * subject to which a consumer acknowledges it. False: the subject is another one. */
-bool nats_sweep_take_place(const char *subject, uint64_t *sequence, uint64_t *written_ms);
+bool nats_sweep_read_ack_subject(const char *subject, uint64_t *sequence, uint64_t *written_ms);
 
 /* Reads "2026-11-23T19:52:01.123456789Z" as milliseconds since 1970. False: it is no such time. */
 bool nats_sweep_take_time(struct kv_slice text, uint64_t *time_ms);

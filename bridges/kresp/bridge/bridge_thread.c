@@ -59,18 +59,18 @@ static void activate(struct redis_connection *connection)
 
 /* Watches for room in the socket only while a reply waits for it: the kernel reports room after
  * every reply that a client has read, which would wake the thread for nothing. */
-static void watch_for_room(struct bridge_thread *thread, struct redis_connection *connection)
+static void set_room_interest(struct bridge_thread *thread, struct redis_connection *connection)
 {
     bool wanted = !connection->writable && !connection->broken;
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET | (wanted ? EPOLLOUT : 0),
                                 .data.ptr = connection};
-    if (connection->watched_for_room == wanted)
+    if (connection->room_interest == wanted)
         return;
     if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event) < 0) {
         log_warn("a connection cannot be watched: error %d", errno);
         connection->broken = true;
     }
-    connection->watched_for_room = wanted;
+    connection->room_interest = wanted;
 }
 
 /* Connections that come and go ----------------------------------------------------------------- */
@@ -247,7 +247,7 @@ static bool run_round(struct bridge_thread *thread)
         bool commands_wait = connection->has_more || connection->session.unfinished;
         bool has_more = (commands_wait && redis_connection_may_take(connection)) ||
                         redis_connection_may_read(connection);
-        watch_for_room(thread, connection);
+        set_room_interest(thread, connection);
         connection->active = false;
         if (redis_connection_is_done(connection))
             drop(thread, connection);

@@ -117,7 +117,7 @@ void redis_connection_close(struct redis_connection *connection)
 bool redis_connection_may_take(const struct redis_connection *connection)
 {
     return redis_connection_unwritten(connection) < MAX_UNREAD_BYTES ||
-           connection->session.hold_output;
+           connection->session.reply_is_tentative;
 }
 
 bool redis_connection_may_read(const struct redis_connection *connection)
@@ -224,7 +224,7 @@ void redis_connection_write(struct redis_connection *connection)
                  session->id);
         connection->broken = true;
     }
-    bool may_write = !session->hold_output || session->closing;
+    bool may_write = !session->reply_is_tentative || session->closing;
     while (!connection->broken && connection->writable && may_write &&
            byte_buffer_size(bytes) > 0) {
         ssize_t written = send(connection->fd, bytes->data + bytes->start, byte_buffer_size(bytes),

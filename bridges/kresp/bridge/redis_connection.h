@@ -16,14 +16,14 @@
 struct redis_connection {
     struct redis_session session;
     int fd;
-    bool readable;         /* the socket may have more to read */
-    bool writable;         /* the socket may take more */
-    bool watched_for_room; /* the thread is told when the socket takes more */
-    bool hung_up;          /* the client sends no more, which epoll does not report again */
-    bool ended;            /* nothing more comes; what was received is still answered */
-    bool broken;           /* must be closed at once */
-    bool active;           /* waits in its user's queue, or is in a batch */
-    bool has_more;         /* the session has commands, or parts of one, that need no new input */
+    bool readable;      /* the socket may have more to read */
+    bool writable;      /* the socket may take more */
+    bool room_interest; /* the thread is told when the socket takes more */
+    bool hung_up;       /* the client sends no more, which epoll does not report again */
+    bool ended;         /* nothing more comes; what was received is still answered */
+    bool broken;        /* must be closed at once */
+    bool active;        /* waits in its user's queue, or is in a batch */
+    bool has_more;      /* the session has commands, or parts of one, that need no new input */
     struct redis_connection *previous, *next; /* neighbours in the thread's list of connections */
     struct user_queue *queue;
     struct redis_connection *next_waiting; /* if active: the next in the user's queue */

@@ -72,7 +72,7 @@ bool answer_incr(struct redis_job *job)
 void plan_incrbyfloat(struct redis_job *job)
 {
     long double delta;
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     if (!decimal_parse_real(job->arguments[2], &delta)) {
         redis_job_fail(job, "ERR value is not a valid float");
         return;

@@ -83,7 +83,7 @@ void plan_expire(struct redis_job *job)
             touch->write.expiry_ms = job->number;
         return;
     }
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     if (job->phase == 0)
         redis_job_add(job, CLIENTK_GET, job->arguments[1]);
     else
@@ -108,7 +108,7 @@ bool answer_expire(struct redis_job *job)
     if (job->mode != 0 && job->phase == 0) {
         const struct clientk_result *result = redis_job_result(job, 0);
         enum redis_found found = redis_job_found(job, 0);
-        if (job->conditional && found != FAILED && !redis_transaction_read_held(job))
+        if (job->conditional && found != FAILED && !redis_transaction_read_unchanged(job))
             return true;
         bool writes = found == FOUND && condition_holds(job, result->value.expiry_ms) &&
                       redis_job_keep_bytes(job, result->value.data, result->value.size);
@@ -122,7 +122,7 @@ bool answer_expire(struct redis_job *job)
         job->phase = 1;
         return false;
     }
-    if (job->conditional && !redis_transaction_held(job))
+    if (job->conditional && !redis_transaction_unchanged(job))
         return true;
     enum redis_found done = job->mode == 0 ? redis_job_found(job, 0) : redis_job_written(job, 0);
     if (done == ABSENT && job->mode != 0)

@@ -15,7 +15,7 @@ static void plan_each(struct redis_job *job, enum clientk_opcode opcode)
         redis_job_steps(job);
     }
     if (job->steps)
-        redis_job_hold_others(job);
+        redis_job_plan_last(job);
     for (size_t i = start; i < end; i++)
         redis_job_add(job, opcode, job->arguments[i]);
     job->number = end;
@@ -48,7 +48,7 @@ void plan_del(struct redis_job *job)
 
 bool answer_del(struct redis_job *job)
 {
-    if (job->conditional && !redis_transaction_held(job))
+    if (job->conditional && !redis_transaction_unchanged(job))
         return true;
     return answer_each(job);
 }
@@ -73,7 +73,7 @@ void plan_delex(struct redis_job *job)
         redis_job_fail(job, "ERR syntax error");
         return;
     }
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     if (job->count == 2)
         redis_job_add(job, CLIENTK_DELETE, job->arguments[1]);
     else if (job->phase == 0)
@@ -156,7 +156,7 @@ static bool parse_rename(struct redis_job *job)
 void plan_rename(struct redis_job *job)
 {
     struct clientk_operation *operation;
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     switch (job->phase) {
     case RENAME_READ:
         if (parse_rename(job))

@@ -53,7 +53,7 @@ bool answer_getrange(struct redis_job *job)
 void plan_setrange(struct redis_job *job)
 {
     int64_t offset;
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     if (!redis_argument_integer(job, 2, &offset))
         return;
     if (offset < 0) {

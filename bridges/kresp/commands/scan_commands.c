@@ -122,7 +122,7 @@ static bool parse_scan(struct redis_job *job, struct scan_request *scan)
 void plan_scan(struct redis_job *job)
 {
     struct scan_request scan;
-    redis_job_hold_others(job); /* each SCAN of a pipeline may take all the steps of a pattern */
+    redis_job_plan_last(job); /* each SCAN of a pipeline may take all the steps of a pattern */
     if (parse_scan(job, &scan))
         add_page(job, scan.pattern, scan.cursor, scan.count);
 }
@@ -154,7 +154,7 @@ bool answer_scan(struct redis_job *job)
 
 void plan_keys(struct redis_job *job)
 {
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     add_page(job, job->arguments[1], job->steps ? job->steps->cursor : 0, PAGE_KEYS);
 }
 
@@ -218,7 +218,7 @@ static bool draw_key(void *context, const struct clientk_entry *entry)
 
 void plan_randomkey(struct redis_job *job)
 {
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     add_page(job, kv_slice(NULL, 0), job->steps ? job->steps->cursor : 0, LOT_KEYS);
 }
 
@@ -303,7 +303,7 @@ static void add_deletes(struct redis_job *job)
 
 void plan_flush(struct redis_job *job)
 {
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     if (!job->session->service->allow_flush)
         redis_job_fail(job, "ERR kresp: %s is off; start kresp with --allow-flush",
                        job->command->name);

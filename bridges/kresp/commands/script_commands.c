@@ -116,7 +116,7 @@ static void plan_counter(struct redis_job *job)
 
 void plan_eval(struct redis_job *job)
 {
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     if (job->phase == 1) {
         plan_lock_write(job);
         return;

@@ -114,7 +114,7 @@ static bool put_expiry(struct redis_job *job, const struct set_options *options,
 
 static void plan_set_compared(struct redis_job *job, const struct clientk_write_options *put)
 {
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     if (job->phase == 0) {
         redis_job_add(job, CLIENTK_GET, job->arguments[1]);
         return;
@@ -214,7 +214,7 @@ static bool answer_set_get(struct redis_job *job)
 
 bool answer_set(struct redis_job *job)
 {
-    if (job->conditional && !redis_transaction_held(job))
+    if (job->conditional && !redis_transaction_unchanged(job))
         return true;
     if (job->mode & (OPTION_IFEQ | OPTION_IFNE))
         return answer_set_compared(job);
@@ -258,7 +258,7 @@ void plan_setex(struct redis_job *job)
 
 bool answer_setex(struct redis_job *job)
 {
-    if (job->conditional && !redis_transaction_held(job))
+    if (job->conditional && !redis_transaction_unchanged(job))
         return true;
     if (redis_job_written(job, 0) == FOUND)
         reply_ok(redis_job_reply(job));

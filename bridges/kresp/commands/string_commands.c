@@ -86,7 +86,7 @@ void plan_getset(struct redis_job *job)
 
 bool answer_getset(struct redis_job *job)
 {
-    if (job->conditional && !redis_transaction_held(job))
+    if (job->conditional && !redis_transaction_unchanged(job))
         return true;
     if (redis_job_written(job, 0) != FOUND)
         return true;
@@ -101,7 +101,7 @@ bool answer_getset(struct redis_job *job)
 
 void plan_getdel(struct redis_job *job)
 {
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     if (job->phase == 0)
         redis_job_add(job, CLIENTK_GET, job->arguments[1]);
     else
@@ -111,8 +111,8 @@ void plan_getdel(struct redis_job *job)
 
 bool answer_getdel(struct redis_job *job)
 {
-    if (job->conditional &&
-        !(job->phase == 0 ? redis_transaction_read_held(job) : redis_transaction_held(job)))
+    if (job->conditional && !(job->phase == 0 ? redis_transaction_read_unchanged(job)
+                                              : redis_transaction_unchanged(job)))
         return true;
     if (job->phase == 0 && redis_job_result(job, 0)->status != KV_OK)
         redis_transaction_writes_nothing(job);
@@ -146,7 +146,7 @@ static size_t chunk(struct redis_job *job, size_t step, size_t *end)
     size_t keys = (job->count - start) / step, most = redis_job_chunk(job);
     *end = start + (keys > most ? most : keys) * step;
     if (job->steps || *end < job->count)
-        redis_job_hold_others(job);
+        redis_job_plan_last(job);
     return start;
 }
 
@@ -241,7 +241,7 @@ void plan_msetnx(struct redis_job *job)
         redis_job_fail(job, "ERR kresp: MSETNX takes at most %u keys", REDIS_CHUNK_KEYS);
         return;
     }
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     for (size_t i = 1; i < job->count; i += 2) {
         uint64_t version = 0;
         if (job->phase == MSETNX_LOOK) {

@@ -182,7 +182,7 @@ static bool answer_exec_watched(struct redis_job *job)
         transaction->conditional = true;
         transaction->condition_version = transaction->watched->version;
         transaction->reply_mark = byte_buffer_size(&redis_job_reply(job)->bytes);
-        job->session->hold_output = true;
+        job->session->reply_is_tentative = true;
     }
     start_queue(job);
     return true;
@@ -218,7 +218,7 @@ bool answer_exec(struct redis_job *job)
 void redis_transaction_condition(struct redis_job *job, struct clientk_operation *operation)
 {
     uint64_t version = transaction_of(job)->condition_version;
-    redis_job_hold_others(job);
+    redis_job_plan_last(job);
     if (operation->opcode == CLIENTK_DELETE)
         operation->write.if_version = version > 0 ? version : NO_VERSION;
     else
@@ -229,7 +229,7 @@ void redis_transaction_condition(struct redis_job *job, struct clientk_operation
 static void end_condition(struct redis_job *job)
 {
     transaction_of(job)->conditional = false;
-    job->session->hold_output = false;
+    job->session->reply_is_tentative = false;
 }
 
 /* Takes back what EXEC has replied so far, because the watched key was changed. */
@@ -248,7 +248,7 @@ void redis_transaction_writes_nothing(struct redis_job *job)
         end_condition(job);
 }
 
-bool redis_transaction_read_held(struct redis_job *job)
+bool redis_transaction_read_unchanged(struct redis_job *job)
 {
     const struct clientk_result *result = redis_job_result(job, 0);
     uint64_t version = result->status == KV_OK ? result->value.version : 0;
@@ -260,7 +260,7 @@ bool redis_transaction_read_held(struct redis_job *job)
     return false;
 }
 
-bool redis_transaction_held(struct redis_job *job)
+bool redis_transaction_unchanged(struct redis_job *job)
 {
     struct redis_transaction *transaction = transaction_of(job);
     enum kv_status status = redis_job_result(job, 0)->status;
@@ -276,7 +276,7 @@ bool redis_transaction_held(struct redis_job *job)
 void redis_transaction_plan_change(struct redis_job *job)
 {
     if (job->phase == 0) {
-        redis_job_hold_others(job);
+        redis_job_plan_last(job);
         redis_job_add(job, CLIENTK_GET, job->arguments[1]);
         return;
     }
@@ -290,10 +290,10 @@ enum redis_change redis_transaction_answer_change(struct redis_job *job,
                                                   void (*compute)(struct redis_job *job))
 {
     if (job->phase == 1) {
-        bool held = redis_transaction_held(job);
+        bool held = redis_transaction_unchanged(job);
         return held && redis_job_written(job, 0) == FOUND ? CHANGE_DONE : CHANGE_ENDED;
     }
-    if (!redis_transaction_read_held(job))
+    if (!redis_transaction_read_unchanged(job))
         return CHANGE_ENDED;
     if (redis_job_found(job, 0) != FAILED) {
         compute(job);

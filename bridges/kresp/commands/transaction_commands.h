@@ -14,8 +14,8 @@ void redis_transaction_condition(struct redis_job *job, struct clientk_operation
 
 /* Called by the answer of a command that reads its key (operation 0) before it writes. True: the
  * key is as it was watched, and the command continues, with a write by redis_transaction_condition.
- * False: as redis_transaction_held. */
-bool redis_transaction_read_held(struct redis_job *job);
+ * False: as redis_transaction_unchanged. */
+bool redis_transaction_read_unchanged(struct redis_job *job);
 
 /* Called by answer if such a command has found that it writes nothing, or has failed. */
 void redis_transaction_writes_nothing(struct redis_job *job);
@@ -37,6 +37,6 @@ enum redis_change redis_transaction_answer_change(struct redis_job *job,
 
 /* Called by answer. True: the key was as it was watched, the command continues with its answer.
  * False: it was not, so the transaction has ended, and its null has been replied. */
-bool redis_transaction_held(struct redis_job *job);
+bool redis_transaction_unchanged(struct redis_job *job);
 
 #endif

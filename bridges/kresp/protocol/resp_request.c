@@ -330,7 +330,7 @@ enum resp_outcome resp_request_next(struct resp_request *request, struct byte_bu
     }
 }
 
-void resp_request_hold(struct resp_request *request)
+void resp_request_repeat(struct resp_request *request)
 {
     request->given_out = false;
     request->expected = (int64_t)request->count;

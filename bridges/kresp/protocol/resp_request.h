@@ -82,7 +82,7 @@ static inline struct kv_slice resp_request_argument(const struct resp_request *r
 }
 
 /* The next call gives out the last request again. */
-void resp_request_hold(struct resp_request *request);
+void resp_request_repeat(struct resp_request *request);
 
 /* Takes out of the buffer what was given out, or must be dropped. */
 void resp_request_release(struct resp_request *request, struct byte_buffer *buffer);

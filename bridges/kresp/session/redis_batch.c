@@ -44,14 +44,14 @@ static void drop_condition(struct redis_job *job)
     if (!job->conditional)
         return;
     job->session->transaction.conditional = false;
-    job->session->hold_output = false;
+    job->session->reply_is_tentative = false;
 }
 
 static void plan_job(struct redis_job *job)
 {
     job->first_operation = job->memory->operation_count;
     job->operations = 0;
-    job->holds_others = false;
+    job->is_planned_last = false;
     if (!job->error && job->command->plan)
         job->command->plan(job);
     if (!job->error)
@@ -78,7 +78,7 @@ static enum taken take_planned(struct redis_batch *batch, const struct redis_job
     }
     *job = *looked_at;
     plan_job(job);
-    return job->holds_others ? TAKEN_LAST : TAKEN_GO_ON;
+    return job->is_planned_last ? TAKEN_LAST : TAKEN_GO_ON;
 }
 
 /* Executes the command at once, or plans it if it finds that it needs the store. */
@@ -176,7 +176,7 @@ static enum taken take_oversized(struct redis_batch *batch, struct redis_session
                            ? take_queued(&failed, first)
                            : take_planned(batch, &failed);
     if (taken == TAKEN_NOT)
-        resp_request_hold(&session->request);
+        resp_request_repeat(&session->request);
     return taken;
 }
 
@@ -195,7 +195,7 @@ static bool take_request(struct redis_batch *batch, struct redis_session *sessio
         arguments[i] = resp_request_argument(request, &session->input, i);
     *taken = take_command(batch, session, arguments, request->count, first);
     if (*taken == TAKEN_NOT)
-        resp_request_hold(request);
+        resp_request_repeat(request);
     return true;
 }
 

@@ -4,7 +4,7 @@
  *
  * A command is two functions. `plan` adds operations; `answer` reads their results and writes the
  * reply. If a command needs the result of one operation for the next, its plan calls
- * redis_job_hold_others: nothing of that connection is then planned behind it in this batch. Its
+ * redis_job_plan_last: nothing of that connection is then planned behind it in this batch. Its
  * answer may then return false, after raising job->phase; plan and answer are called again in the
  * next batch.
  *
@@ -50,7 +50,7 @@ struct redis_job {
     unsigned phase;                     /* 0 in the first batch */
     unsigned mode;                      /* what plan tells answer */
     uint64_t number;                    /* another such number */
-    bool holds_others;
+    bool is_planned_last;
     bool conditional; /* the write of an EXEC takes place only if its key is as it was watched */
     struct redis_steps *steps; /* owned by the job; NULL before redis_job_steps */
 };
@@ -85,9 +85,9 @@ void redis_job_fail(struct redis_job *job, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Called in plan: nothing of the connection is planned behind this job in this batch. */
-static inline void redis_job_hold_others(struct redis_job *job)
+static inline void redis_job_plan_last(struct redis_job *job)
 {
-    job->holds_others = true;
+    job->is_planned_last = true;
 }
 
 /* Returns the job's steps, which the first call makes; NULL: no memory (the job has failed). */

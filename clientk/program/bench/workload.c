@@ -21,7 +21,7 @@ const char *workload_kind_name(int kind)
     return (unsigned)kind < WORKLOAD_KINDS ? names[kind] : NULL;
 }
 
-static enum kv_status take_share(char *item, struct workload_mix *mix, struct kv_error *error)
+static enum kv_status take_weight(char *item, struct workload_mix *mix, struct kv_error *error)
 {
     char *equals = strchr(item, '=');
     uint64_t weight = 1;
@@ -56,7 +56,7 @@ enum kv_status workload_mix_parse(const char *text, struct workload_mix *mix,
         return kv_error_set(error, KV_USAGE, "--mix is too long");
     strcpy(copy, text);
     while ((item = strsep(&rest, ","))) {
-        enum kv_status status = take_share(item, mix, error);
+        enum kv_status status = take_weight(item, mix, error);
         if (status != KV_OK)
             return status;
     }

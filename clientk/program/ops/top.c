@@ -41,7 +41,7 @@ struct look {
     struct metrics metrics;
 };
 
-struct watch {
+struct top {
     struct cli_context *context;
     struct top_options options;
     struct top_screen *screen; /* NULL: the output is no terminal, or gets JSON */
@@ -53,63 +53,63 @@ struct watch {
 
 /* Looking -------------------------------------------------------------------------------------- */
 
-static enum kv_status look_at_metrics(struct watch *watch)
+static enum kv_status look_at_metrics(struct top *top)
 {
-    struct look *look = &watch->looks[watch->taken % 2];
+    struct look *look = &top->looks[top->taken % 2];
     struct clientk_value text = {0};
-    enum kv_status status = clientk_stats(watch->context->client, METRICS_SECTION, &text);
+    enum kv_status status = clientk_stats(top->context->client, METRICS_SECTION, &text);
     metrics_free(&look->metrics);
     look->taken_ns = clock_monotonic_ns();
     if (status == KV_OK && !metrics_read(&look->metrics, text.data, text.size))
         status = KV_NO_MEMORY;
     clientk_value_free(&text);
-    watch->taken++;
+    top->taken++;
     return status;
 }
 
 /* Showing -------------------------------------------------------------------------------------- */
 
-static enum kv_status show_page(struct watch *watch, const struct top_report *report)
+static enum kv_status show_page(struct top *top, const struct top_report *report)
 {
     char *text = NULL;
-    size_t size = 0, rows = top_screen_rows(watch->screen);
+    size_t size = 0, rows = top_screen_rows(top->screen);
     FILE *page = open_memstream(&text, &size);
     if (!page)
         return KV_NO_MEMORY;
     size_t left = rows > OTHER_LINES ? rows - OTHER_LINES : 0;
     size_t lines = report->kind_count < left / 2 ? left - report->kind_count : (left + 1) / 2;
-    top_report_print(report, lines < watch->options.lines ? lines : watch->options.lines, page);
-    if (watch->show_keys)
+    top_report_print(report, lines < top->options.lines ? lines : top->options.lines, page);
+    if (top->show_keys)
         fputs("\nr rate, t total, l latency, n name; + - interval; blank: now; q quit\n", page);
     else
         fprintf(page, "\nevery %.1f s, sorted by %s; h: keys\n",
-                (double)watch->options.interval_ms / 1e3,
-                top_order_name((enum top_order)watch->options.order));
+                (double)top->options.interval_ms / 1e3,
+                top_order_name((enum top_order)top->options.order));
     enum kv_status status = fclose(page) == 0 ? KV_OK : KV_NO_MEMORY;
     if (status == KV_OK)
-        top_screen_show(watch->screen, text);
+        top_screen_show(top->screen, text);
     free(text);
     return status;
 }
 
 /* Shows the last look; the first shows what happened since the server's start. */
-static enum kv_status show_report(struct watch *watch)
+static enum kv_status show_report(struct top *top)
 {
-    const struct look *now = &watch->looks[(watch->taken + 1) % 2];
-    const struct look *before = watch->taken > 1 ? &watch->looks[watch->taken % 2] : NULL;
-    struct output *output = &watch->context->output;
+    const struct look *now = &top->looks[(top->taken + 1) % 2];
+    const struct look *before = top->taken > 1 ? &top->looks[top->taken % 2] : NULL;
+    struct output *output = &top->context->output;
     struct top_report report;
     double seconds = before ? (double)(now->taken_ns - before->taken_ns) / 1e9 : 0;
     if (!top_report_make(&report, before ? &before->metrics : NULL, &now->metrics, seconds))
         return KV_NO_MEMORY;
     enum kv_status status = KV_OK;
-    top_report_sort(&report, (enum top_order)watch->options.order);
-    if (watch->screen) {
-        status = show_page(watch, &report);
+    top_report_sort(&report, (enum top_order)top->options.order);
+    if (top->screen) {
+        status = show_page(top, &report);
     } else if (output->format == OUTPUT_JSON) {
         top_report_print_json(&report, output->stream);
     } else {
-        top_report_print(&report, watch->options.lines, output->stream);
+        top_report_print(&report, top->options.lines, output->stream);
         fputc('\n', output->stream);
     }
     fflush(output->stream);
@@ -120,23 +120,23 @@ static enum kv_status show_report(struct watch *watch)
 /* Keys ----------------------------------------------------------------------------------------- */
 
 /* Handles a key. True: the next look must be taken at once. */
-static bool take_top_key(struct watch *watch, char key)
+static bool take_top_key(struct top *top, char key)
 {
     static const char order_keys[] = "rtln"; /* enum top_order */
-    watch->show_keys = key == 'h' || key == '?';
+    top->show_keys = key == 'h' || key == '?';
     for (int order = 0; order < TOP_ORDERS; order++)
         if (key == order_keys[order])
-            watch->options.order = order;
+            top->options.order = order;
     if (key == 's')
-        watch->options.order = (watch->options.order + 1) % TOP_ORDERS;
+        top->options.order = (top->options.order + 1) % TOP_ORDERS;
     if (key == '+' || key == '-') {
         bool longer = key == '+';
-        uint64_t ms = watch->options.interval_ms;
+        uint64_t ms = top->options.interval_ms;
         ms = longer ? ms * 2 : ms / 2;
         if (ms >= MIN_INTERVAL_MS && ms <= MAX_INTERVAL_MS)
-            watch->options.interval_ms = ms;
+            top->options.interval_ms = ms;
     }
-    watch->leave = key == 'q';
+    top->leave = key == 'q';
     return key == ' ';
 }
 
@@ -144,43 +144,43 @@ static bool take_top_key(struct watch *watch, char key)
 
 /* Waits until the next look is due; meanwhile keys and the size of the terminal change what is
  * shown. */
-static enum kv_status wait_for_next(struct watch *watch)
+static enum kv_status wait_for_next(struct top *top)
 {
     uint64_t begun_ns = clock_monotonic_ns();
     enum kv_status status = KV_OK;
-    if (!watch->screen) {
-        struct timespec pause = {(time_t)(watch->options.interval_ms / 1000),
-                                 (long)(watch->options.interval_ms % 1000) * 1000000};
+    if (!top->screen) {
+        struct timespec pause = {(time_t)(top->options.interval_ms / 1000),
+                                 (long)(top->options.interval_ms % 1000) * 1000000};
         nanosleep(&pause, NULL);
         return KV_OK;
     }
-    while (status == KV_OK && !watch->leave) {
+    while (status == KV_OK && !top->leave) {
         char key;
-        uint64_t until_ns = begun_ns + watch->options.interval_ms * 1000000;
-        enum top_event event = top_screen_wait(watch->screen, until_ns, &key);
+        uint64_t until_ns = begun_ns + top->options.interval_ms * 1000000;
+        enum top_event event = top_screen_wait(top->screen, until_ns, &key);
         if (event == TOP_TIME || event == TOP_INTERRUPTED)
             break;
-        if (event == TOP_KEY && take_top_key(watch, key))
+        if (event == TOP_KEY && take_top_key(top, key))
             break;
-        if (!watch->leave)
-            status = show_report(watch);
+        if (!top->leave)
+            status = show_report(top);
     }
     return status;
 }
 
-static enum kv_status run_top(struct watch *watch)
+static enum kv_status run_top(struct top *top)
 {
-    enum kv_status status = look_at_metrics(watch);
-    if (status == KV_OK && watch->screen)
-        status = show_report(watch);
+    enum kv_status status = look_at_metrics(top);
+    if (status == KV_OK && top->screen)
+        status = show_report(top);
     for (uint64_t i = 1; status == KV_OK; i++) {
-        status = wait_for_next(watch);
-        if (status != KV_OK || watch->leave || interrupt_pending())
+        status = wait_for_next(top);
+        if (status != KV_OK || top->leave || interrupt_pending())
             break;
-        status = look_at_metrics(watch);
+        status = look_at_metrics(top);
         if (status == KV_OK)
-            status = show_report(watch);
-        if (i == watch->options.count || ferror(watch->context->output.stream))
+            status = show_report(top);
+        if (i == top->options.count || ferror(top->context->output.stream))
             break;
     }
     return status;
@@ -194,14 +194,14 @@ int top_run(struct cli_context *context, const void *options, const struct word 
     int code = cli_connect_for(context, "top");
     if (code != EXIT_DONE)
         return code;
-    struct watch watch = {.context = context, .options = *(const struct top_options *)options};
+    struct top top = {.context = context, .options = *(const struct top_options *)options};
     bool page = context->output.terminal && context->output.format != OUTPUT_JSON;
-    if (page && !(watch.screen = top_screen_begin(context->output.stream)))
+    if (page && !(top.screen = top_screen_begin(context->output.stream)))
         return metrics_failure(context, "top", KV_NO_MEMORY);
-    enum kv_status status = run_top(&watch);
-    top_screen_end(watch.screen);
-    metrics_free(&watch.looks[0].metrics);
-    metrics_free(&watch.looks[1].metrics);
+    enum kv_status status = run_top(&top);
+    top_screen_end(top.screen);
+    metrics_free(&top.looks[0].metrics);
+    metrics_free(&top.looks[1].metrics);
     bool interrupted = interrupt_pending(); /* Ctrl-C is the normal end */
     interrupt_clear();
     return status != KV_OK && !interrupted ? metrics_failure(context, "top", status) : EXIT_DONE;

@@ -99,8 +99,8 @@ static bool write_one(struct migration *migration, const struct clientk_entry *e
 }
 
 /* Tries to make the target's value that of the source. True: the key is done. */
-static bool settle_key(struct migration *migration, const struct clientk_entry *scanned,
-                       struct both_sides *sides)
+static bool try_to_move_key(struct migration *migration, const struct clientk_entry *scanned,
+                            struct both_sides *sides)
 {
     if (!read_one(migration, migration->target, scanned, &sides->target, &sides->at_target) ||
         !read_one(migration, migration->source, scanned, &sides->source, &sides->at_source))
@@ -136,7 +136,7 @@ void move_key(struct migration *migration, const struct clientk_entry *entry)
 {
     struct both_sides sides = {0};
     for (unsigned tries = 0; tries < MAX_TRIES && migration_goes_on(migration); tries++)
-        if (settle_key(migration, entry, &sides))
+        if (try_to_move_key(migration, entry, &sides))
             break;
     clientk_value_free(&sides.source);
     clientk_value_free(&sides.target);

@@ -105,7 +105,7 @@ static void take_look(struct move_page *page, struct moving_entry *moving,
     if (is_there && value->expiry_ms == moving->entry.expiry_ms &&
         kv_slice_equal(kv_slice(value->data, value->size), moving->entry.value)) {
         migration_note_moved(migration, &moving->entry, value->version);
-        moving->is_settled = true;
+        moving->is_done_with = true;
     } else if (is_here && !has_failed) {
         moving->is_odd = !is_there || value->version != moved->target_version ||
                          moved->source_version == moving->entry.version;
@@ -131,7 +131,7 @@ static void look_at_target(struct move_page *page)
 
 static bool is_to_write(const struct moving_entry *moving)
 {
-    return !moving->is_settled && !moving->is_odd;
+    return !moving->is_done_with && !moving->is_odd;
 }
 
 static void write_planned(struct move_page *page)

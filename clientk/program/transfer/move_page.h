@@ -15,7 +15,7 @@ struct moving_entry {
     size_t at; /* where its key is in the page's memory, followed by its value */
     struct clientk_entry entry;
     bool looks;        /* the target is read before it is written */
-    bool is_settled;   /* nothing is left to do */
+    bool is_done_with; /* nothing is left to do */
     bool is_odd;       /* it is left to move_key */
     uint64_t expected; /* the version that the target must have; 0: must be absent */
 };
