@@ -42,11 +42,11 @@ END_TEST
 
 START_TEST(policy_and_nice_value_stay)
 {
-    ck_assert_int_eq(setpriority(PRIO_PROCESS, 0, 7), 0);
+    ck_assert_int_eq(setpriority(PRIO_PROCESS, 0, 19), 0);
     ck_assert(time_slice_shorten());
     struct facts facts = own_facts();
     ck_assert_uint_eq(facts.policy, SCHED_OTHER);
-    ck_assert_int_eq(facts.nice, 7);
+    ck_assert_int_eq(facts.nice, 19);
 }
 END_TEST
 
