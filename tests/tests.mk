@@ -167,6 +167,8 @@ FUZZ_SECONDS ?= 30
 FUZZERS_ONLY ?=
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_ROOMS := $(OUT)/tests/librooms.a
+# Fuzzing systems of others bring a libFuzzer of their own (.clusterfuzzlite/build.sh).
+FUZZ_LINK ?= $(CC) -fprofile-instr-generate -fsanitize=fuzzer
 
 .PHONY: fuzz fuzz-binaries
 fuzz:
@@ -183,7 +185,7 @@ $(FUZZ_ROOMS): $(COMMON_OBJ) $(KVSTORE_OBJ) $(WIRE_OBJ) $(CLIENTK_OBJ) \
 	$(AR) rcsD $@ $^
 
 $(OUT)/tests/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(LIBSUPPORT) $(FUZZ_ROOMS)
-	$(CC) $(BASE_LDFLAGS) -fprofile-instr-generate -fsanitize=fuzzer -o $@ $^ -lxxhash -ledit -lzstd -lseccomp -linih $(NATS_LIBS) -lm
+	$(FUZZ_LINK) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash -ledit -lzstd -lseccomp -linih $(NATS_LIBS) -lm
 
 # Hostile input at scale: with the sanitizers, for HOSTILE_SECONDS in all, or for so many messages and stores.
 .PHONY: hostile
