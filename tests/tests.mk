@@ -127,6 +127,12 @@ coverage:
 	@$(MAKE) --no-print-directory -s $(PARALLEL) VARIANT=coverage OUT=$(OUT)/coverage test-binaries
 	@tests/coverage/measure $(OUT)/coverage $(UNIT_BINARIES:$(OUT)/%=$(OUT)/coverage/%) -- $(ALL_SCENARIOS)
 
+# The figures of docs/TESTING.md, from runs of today: of all, or of FIGURES="NAME...".
+.PHONY: testing-page
+FIGURES ?=
+testing-page:
+	@tests/figures --build $(OUT) $(FIGURES)
+
 # For targets that first install what the build needs.
 .PHONY: test-programs
 test-programs: all $(TEST_PROGRAMS)
@@ -212,7 +218,7 @@ SHELL_FILES = $(shell find . \( -path ./.git -o -path ./build -o -path ./datafil
 MAN_FILES = $(wildcard docs/*.[13])
 
 PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py bridges/python/*.py bridges/python/*/*.py) \
-	$(shell grep -lE -m 1 '^\#!.*\bpython3' experiments/* tests/*/* demo/* 2>/dev/null | grep -v '\.py$$')
+	$(shell grep -lE -m 1 '^\#!.*\bpython3' experiments/* tests/* tests/*/* demo/* packaging/* 2>/dev/null | grep -v '\.py$$')
 
 LINTS := lint-format lint-names lint-width lint-includes lint-headers lint-gcc lint-clang \
 	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-docs lint-abi
@@ -303,11 +309,12 @@ lint-man:
 
 #?
 #? make test          the tests; the last line is "N passed, N failed" (make unit-kvstore: one room)
-#? make check         the tests that take long (packages, floods, NATS, the programs of the experiments)
+#? make check         the tests that take long (packages, releases built twice, floods, NATS, studies)
 #? make check-asan    the same tests with the address and undefined-behaviour sanitizers
 #? make check-tsan    the same tests with the thread sanitizer
 #? make check-clang   the same tests with programs built by clang
 #? make coverage      lines and branches that unit tests and scenarios reach, by room; HTML in build/coverage
+#? make testing-page  the figures of docs/TESTING.md from runs of today (hours); FIGURES="explore fuzz": of some
 #? make lines         lines of core, lab and bridges, by room
 #? make lint          formatting, static analysis, includes, scripts, man pages
 #? make fuzz          each fuzzer for FUZZ_SECONDS (default 30), and what it reached; FUZZERS_ONLY="fuzz_json ..."
@@ -319,4 +326,6 @@ lint-man:
 #? make check-porcupine   HISTORIES (15) of concurrent clients, kills among them, judged by Porcupine (needs Go)
 #? make hostile       mutated messages, damaged stores and full disks at programs built with the sanitizers, for
 #?                    HOSTILE_SECONDS (default 180), or HOSTILE_MESSAGES=1000000 HOSTILE_STORES=10000
+#? make explore       schedules of the real code from seeds, each harness for EXPLORE_SECONDS (60); HARNESSES="a b"
+#? make explore-planted   whether it finds the faults that were planted
 #? make crash-test    kill -9 under load, CRASH_ROUNDS (default 50) times a durability level

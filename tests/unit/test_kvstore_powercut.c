@@ -439,6 +439,7 @@ START_TEST(every_cut_leaves_a_sound_store)
         strcpy(dir, cut_dir);
     }
     store_dir_remove(dir);
+    printf("# %" PRIu64 " lives, each ended by a power cut\n", lives);
 }
 END_TEST
 

@@ -5,6 +5,7 @@
  * acknowledged as durable is there; what is there was written; and every state opens.
  */
 #include <check.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,6 +245,7 @@ START_TEST(every_state_of_every_moment_opens_with_what_was_acknowledged)
     ck_assert_msg(failure[0] == '\0', "%s", failure);
     ck_assert_uint_gt(moments, 40);
     ck_assert_uint_ge(states_tried, moments);
+    printf("# %" PRIu64 " states of the disk at %u moments\n", states_tried, moments);
     store_dir_remove(dir);
     store_dir_remove(cut_dir);
 }
