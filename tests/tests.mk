@@ -220,7 +220,7 @@ MAN_FILES = $(wildcard docs/*.[13])
 PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py bridges/python/*.py bridges/python/*/*.py) \
 	$(shell grep -lE -m 1 '^\#!.*\bpython3' experiments/* tests/* tests/*/* demo/* packaging/* 2>/dev/null | grep -v '\.py$$')
 
-LINTS := lint-format lint-names lint-width lint-includes lint-headers lint-gcc lint-clang \
+LINTS := lint-format lint-names lint-width lint-includes lint-orders lint-headers lint-gcc lint-clang \
 	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-docs lint-abi
 .PHONY: lint $(LINTS)
 lint:
@@ -248,6 +248,9 @@ lines:
 lint-docs:
 	@tests/lint/docs
 	@echo 'lint: the pages name files that exist'
+
+lint-orders:
+	@tests/lint/orders
 
 lint-names:
 	@tests/lint/names $(C_FILES) $(H_FILES) $(wildcard experiments/peers/*.[ch])

@@ -119,9 +119,11 @@ bool direct_store_is_replaced(struct direct_store *store);
 /* As direct_store_is_usable, for a thread that is not reading: no mapping goes away meanwhile. */
 bool direct_store_is_served(struct direct_store *store);
 
+/* Not an acquire load, here and for a log: it must not come before the era of the reader is seen
+ * (direct_reader_begin), as one may on ARM. */
 static inline struct direct_view *direct_store_view(const struct direct_store *store)
 {
-    return atomic_load_explicit(&store->view, memory_order_acquire);
+    return atomic_load(&store->view);
 }
 
 /* Returns the `size` bytes at `offset` of the object; NULL: they are not usable
@@ -146,7 +148,7 @@ static inline struct direct_log *direct_store_known_log(const struct direct_stor
                                                         uint32_t file, uint64_t generation)
 {
     uint32_t slot = file < store->log_slots ? file : file % store->log_slots;
-    struct direct_log *log = atomic_load_explicit(&store->logs[slot], memory_order_acquire);
+    struct direct_log *log = atomic_load(&store->logs[slot]);
     return log && log->generation == generation && log->file == file ? log : NULL;
 }
 
