@@ -5,56 +5,37 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "tests/explore/explore.h"
+#include "tests/explore/kernel_calls.h"
 #include "tests/explore/machine_calls.h"
-#include "tests/explore/message_queues.h"
 #include "tests/explore/seeded_schedule.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-#define HERE __builtin_return_address(0)
+#define HERE            __builtin_return_address(0)
+#define DESCRIPTORS_MAX 1024
 
 /* The number of the process + 1; 0: of nobody. */
 static uint8_t owners[DESCRIPTORS_MAX];
 
-static bool timers[DESCRIPTORS_MAX]; /* they are set */
-
 void descriptors_reset(void)
 {
     memset(owners, 0, sizeof owners);
-    memset(timers, 0, sizeof timers);
-    message_queues_reset();
+    kernel_reset();
 }
 
 void descriptors_close(unsigned process)
 {
+    kernel_end_process(process);
     for (int i = 0; i < DESCRIPTORS_MAX; i++)
         if (owners[i] == process + 1) {
             owners[i] = 0;
-            message_queues_forget(i, process);
             close(i);
         }
-    message_queues_end_process(process);
 }
 
-int explored_timerfd_settime(int timer, int flags, const struct itimerspec *time,
-                             struct itimerspec *before)
-{
-    (void)flags, (void)before;
-    schedule_step(HERE);
-    timers[timer] = time->it_value.tv_sec != 0 || time->it_value.tv_nsec != 0;
-    return 0;
-}
-
-bool explore_timer_runs(int timer)
-{
-    return timers[timer];
-}
-
-int descriptors_own(int descriptor)
+static int owned(int descriptor)
 {
     if (schedule_is_running() && descriptor >= 0 && descriptor < DESCRIPTORS_MAX)
         owners[descriptor] = (uint8_t)(schedule_process() + 1);
@@ -71,7 +52,7 @@ int explored_open(const char *path, int flags, ...)
     if (machine_runs() && machine_openat(AT_FDCWD, path, flags, mode, &machines, HERE))
         return machines;
     schedule_step(HERE);
-    return descriptors_own(open(path, flags, mode));
+    return owned(open(path, flags, mode));
 }
 
 int explored_openat(int directory, const char *path, int flags, ...)
@@ -84,7 +65,7 @@ int explored_openat(int directory, const char *path, int flags, ...)
     if (machine_runs() && machine_openat(directory, path, flags, mode, &machines, HERE))
         return machines;
     schedule_step(HERE);
-    return descriptors_own(openat(directory, path, flags, mode));
+    return owned(openat(directory, path, flags, mode));
 }
 
 int explored_shm_open(const char *name, int flags, mode_t mode)
@@ -92,7 +73,7 @@ int explored_shm_open(const char *name, int flags, mode_t mode)
     schedule_step(HERE);
     if (machine_runs() && flags & O_CREAT)
         machine_note_shared(name);
-    return descriptors_own(shm_open(name, flags, mode));
+    return owned(shm_open(name, flags, mode));
 }
 
 int explored_close(int descriptor)
@@ -100,9 +81,9 @@ int explored_close(int descriptor)
     if (machine_has(descriptor))
         return machine_close(descriptor, HERE);
     schedule_step(HERE);
-    if (descriptor >= 0 && descriptor < DESCRIPTORS_MAX) {
-        message_queues_forget(descriptor, schedule_process());
+    if (kernel_close(descriptor))
+        return 0;
+    if (descriptor >= 0 && descriptor < DESCRIPTORS_MAX)
         owners[descriptor] = 0;
-    }
     return close(descriptor);
 }

@@ -5,15 +5,10 @@
 #ifndef MQKV_TESTS_EXPLORE_DESCRIPTORS_H
 #define MQKV_TESTS_EXPLORE_DESCRIPTORS_H
 
-#define DESCRIPTORS_MAX 1024
-
 /* A schedule begins, or has ended. */
 void descriptors_reset(void);
 
 /* The process ends. */
 void descriptors_close(unsigned process);
-
-/* Notes that the process that runs has opened the descriptor, and returns it. */
-int descriptors_own(int descriptor);
 
 #endif

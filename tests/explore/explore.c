@@ -288,6 +288,15 @@ static void print_decisions(const struct decision *list, size_t count)
     }
 }
 
+static void print_waits(const struct schedule_result *result)
+{
+    for (unsigned i = 0; i < SCHEDULE_MAX_THREADS; i++)
+        if (result->waits_at[i]) {
+            printf("  thread %u waits at ", i);
+            print_place(result->waits_at[i]);
+        }
+}
+
 static void tell(const struct explore_harness *harness)
 {
     static struct decision list[SCHEDULE_MAX_DECISIONS];
@@ -314,6 +323,7 @@ static void tell(const struct explore_harness *harness)
            findings->result.text);
     print_decisions(list, shortest);
     fputs(findings->result.story, stdout);
+    print_waits(&findings->result);
 }
 
 /* False: something was found. */

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* What a harness asks of the scheduler. */
 struct explore_harness {
@@ -50,11 +51,21 @@ void explore_sleep_ms(uint32_t ms);
 /* Sleeps until is_ready(what) holds. It is asked between steps, and takes none. */
 void explore_wait_until(bool (*is_ready)(const void *what), const void *what);
 
-/* Whether the timer (timerfd) was set; it gives no sign. */
+/* Whether the timer (timerfd) was set. */
 bool explore_timer_runs(int timer);
 
-/* From here on each process has a pid, record locks of its own, and an end that its pidfds show. */
+/* From here on each process has a pid, record locks of its own, and an end that its pidfds show;
+ * and the uid that it is given (else the real one). */
 void explore_simulate_processes(void);
+pid_t explore_pid(unsigned process);
+void explore_set_uid(unsigned process, uid_t uid);
+
+/* The name of the nth queue whose name begins so; false: there is none. */
+bool explore_find_queue(const char *prefix, unsigned nth, char *name);
+
+/* The process that runs has no descriptors and locks any more, as one that has ended. Its thread
+ * may only return. */
+void explore_exit(void);
 
 /* From here on, until it is called again, steps are no places at which another thread goes on, nor
  * are they counted: for what is set up and taken down, and what a harness notes. Who waits still

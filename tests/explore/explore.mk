@@ -6,7 +6,9 @@
 EXPLORE_CFLAGS := -DCOMMIT_LOG_BYTES=131072 -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
 EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/explore/explored_server.c tests/history/history.c
 EXPLORE_RUNTIME := $(filter-out $(EXPLORE_HARNESSES),$(wildcard tests/explore/*.c))
-EXPLORE_ROOMS := $(OUT)/obj/serverk/receive/parking.o $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
+# The daemon is one without the lab.
+EXPLORE_ROOMS := $(foreach room,config dispatch execute lanes receive session,$(call objects,serverk/$(room))) \
+	$(OUT)/obj/bridges/cluster/natskv/bucket_name.o $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
 EXPLORE_OBJ := $(patsubst $(OUT)/obj/%,$(EXPLORE_OUT)/obj/%,$(sort $(EXPLORE_ROOMS))) $(EXPLORE_HARNESSES:%.c=$(EXPLORE_OUT)/obj/%.o)
 EXPLORE_RUNTIME_OBJ := $(EXPLORE_RUNTIME:%.c=$(EXPLORE_OUT)/obj/%.o)
 # The C library's functions that the scheduler stands for: in the objects of the rooms, each is renamed to explored_<name>.
@@ -18,6 +20,9 @@ $(EXPLORE_RENAMED): $(EXPLORE_RUNTIME)
 	@grep -oh '\bexplored_[a-zA-Z0-9_]*' $^ | sort -u | sed 's/explored_\(.*\)/\1 explored_\1/' >$@.new
 	@cmp -s $@.new $@ || cp $@.new $@
 
+# Functions of the rooms that a harness stands for.
+EXPLORE_WRAPPED := lane_names_remove_stale guest_lanes_remove_stale
+
 $(EXPLORE_RUNTIME_OBJ): $(EXPLORE_OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(BASE_CFLAGS) -g -O2 -fno-stack-protector -fno-pie -c -o $@ $<
@@ -28,7 +33,7 @@ $(filter-out $(EXPLORE_RUNTIME_OBJ),$(EXPLORE_OBJ)): $(EXPLORE_OUT)/obj/%.o: %.c
 	@$(OBJCOPY) --redefine-syms=$(EXPLORE_RENAMED) $(if $(filter tests/%,$<),,--rename-section .data=room_data --rename-section .bss=room_bss) $@
 
 $(EXPLORE_OUT)/explore: $(EXPLORE_OBJ) $(EXPLORE_RUNTIME_OBJ)
-	$(CC) -no-pie -pthread -o $@ $^ -lxxhash -lm
+	$(CC) -no-pie -pthread $(EXPLORE_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ -lxxhash -linih -lm
 
 -include $(shell find $(EXPLORE_OUT) -name '*.d' 2>/dev/null)
 

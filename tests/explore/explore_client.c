@@ -12,7 +12,7 @@
 
 #define FIRST_SERVER    1u
 #define SECOND_SERVER   2u
-#define CLIENT          3u
+#define CLIENT          0u
 #define TIMEOUT_MS      300u
 #define LATE_MS         400u
 #define THREADS         3u

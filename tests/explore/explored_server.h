@@ -24,7 +24,7 @@ struct explored_data {
 };
 extern struct explored_data explored_data;
 
-/* The name of its queue, in this process of the operating system. */
+/* The name of its queue. */
 const char *explored_server_queue(void);
 
 /* Forgets all data. */

@@ -13,6 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "tests/explore/kernel_calls.h"
 #include "tests/explore/machine_calls.h"
 #include "tests/explore/seeded_schedule.h"
 
@@ -23,7 +24,7 @@
 int explored_fstat(int descriptor, struct stat *facts)
 {
     if (!machine_has(descriptor))
-        return fstat(descriptor, facts);
+        return kernel_fstat(descriptor, facts);
     machine_fstat(descriptor, facts);
     return 0;
 }
@@ -46,12 +47,13 @@ int explored_faccessat(int directory, const char *path, int mode, int flags)
 
 int explored_fchmod(int descriptor, mode_t mode)
 {
-    return machine_has(descriptor) ? machine_fchmod(descriptor, mode) : fchmod(descriptor, mode);
+    return machine_has(descriptor) ? machine_fchmod(descriptor, mode)
+                                   : kernel_fchmod(descriptor, mode);
 }
 
 int explored_fchown(int descriptor, uid_t user, gid_t group)
 {
-    return machine_has(descriptor) ? 0 : fchown(descriptor, user, group);
+    return machine_has(descriptor) ? 0 : kernel_fchown(descriptor, user, group);
 }
 
 int explored_fstatvfs(int descriptor, struct statvfs *facts)

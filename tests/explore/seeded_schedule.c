@@ -8,6 +8,7 @@
 #include "tests/explore/descriptors.h"
 #include "tests/explore/explore.h"
 #include "tests/explore/fiber.h"
+#include "tests/explore/kernel_calls.h"
 
 #define STEP_NS UINT64_C(10)
 
@@ -36,12 +37,15 @@ struct thread {
     const void *what;
     uint64_t until_ns;
     uint64_t still_until_ns; /* it stands still, whatever it could do */
+    const void *waits_at;
     bool timed_out;
     bool is_awaited; /* by explore_wait_for_threads */
     bool is_joined;
     void (*run)(void *);
     void *argument;
 };
+
+_Static_assert(SCHEDULE_MAX_THREADS == FIBERS_MAX, "each thread is a fiber");
 
 static struct {
     bool running;
@@ -199,7 +203,7 @@ static bool can_go_on(struct thread *thread)
 
 static uint64_t next_timeout_ns(void)
 {
-    uint64_t next_ns = UINT64_MAX;
+    uint64_t next_ns = kernel_next_timer_ns();
     for (unsigned i = 0; i < now.count; i++) {
         const struct thread *thread = &now.threads[i];
         if (thread->state < ENDED && thread->still_until_ns > now.clock_ns) {
@@ -235,11 +239,14 @@ static unsigned find_ready(unsigned ready[FIBERS_MAX])
         if (count > 0)
             return count;
         if (!jump_the_clock(UINT64_MAX)) {
-            char text[256];
+            char text[SCHEDULE_TEXT_BYTES - 32] = "";
             size_t at = 0;
             for (unsigned i = 0; i < now.count && at + 8 < sizeof text; i++)
-                if (now.threads[i].state == WAITING)
+                if (now.threads[i].state == WAITING) {
+                    now.result->waits_at[i] = now.threads[i].waits_at;
                     at += (size_t)snprintf(text + at, sizeof text - at, " %u", i);
+                }
+            kernel_describe(text, sizeof text);
             schedule_fail("all threads wait for ever:%s", text);
         }
     }
@@ -548,6 +555,7 @@ bool schedule_wait(bool (*is_ready)(const void *what), const void *what, uint64_
         delayed_stores_flush(now.current);
     thread->is_ready = is_ready;
     thread->what = what;
+    thread->waits_at = place;
     thread->until_ns = until_ns;
     thread->state = WAITING;
     hand_over(true, true, place);
@@ -763,6 +771,7 @@ void schedule_run(const struct schedule_plan *plan, void (*run)(void),
     result->story[0] = '\0';
     result->story_bytes = 0;
     result->has_too_many = false;
+    memset(result->waits_at, 0, sizeof result->waits_at);
     now.plan = plan;
     now.result = result;
     now.random = plan->seed;

@@ -28,6 +28,7 @@
 #define SCHEDULE_STORY_BYTES   16384u
 #define SCHEDULE_MAX_DECISIONS 8192u
 #define SCHEDULE_MAX_PROCESSES 8u
+#define SCHEDULE_MAX_THREADS   48u
 
 enum strategy { STRATEGY_PCT, STRATEGY_RANDOM, STRATEGY_LIST };
 
@@ -70,6 +71,8 @@ struct schedule_result {
     uint64_t steps;
     size_t decision_count;
     bool has_too_many; /* decisions; the list is cut */
+    /* if all threads wait for ever: where; NULL: that one does not */
+    const void *waits_at[SCHEDULE_MAX_THREADS];
     struct decision decisions[SCHEDULE_MAX_DECISIONS];
 };
 

@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "tests/explore/fiber.h"
+#include "tests/explore/kernel_calls.h"
 #include "tests/explore/machine_calls.h"
-#include "tests/explore/message_queues.h"
 #include "tests/explore/seeded_schedule.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -544,10 +544,8 @@ long explored_syscall(long number, ...)
             schedule_fail("a futex operation that the explorer does not know: %d", operation);
         }
     }
-    if (schedule_is_running() && number == SYS_pidfd_open && message_queues_has_pid((pid_t)a[0])) {
-        schedule_step(HERE);
-        return message_queues_open_pidfd((pid_t)a[0]);
-    }
+    if (schedule_is_running() && number == SYS_pidfd_open && kernel_has_processes())
+        return kernel_open_pidfd((pid_t)a[0]);
     return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
