@@ -99,7 +99,7 @@ END
 # The signature, with a key that is thrown away.
 key=$MQKV_TEST_DIR/key signers=$MQKV_TEST_DIR/signers release=$here_dir/build/release
 ssh-keygen -q -t ed25519 -N '' -C test -f "$key"
-echo "mqkv-release namespaces=\"mqkv-release\" $(cat "$key.pub")" >"$signers"
+echo "mqkv-release namespaces=\"mqkv-release,git\" $(cat "$key.pub")" >"$signers"
 sign() { make -s -C "$here_dir" release-sign "$@"; }
 check_status 2 "without a key nothing is signed" sign
 check_status 2 "nor with a key that nobody knows" sign "KEY=$key"
@@ -119,6 +119,11 @@ echo >>"$release/mqkv-$version.tar.gz"
 check_status 1 "but no other tarball" verify
 sed -i '$d' "$release/SHA256SUMS"
 check_status 255 "nor other checksums" verify
+
+check_status 0 "a tag is signed" git -C "$here_dir" -c user.name=Ada -c user.email=ada@example.org \
+    -c gpg.format=ssh -c "user.signingkey=$key" tag -s -m test v0.2.0
+check_status 0 "and verified" git -C "$here_dir" -c "gpg.ssh.allowedSignersFile=$signers" \
+    verify-tag v0.2.0
 
 # The keys, and what is published of them.
 grep -v '^#' "$here_dir/packaging/release-signers" | while read -r _ _ key; do
