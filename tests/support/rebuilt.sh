@@ -8,6 +8,7 @@ if [ "${MQKV_VARIANT:-release}" != release ]; then
     exit
 fi
 unset MAKEFLAGS MAKELEVEL MFLAGS SOURCE_DATE_EPOCH
+export CCACHE_DISABLE=1 # what is taken from a cache is not built
 common_dir=$(mktemp -d /tmp/mqkv-rebuilt.XXXXXX) || exit 2 # which another user may enter
 chmod 711 "$common_dir"
 there_dir=$common_dir/elsewhere/and-deeper
@@ -40,7 +41,7 @@ unpack_commit() {
 # CPUs, and a time more than a year ahead, as far as this can be had here.
 as_somebody_else() {
     local around=(env -i "PATH=$PATH" "HOME=$common_dir/elsewhere" USER=eve LC_ALL=tr_TR.UTF-8
-        TZ=Pacific/Kiritimati LANGUAGE=tr "DEB_BUILD_OPTIONS=${DEB_BUILD_OPTIONS:-}")
+        TZ=Pacific/Kiritimati LANGUAGE=tr CCACHE_DISABLE=1 "DEB_BUILD_OPTIONS=${DEB_BUILD_OPTIONS:-}")
     mkdir -p "$common_dir/elsewhere"
     ! command -v faketime >/dev/null || around+=(faketime -f +400d)
     if [ "$(id -u)" = 0 ]; then
