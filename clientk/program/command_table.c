@@ -233,9 +233,9 @@ const struct command commands[] = {
      .arguments = "[PREFIX]",
      .summary = "print changes as they are made",
      .details =
-         "A line for each: put KEY VALUE, delete KEY or expire KEY; or missed, where the "
-         "server did\nnot keep all of them (serverk --keep-changes). Ctrl-C ends it; --since "
-         "continues from where it ended.",
+         "One line for each change: put KEY VALUE, delete KEY or expire KEY; or missed, if the "
+         "server\ndid not keep all changes (serverk --keep-changes). Ctrl-C ends it; --since "
+         "continues later.",
      .places = COMMAND_SHELL | COMMAND_PROMPT,
      .max_operands = 1,
      .operand = OPERAND_KEY,
@@ -325,8 +325,8 @@ const struct command commands[] = {
     {.name = "top",
      .arguments = "",
      .summary = "watch what the server does",
-     .details = "On a terminal a page that is drawn anew; h shows its keys. In a pipe, and with\n"
-                "--format json, one report an interval.",
+     .details = "Shows a page on a terminal, which h explains. In a pipe, and with --format json,\n"
+                "prints one report an interval.",
      .places = COMMAND_SHELL | COMMAND_PROMPT,
      RUNS(top_run, top_option_rows, top_option_defaults)},
     {.name = "batch",

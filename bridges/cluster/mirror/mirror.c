@@ -118,8 +118,8 @@ static void save(struct mirror *mirror, bool now)
         return;
     bool failed = mirror_state_save(mirror->options.dir, &mirror->state, &error) != KV_OK;
     if (failed && !mirror->save_failed)
-        log_error("mirror: where the copy is cannot be written down, after a restart it begins at "
-                  "an earlier place: %s",
+        log_error("mirror: the position of the copy cannot be saved, so a restart continues at an "
+                  "earlier one: %s",
                   error.text);
     mirror->save_failed = failed;
     mirror->saved_ms = now_ms;

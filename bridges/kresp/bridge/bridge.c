@@ -97,7 +97,7 @@ static void take_in(struct bridge *bridge, int fd)
     atomic_fetch_add(&service->refused, 1);
     static const char text[] = "-ERR max number of clients reached\r\n";
     if (send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        log_debug("a client that is too much has left");
+        log_debug("a client beyond the limit (--clients) has left");
     close(fd);
 }
 

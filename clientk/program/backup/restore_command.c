@@ -2,14 +2,16 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "clientk/program/backup/live_records.h"
-#include "clientk/program/backup/restore_cluster.h"
 #include "clientk/program/backup/restore_target.h"
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/cli/progress.h"
+#include "clientk/program/cli/serverk_program.h"
 #include "common/report/error.h"
 #include "common/time/clock.h"
 #include "kvstore/format/file_name.h"
@@ -237,6 +239,40 @@ static int restore_backup(struct cli_context *context, const struct restore_opti
     return code;
 }
 
+/* Restoring from a cluster --------------------------------------------------------------------- */
+
+/* the program, four options with their values, the NULL at the end */
+#define MAX_WORDS (1 + 2 * 4 + 1)
+
+static void add_option_words(const char *words[MAX_WORDS], size_t *count, const char *option,
+                             const char *value)
+{
+    if (!value)
+        return;
+    words[(*count)++] = option;
+    words[(*count)++] = value;
+}
+
+/* Becomes serverk (--restore-from), since only serverk speaks to clusters; serverk checks the
+ * values of the options. Returns only if that fails: KV_UNSUPPORTED: there is no serverk beside
+ * clientk; else why the kernel refused to run it. */
+static enum kv_status restore_from_cluster(const struct restore_options *options,
+                                           struct kv_error *error)
+{
+    char program[PATH_MAX];
+    const char *words[MAX_WORDS] = {"serverk"};
+    size_t count = 1;
+    if (!serverk_program_find(program))
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "--from needs the program serverk, and there is none beside clientk");
+    add_option_words(words, &count, "--config", options->config);
+    add_option_words(words, &count, "--dir", options->to);
+    add_option_words(words, &count, "--restore-from", options->from);
+    add_option_words(words, &count, "--bucket", options->bucket);
+    execv(program, (char *const *)(uintptr_t)words); /* execv changes none of the words */
+    return kv_error_set_errno(error, "cannot run %s", program);
+}
+
 /* Returns what contradicts what in the options; NULL: nothing. */
 static const char *find_contradiction(const struct restore_options *options, size_t backups)
 {
@@ -264,10 +300,6 @@ int restore_run(struct cli_context *context, const void *options_given, const st
     if (!options->from)
         return restore_backup(context, options, operands[0].data);
     struct kv_error error = {0};
-    const struct cluster_words words = {.urls = options->from,
-                                        .bucket = options->bucket,
-                                        .dir = options->to,
-                                        .config = options->config};
-    enum kv_status status = restore_from_cluster(&words, &error);
+    enum kv_status status = restore_from_cluster(options, &error);
     return output_failure(&context->output, "restore", status, error.text);
 }

@@ -37,8 +37,9 @@ void help_print_usage(FILE *stream)
 
 void help_print_command(FILE *stream, const struct command *command)
 {
-    fprintf(stream, "%s %s\n  %s%s%s\n", command->name, command->arguments, command->summary,
-            command->alias ? "; also: " : "", command->alias ? command->alias : "");
+    fprintf(stream, "%s%s%s\n  %s%s%s\n", command->name, *command->arguments ? " " : "",
+            command->arguments, command->summary, command->alias ? "; also: " : "",
+            command->alias ? command->alias : "");
     if (command->details)
         fprintf(stream, "\n%s\n", command->details);
     if (command->options) {

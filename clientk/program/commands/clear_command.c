@@ -85,7 +85,7 @@ int delete_prefix_run(struct cli_context *context, const void *options_given,
                               "give a key or --prefix, not both");
     if (options->if_version != 0 || options->sync != 0)
         return output_failure(&context->output, "del", KV_USAGE,
-                              "--prefix goes without --if-version and --sync");
+                              "--prefix cannot be combined with --if-version or --sync");
     if (*options->prefix == '\0')
         return output_failure(&context->output, "del", KV_USAGE,
                               "the prefix is empty; clear deletes everything");

@@ -19,7 +19,8 @@
 #define FLUSH_CHANGES 1000u
 
 const struct option_row watch_option_rows[] = {
-    {"since", 0, OPTION_TEXT, "POSITION", "begin there instead of now; @FILE: it is in the file",
+    {"since", 0, OPTION_TEXT, "POSITION",
+     "begin at this position, not now; @FILE: read it from FILE",
      OPTION_FIELD(struct watch_options, since), .min = 1, .expects = "a position"},
     {"limit", 0, OPTION_NUMBER, "N", "stop after N changes",
      OPTION_FIELD(struct watch_options, limit), .min = 1, .max = UINT64_MAX},

@@ -1,13 +1,17 @@
 #include "clientk/program/ops/config_command.h"
 
+#include <dirent.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "clientk/program/ops/admin_request.h"
 #include "clientk/program/cli/json_reader.h"
 #include "clientk/program/ops/listing.h"
-#include "clientk/program/ops/server_queue.h"
+#include "wire/identity.h"
+#include "wire/queue.h"
+#include "wire/queue_name.h"
 
 #define NAME "config"
 
@@ -89,7 +93,42 @@ static int run_config_word(struct cli_context *context, const struct word *opera
         return reload(context);
     return config_fail(
         context, KV_USAGE,
-        "write: config get, config get NAME, config set NAME VALUE, or config reload");
+        "usage: config get, config get NAME, config set NAME VALUE, or config reload");
+}
+
+/* --pid ---------------------------------------------------------------------------------------- */
+
+#define CLAIM_ENDING ".lock"
+
+static bool is_held_by(const char *file, pid_t pid)
+{
+    char name[NAME_MAX + 2];
+    mqd_t claim;
+    snprintf(name, sizeof name, "/%s", file);
+    if (wire_queue_open(name, true, &claim, NULL, NULL) != KV_OK)
+        return false;
+    pid_t owner = wire_queue_owner(claim);
+    mq_close(claim);
+    return owner == pid;
+}
+
+/* Writes into `name` the queue whose claim (NAME.lock) the process `pid` holds. False: none that is
+ * seen in /dev/mqueue and that this user may open. */
+static bool find_server_queue(pid_t pid, char name[WIRE_QUEUE_NAME_BYTES])
+{
+    DIR *directory = opendir("/dev/mqueue");
+    const struct dirent *entry;
+    bool found = false;
+    while (directory && !found && (entry = readdir(directory))) {
+        size_t size = strlen(entry->d_name), ending = sizeof CLAIM_ENDING - 1;
+        if (size <= ending || strcmp(entry->d_name + size - ending, CLAIM_ENDING) != 0)
+            continue;
+        snprintf(name, WIRE_QUEUE_NAME_BYTES, "/%.*s", (int)(size - ending), entry->d_name);
+        found = wire_name_valid(name) && is_held_by(entry->d_name, pid);
+    }
+    if (directory)
+        closedir(directory);
+    return found;
 }
 
 /* At the prompt --pid is an error: there is a connection to a server already. */
@@ -107,7 +146,7 @@ int config_run(struct cli_context *context, const void *options_given, const str
     snprintf(sentence, sizeof sentence,
              "process %" PRIu32 " serves no queue that this user sees in /dev/mqueue",
              options->pid);
-    if (!server_queue_of((pid_t)options->pid, queue))
+    if (!find_server_queue((pid_t)options->pid, queue))
         return config_fail(context, KV_NO_SERVER, sentence);
     context->global.queue = queue;
     int code = run_config_word(context, operands, count);

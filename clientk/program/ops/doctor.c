@@ -315,7 +315,7 @@ int doctor_run(struct cli_context *context, const void *options, const struct wo
     check_shared_memory(&diagnosis);
     doctor_print_limit_advice(&diagnosis);
     if (diagnosis.fix_count > 0)
-        finding(&diagnosis, "", "what is wrong here:   clientk doctor --fix prints the commands");
+        finding(&diagnosis, "", "to mend this:         clientk doctor --fix prints the commands");
     heading(&diagnosis, conclusion(&diagnosis));
     if (wanted->fix) {
         fclose(diagnosis.stream);

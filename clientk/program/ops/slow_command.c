@@ -6,7 +6,7 @@
 #define NAME "slow"
 
 const struct option_row slow_option_rows[] = {
-    {"clear", 0, OPTION_FLAG, NULL, "forget them, instead of listing them",
+    {"clear", 0, OPTION_FLAG, NULL, "forget the requests instead of listing them",
      OPTION_FIELD(struct slow_options, clear)},
     {.name = NULL},
 };
