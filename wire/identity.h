@@ -42,7 +42,7 @@ int wire_lock_lane(mqd_t lane);
  * ESRCH: a process that this PID namespace does not show. */
 pid_t wire_queue_owner(mqd_t queue);
 
-/* As wire_queue_owner, but only a read lock counts: a client asks this about a lane. */
+/* Like wire_queue_owner, but only a read lock counts: a client asks this about a lane. */
 pid_t wire_lane_server(mqd_t lane);
 
 /* Returns the uid of the user who created the queue. (uid_t)-1 with errno. */
@@ -57,7 +57,7 @@ bool wire_queue_unlinked(mqd_t queue);
  * process holds a lock; ENOSYS, EMFILE, ...: as pidfd_open(2) says. */
 int wire_queue_owner_pidfd(mqd_t queue, pid_t *pid);
 
-/* As wire_queue_owner_pidfd, but only a read lock counts: a client finds the server of a lane. */
+/* Like wire_queue_owner_pidfd, but only a read lock counts: a client finds the server of a lane. */
 int wire_lane_server_pidfd(mqd_t lane, pid_t *pid);
 
 /* Returns true if the process of `pidfd` has the pid `pid` in one of its PID namespaces, or if

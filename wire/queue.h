@@ -25,7 +25,7 @@
 enum kv_status wire_queue_create(const char *name, struct wire_geometry geometry, mode_t mode,
                                  bool nonblock, mqd_t *queue, struct kv_error *error);
 
-/* As wire_queue_create, with the first geometry of `ladder` (which ends with depth 0) that the
+/* Like wire_queue_create, with the first geometry of `ladder` (which ends with depth 0) that the
  * kernel grants: *granted (may be NULL). KV_LIMIT: the kernel grants none; the sentence is about
  * the last. */
 enum kv_status wire_queue_create_ladder(const char *name, const struct wire_geometry *ladder,

@@ -21,8 +21,8 @@
 #define PIDS_TRIED    16384
 #define NUMBERS_TRIED 4u
 
-/* Whether the object is older than a second: the process that made a younger one may be about to
- * lock it, or to offer it to a server. */
+/* Returns true if the object is older than a second: the process that made a younger one may be
+ * about to lock it, or to offer it to a server. */
 static bool stale_is_old(const struct stat *facts)
 {
     struct timespec now;
@@ -30,7 +30,8 @@ static bool stale_is_old(const struct stat *facts)
     return now.tv_sec > facts->st_ctim.tv_sec + 1 || now.tv_sec + 1 < facts->st_ctim.tv_sec;
 }
 
-/* Whether `name` is that of a client of `base` (NULL: of any NAME) whose process has ended. */
+/* Returns true if `name` is that of a client of `base` (NULL: of any NAME) whose process has
+ * ended. */
 static bool is_of_the_dead(const char *name, const char *base, enum wire_queue_role role)
 {
     char found[WIRE_QUEUE_NAME_BYTES];
@@ -72,7 +73,8 @@ static bool stale_queue_remove(const char *name, bool ours)
     return left && mq_unlink(name) == 0;
 }
 
-/* Whether a process, perhaps of another PID namespace, holds the lock of the ring `name`. */
+/* Returns true if a process, perhaps of another PID namespace, holds the lock of the ring
+ * `name`. */
 static bool ring_is_held(const char *name)
 {
     int object;

@@ -23,8 +23,8 @@ struct stale_names {
  * milliseconds. */
 struct stale_names wire_stale_names_remove(const char *base);
 
-/* As wire_stale_names_remove, but at most once a second in this process. Returns true if an object
- * was removed. */
+/* Like wire_stale_names_remove, but at most once a second in this process. Returns true if an
+ * object was removed. */
 bool wire_stale_names_remove_again(const char *base);
 
 #endif

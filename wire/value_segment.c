@@ -83,7 +83,8 @@ static void segment_drop_descriptor(struct wire_segment *segment)
     segment->fd = -1;
 }
 
-/* Whether off_t and size_t can hold `bytes`, which must not be 0: nothing could be mapped. */
+/* Returns true if off_t and size_t can hold `bytes`, which must not be 0: nothing could be
+ * mapped. */
 static bool segment_size_possible(uint64_t bytes)
 {
     return bytes > 0 && bytes <= INT64_MAX && bytes <= SIZE_MAX;

@@ -92,7 +92,7 @@ static enum kv_status fetch_page(struct clientk *client, const struct clientk_op
     return client_execute_one(client, &page, result);
 }
 
-/* Whether nothing is left to be fetched. */
+/* Returns true if nothing is left to be fetched. */
 static bool scan_walk_is_over(const struct clientk_operation *operation,
                               const struct scan_walk *walk)
 {

@@ -46,7 +46,7 @@ struct attachment {
 /* The attachments of the calling thread, in no order. Private to this module. */
 extern _Thread_local struct attachment *thread_attachments __attribute__((visibility("hidden")));
 
-/* As thread_attachment, for one that is not the first of the list, or whose combiner may have
+/* Like thread_attachment, for one that is not the first of the list, or whose combiner may have
  * changed. */
 struct attachment *thread_find_attachment(struct clientk *client);
 

@@ -11,7 +11,7 @@
 
 #include "mqkv/clientk.h"
 
-/* As value_reserve, for a value whose memory is too small. */
+/* Like value_reserve, for a value whose memory is too small. */
 bool value_grow(struct clientk_value *value, size_t size);
 
 /* Makes room in *value for `size` bytes and the NUL after them, and keeps its bytes. False: no

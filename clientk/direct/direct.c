@@ -24,7 +24,7 @@ void direct_init(struct direct *direct, const struct client_settings *settings)
     pthread_mutex_init(&direct->lock, NULL);
 }
 
-/* Whether some thread holds direct->lock; for assertions. */
+/* Returns true if some thread holds direct->lock; for assertions. */
 static bool direct_is_locked(struct direct *direct)
 {
     if (pthread_mutex_trylock(&direct->lock) != 0)
@@ -61,7 +61,7 @@ static void replace_store(struct direct *direct, struct direct_store *store)
         direct_readers_retire(&direct->readers, &old->retired);
 }
 
-/* Whether the offer of *welcome is in use, or was made before. Holds: direct->lock. */
+/* Returns true if the offer of *welcome is in use, or was made before. Holds: direct->lock. */
 static bool offer_is_known(const struct direct *direct, const struct wire_welcome *welcome)
 {
     const struct direct_offer *offer = &direct->offer;
@@ -101,7 +101,8 @@ void direct_welcome(struct direct *direct, const struct wire_welcome *welcome, u
     pthread_mutex_unlock(&direct->lock);
 }
 
-/* Whether the reason may pass: a server that sees that its object was removed makes a new one. */
+/* Returns true if the reason may pass: a server that sees that its object was removed makes a new
+ * one. */
 static bool object_may_come(enum direct_reason reason)
 {
     return reason == DIRECT_NO_OBJECT || reason == DIRECT_OBJECT_FOREIGN ||
@@ -149,7 +150,7 @@ __attribute__((noinline)) static void offer_again(struct direct *direct)
 
 /* Reading -------------------------------------------------------------------------------------- */
 
-/* As direct_store_is_usable, for a store whose daemon has ended. */
+/* Like direct_store_is_usable, for a store whose daemon has ended. */
 __attribute__((noinline)) static bool store_is_usable_still(struct direct_store *store,
                                                             const struct shared_store *header)
 {
@@ -232,7 +233,7 @@ bool direct_get(struct direct *direct, struct direct_reader *reader, struct kv_s
     return counts ? read : read_key_again(direct, reader, key, with_bytes, value, status);
 }
 
-/* Whether the operation can be executed without a message. */
+/* Returns true if the operation can be executed without a message. */
 static bool operation_is_direct_read(const struct clientk_operation *operation)
 {
     return (operation->opcode == CLIENTK_GET || operation->opcode == CLIENTK_EXISTS) &&

@@ -79,9 +79,9 @@ bool direct_look_holds(const struct direct_look *look)
            direct_look_is_current(look);
 }
 
-/* Whether the log has its name still, once the daemon has ended: a daemon that came since, and did
- * not find the object to put it out of use, may have freed the log, but would have removed its name
- * before. */
+/* Returns true if the log has its name still, once the daemon has ended: a daemon that came since,
+ * and did not find the object to put it out of use, may have freed the log, but would have removed
+ * its name before. */
 __attribute__((noinline)) static bool log_has_name(const struct direct_store *store,
                                                    const struct direct_look *look)
 {
@@ -276,7 +276,7 @@ struct key_read {
     struct direct_found found;
 };
 
-/* Whether all of the record that was found is at hand. */
+/* Returns true if all of the record that was found is at hand. */
 static inline bool is_whole(const struct key_read *reading)
 {
     return reading->with_bytes || reading->found.log->map;

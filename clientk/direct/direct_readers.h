@@ -81,7 +81,7 @@ void direct_readers_release_all(struct direct_readers *readers);
 /* Sums up the counters of all threads, also of those that have ended. Takes handles_lock. */
 void direct_readers_sum(struct direct_readers *readers, uint64_t *reads, uint64_t *asks);
 
-/* The same, of reads of single keys that were there, or were not. */
+/* Like direct_readers_sum, for reads of single keys that were there, or were not. */
 void direct_readers_sum_keys(struct direct_readers *readers, uint64_t *found, uint64_t *absent);
 
 #endif

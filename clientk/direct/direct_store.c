@@ -108,9 +108,9 @@ bool direct_store_grow(struct direct_store *store)
 
 /* Finding and checking ------------------------------------------------------------------------- */
 
-/* Whether the object may be mapped. Another user who can shorten an object can end a process that
- * maps it: so the object must be of the own user, or open to a group that trusts its members, or
- * the program has asked for such objects. */
+/* Returns true if the object may be mapped. Another user who can shorten an object can end a
+ * process that maps it: so the object must be of the own user, or open to a group that trusts its
+ * members, or the program has asked for such objects. */
 static bool object_is_trusted(const struct direct_offer *offer, const struct stat *object)
 {
     if (offer->of_any_user || wire_uid_is_own(offer->server_uid))

@@ -116,7 +116,7 @@ static inline bool direct_store_has_ended(const struct direct_store *store)
  * reading. */
 bool direct_store_is_replaced(struct direct_store *store);
 
-/* As direct_store_is_usable, for a thread that is not reading: no mapping goes away meanwhile. */
+/* Like direct_store_is_usable, for a thread that is not reading: no mapping goes away meanwhile. */
 bool direct_store_is_served(struct direct_store *store);
 
 /* Not an acquire load, here and for a log: it must not come before the era of the reader is seen

@@ -53,7 +53,7 @@ void direct_telling_leave(struct direct_telling *telling, struct direct_listener
  * handles_lock. */
 void direct_telling_tell(struct direct_telling *telling, struct direct_readers *readers);
 
-/* The same, if it was not told at this tick of the clock yet. */
+/* Tells the same, if that was not told at this tick of the clock yet. */
 static inline void direct_telling_look(struct direct_telling *telling,
                                        struct direct_readers *readers, uint64_t now_ms)
 {

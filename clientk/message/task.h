@@ -88,7 +88,7 @@ void task_answer(struct task *task, enum kv_status status);
  * becomes KV_OUTCOME_UNKNOWN if the task may have been executed before. */
 void task_stop(struct task *task, enum kv_status status);
 
-/* As task_stop, with the sentence of the server. */
+/* Like task_stop, with the sentence of the server. */
 void task_refuse(struct task *task, enum kv_status status, struct kv_slice sentence);
 
 /* Frees the task's copy of its key and value. */

@@ -80,7 +80,7 @@ __attribute__((noinline)) static enum kv_status refuse_usage(const char *sentenc
     return kv_error_set(last_error_of_thread(), KV_USAGE, "%s", sentence);
 }
 
-/* Whether the options are as {0}: nearly all are. */
+/* Returns true if the options are as {0}: nearly all are. */
 static inline bool write_options_are_plain(const struct clientk_write_options *options)
 {
     return !options->if_absent && !options->if_present && !options->keep_expiry &&

@@ -136,8 +136,8 @@ static bool reserve_task(struct inflight_message *message)
     return true;
 }
 
-/* Whether the task must wait for an operation in flight. A task that was refused for lack of room
- * is sent again alone, since the server keeps only a few large replies for a session. */
+/* Returns true if the task must wait for an operation in flight. A task that was refused for lack
+ * of room is sent again alone, since the server keeps only a few large replies for a session. */
 static bool task_must_wait(const struct window *window, struct task *task)
 {
     if (window->limit == 1)

@@ -65,7 +65,7 @@ bool window_set_limit(struct window *window, unsigned limit);
  * forgotten. */
 void window_free(struct window *window, bool say_goodbye);
 
-/* As connection_open, and counts reconnects. Nothing may be in flight. */
+/* Like connection_open, and counts reconnects. Nothing may be in flight. */
 enum kv_status window_connect(struct window *window, uint64_t deadline_ms, struct kv_error *error);
 
 /* Returns a message that is not in flight; NULL: all are. */

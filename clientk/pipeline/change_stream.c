@@ -217,7 +217,7 @@ static enum kv_status watch_check_use(const struct clientk_watch *watch)
     return KV_OK;
 }
 
-/* Whether there is a change or a status to return. */
+/* Returns true if there is a change or a status to return. */
 static bool watch_has_news(const struct clientk_watch *watch)
 {
     return watch->in_page || watch->status != KV_OK;

@@ -235,7 +235,8 @@ static bool begin_to_grow(struct clientk_pipeline *pipeline, const struct inflig
 
 /* Packing and sending ------------------------------------------------------------------------ */
 
-/* Whether a message may begin. Replaces a suspect session as soon as nothing is in flight. */
+/* Returns true if a message may begin. Replaces a suspect session as soon as nothing is in
+ * flight. */
 static bool may_begin_message(struct clientk_pipeline *pipeline)
 {
     struct event_loop *events = pipeline->events;
@@ -375,7 +376,7 @@ static bool is_connecting(const struct event_loop *events)
     return events->attempt.phase != SESSION_TO_BEGIN;
 }
 
-/* Whether the server is to send something. */
+/* Returns true if the server must send something. */
 static bool loop_is_waiting(const struct clientk_pipeline *pipeline)
 {
     return pipeline->window.in_flight > 0 || pipeline->events->offer.segment ||

@@ -179,7 +179,7 @@ static enum kv_status attempt_read_welcome(struct connection *connection,
     return status;
 }
 
-/* As close_lane_to_others. */
+/* Does close_lane_to_others for the attempt. */
 static enum kv_status attempt_close_lane(struct connection *connection,
                                          struct session_attempt *attempt, struct kv_error *error)
 {

@@ -33,8 +33,8 @@ static bool is_consistent(const struct connection *connection)
            !(connection->ring && connection->epoll >= 0);
 }
 
-/* Whether the server's process has ended; if that cannot be seen: whether no process holds the lock
- * of its lane. */
+/* Returns true if the server's process has ended; if that cannot be seen: whether no process holds
+ * the lock of its lane. */
 static bool server_ended(const struct connection *connection)
 {
     if (connection->pidfd < 0)

@@ -65,7 +65,7 @@ struct server_facts {
     bool in_group;
 };
 
-/* Whether the numbers of the line have the group among them. */
+/* Returns true if the numbers of the line have the group among them. */
 static bool line_has_group(const char *numbers, gid_t group)
 {
     char *end;

@@ -15,7 +15,7 @@
  * mappings that are gone are used again. */
 #define BLOCK_GUARDS 64u
 
-/* After so many faults all of a mapping is given up. */
+/* After this many faults all of a mapping is given up. */
 #define MANY_FAULTS 1000u
 
 struct block {
@@ -75,9 +75,9 @@ void mapguard_remove(struct mapguard *guard)
 
 /* The handler ---------------------------------------------------------------------------------- */
 
-/* Whether the address lies in the guard's mapping. One that is being changed meanwhile by another
- * thread is none that this thread has just touched: seen half old and half new, it is looked at
- * again. */
+/* Returns true if the address lies in the guard's mapping. One that is being changed meanwhile by
+ * another thread is none that this thread has just touched: seen half old and half new, it is
+ * looked at again. */
 static bool covers(struct mapguard *guard, uintptr_t address)
 {
     size_t bytes = atomic_load(&guard->bytes);

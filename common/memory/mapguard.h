@@ -69,13 +69,13 @@ static inline uint32_t mapguard_mark(const struct mapguard *guard)
     return mapguard_faults(guard);
 }
 
-/* Whether there was no fault since `mark`. */
+/* Returns true if there was no fault since `mark`. */
 static inline bool mapguard_held(const struct mapguard *guard, uint32_t mark)
 {
     return mapguard_faults(guard) == mark;
 }
 
-/* Whether the mapping has lost bytes, for good. */
+/* Returns true if the mapping has lost bytes, for good. */
 static inline bool mapguard_is_broken(const struct mapguard *guard)
 {
     return mapguard_faults(guard) != 0;

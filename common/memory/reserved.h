@@ -10,10 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether `array`, a member `reserved`, is all zeros. */
+/* True if `array`, a member `reserved`, is all zeros. */
 #define RESERVED_IS_CLEAR(array) reserved_is_clear((array), sizeof(array) / sizeof(array)[0])
 
-/* The same for an array of bytes, the rest of a number whose first bytes a smaller member took. */
+/* True if an array of bytes is all zeros: the rest of a number whose first bytes a smaller member
+ * took. */
 #define RESERVED_BYTES_ARE_CLEAR(array) reserved_bytes_are_clear((array), sizeof(array))
 
 static inline bool reserved_bytes_are_clear(const uint8_t *reserved, size_t count)

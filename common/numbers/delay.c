@@ -109,7 +109,7 @@ bool delay_parse(const char *text, size_t bytes, double cap_ns, struct delay *de
     return true;
 }
 
-/* As likely as any other in (0, 1]: a logarithm of it is finite. */
+/* Draws from (0, 1], all equally likely: a logarithm of it is finite. */
 static double unit_above_zero(struct random_state *random)
 {
     return 1 - random_unit(random);

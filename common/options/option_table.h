@@ -56,7 +56,7 @@ struct option_row {
 #define OPTION_FIELD(type, member) \
     .offset = offsetof(type, member), .bytes = sizeof(((type *)NULL)->member)
 
-/* Where the value of an option comes from. */
+/* Says where the value of an option comes from. */
 struct option_origin {
     const char
         *text; /* as it was given, borrowed; "on" of a flag; NULL: the option was not given */
@@ -73,11 +73,12 @@ struct option_set {
     struct option_origin *origins; /* one per row, noted as values are taken; or NULL */
 };
 
-/* Whether `word` looks like an option: a dash and a letter, or two dashes. "-" and negative numbers
- * do not. */
+/* Returns true if `word` looks like an option: a dash and a letter, or two dashes. "-" and negative
+ * numbers do not. */
 bool option_looks_so(const char *word);
 
-/* Whether one of the sets has the option that `word` names by its letter or its whole name. */
+/* Returns true if one of the sets has the option that `word` names by its letter or its whole
+ * name. */
 bool option_is_known(const struct option_set *sets, const char *word);
 
 /* Takes `word`, which looks like an option, and `next`, the word after it (NULL: none), as its

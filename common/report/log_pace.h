@@ -24,8 +24,8 @@ struct log_pace {
 
 #define LOG_PACE_TEXT_BYTES 64u
 
-/* Whether a line may be written now. If so, `unsaid` is set to the text that ends the line: "" or
- * " (7 more were not logged)". */
+/* Returns true if a line may be written now. If so, `unsaid` is set to the text that ends the line:
+ * "" or " (7 more were not logged)". */
 bool log_pace_allows(struct log_pace *pace, char unsaid[LOG_PACE_TEXT_BYTES]);
 
 #endif

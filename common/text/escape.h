@@ -29,11 +29,11 @@ void escape_print_word(FILE *stream, struct kv_slice bytes);
  * that is not part of valid UTF-8 becomes \u00HH. */
 void escape_print_json(FILE *stream, struct kv_slice bytes);
 
-/* True if the bytes are well-formed UTF-8. */
+/* Returns true if the bytes are well-formed UTF-8. */
 bool escape_is_utf8(struct kv_slice bytes);
 
-/* True if they are well-formed UTF-8 without control characters, so that a terminal may show them
- * as they are; with `lines` newlines and tabs are allowed. */
+/* Returns true if they are well-formed UTF-8 without control characters, so that a terminal may
+ * show them as they are; with `lines` newlines and tabs are allowed. */
 bool escape_is_printable(struct kv_slice bytes, bool lines);
 
 /* Writes text as it is if it is printable, else escaped: names of files, sentences of others. */

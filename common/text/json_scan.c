@@ -23,7 +23,7 @@ bool json_scan_is_over(struct json_scan *scan)
     return scan->at == scan->end;
 }
 
-/* From its opening quote on. */
+/* Skips a string from its opening quote on. */
 static bool skip_quoted(struct json_scan *scan)
 {
     for (scan->at++; scan->at < scan->end; scan->at++) {

@@ -28,7 +28,7 @@ static inline struct json_scan json_scan(struct kv_slice text)
 /* Passes over blanks, and over the character that follows if it is `wanted`; else returns false. */
 bool json_scan_take(struct json_scan *scan, char wanted);
 
-/* Whether nothing but blanks is left. */
+/* Returns true if nothing but blanks is left. */
 bool json_scan_is_over(struct json_scan *scan);
 
 /* Passes over one value: *value is its text, without the blanks around it, of size 0 where none

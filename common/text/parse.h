@@ -13,7 +13,7 @@
 bool parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *value);
 bool parse_i64(const char *text, int64_t min, int64_t max, int64_t *value);
 
-/* As parse_i64 over bytes that need not end in NUL (a stored value): canonical enough for a
+/* Like parse_i64 over bytes that need not end in NUL (a stored value), but only the form of a
  * counter: optional '-', then 1..19 digits, nothing else. */
 bool parse_i64_bytes(const void *data, uint64_t size, int64_t *value);
 

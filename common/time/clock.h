@@ -31,7 +31,7 @@ static inline uint64_t clock_realtime_ms(void)
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
-/* Sleeps for so long; a signal does not cut it short. */
+/* Sleeps for `ms` milliseconds; a signal does not cut it short. */
 void clock_sleep_ms(uint64_t ms);
 
 #endif

@@ -54,9 +54,9 @@ struct allocator {
     void (*release)(void *block); /* NULL is harmless; errno is kept */
     void (*statistics)(struct allocator_statistics *statistics);
 
-    /* Whether the free lists are in order of address, coalesced, and what their counts say: for
-     * tests. Of `thread-local` the caller's list and the common one, which no other thread changes
-     * meanwhile. `system`: true. */
+    /* Returns true if the free lists are in order of address, coalesced, and what their counts say:
+     * for tests. Of `thread-local` the caller's list and the common one, which no other thread
+     * changes meanwhile. `system`: true. */
     bool (*is_sound)(void);
 };
 

@@ -318,7 +318,7 @@ enum kv_status kvstore_get(struct kvstore *store, struct kv_slice key, void *buf
  * wait. */
 typedef void *(*kvstore_place)(void *context, size_t bytes);
 
-/* As kvstore_get, with the value where place(context, its size) says; KV_BUFFER_TOO_SMALL if that
+/* Like kvstore_get, with the value where place(context, its size) says; KV_BUFFER_TOO_SMALL if that
  * is nowhere. *entry is filled in before place is called. After KV_CORRUPT and KV_IO the bytes
  * there are of no use. place NULL: fills in *entry only. */
 enum kv_status kvstore_get_to(struct kvstore *store, struct kv_slice key, kvstore_place place,
@@ -443,7 +443,7 @@ enum kv_status kvstore_wait_durable(struct kvstore *store, struct kvstore_ticket
  * durable before, so that a late request does not wait forever. (Not for position 0.) */
 void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket);
 
-/* True once the ticket's write is on disk; never true after a failed sync. */
+/* Returns true once the ticket's write is on disk; never true after a failed sync. */
 bool kvstore_is_durable(const struct kvstore *store, struct kvstore_ticket ticket);
 
 /* Called by a background thread, or one in kvstore_wait_durable, no lock held, after each sync of a

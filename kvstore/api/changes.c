@@ -15,8 +15,8 @@
 #define RECORDS_PER_HOLD 64u
 #define BYTES_PER_HOLD   (UINT64_C(256) << 10)
 
-/* As in a scan: how many records may be looked at for each that is asked for, and how many bytes
- * count as one look. */
+/* How many records may be looked at for each that is asked for, and how many bytes count as one
+ * look, as in a scan. */
 #define LOOKS_PER_VISIT 64u
 #define BYTES_PER_LOOK  PAGE_BYTES
 

@@ -24,8 +24,8 @@
 /* Entries that are evicted under one lock of a file, at most. */
 #define HOLD_ENTRIES 64u
 
-/* With TTL: how many entries with an expiry are looked at for each that is evicted, and in how many
- * segments of the index, at most. */
+/* With TTL: how many entries with an expiry are looked at, at most, for each that is evicted, and
+ * in how many segments of the index. */
 #define TTL_LOOKS    16u
 #define TTL_SEGMENTS 4u
 
@@ -147,8 +147,7 @@ static bool evict_found(struct write *write)
         return file->share.policy != NULL;
     write->record = (struct record){.kind = RECORD_DELETE, .key = write->lookup.record.key};
     enum kv_status status = write_append(write, kv_slice(NULL, 0), NULL);
-    /* Where the disk has no block for the record, the compaction that follows leaves the entry out.
-     * */
+    /* If the disk has no block for the record, the compaction that follows leaves the entry out. */
     if (status == KV_NO_SPACE && !file->copying &&
         sweep_out(write->store->cache, file, &write->lookup)) {
         past_logs_tell(write->store->past, file); /* a follower learns that it misses a change */

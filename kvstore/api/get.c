@@ -5,7 +5,7 @@
 #include "kvstore/eviction/s3fifo.h"
 #include "kvstore/table/found_record.h"
 
-/* What a get is asked for. place NULL: the entry only. */
+/* The arguments of a get. place NULL: the entry only. */
 struct get {
     struct kv_slice key;
     kvstore_place place;
@@ -37,7 +37,8 @@ give_found(const struct store_context *context, struct datafile *file,
     return status;
 }
 
-/* False: to be done with the lock. Kept out of the way of those that take it. */
+/* Gets without the lock. False: the caller must take it. Kept out of the way of those that take
+ * it. */
 __attribute__((noinline)) static bool get_without_lock(const struct store_context *context,
                                                        struct key_place at, const struct get *get,
                                                        enum kv_status *status)
@@ -54,8 +55,8 @@ __attribute__((noinline)) static bool get_without_lock(const struct store_contex
     return true;
 }
 
-/* With a cache. What it does not know is read under the lock, so that it may be kept, also where
- * reads take none else. */
+/* Gets with a cache. What it does not know is read under the lock, so that it may be kept, even if
+ * reads take no lock otherwise. */
 __attribute__((noinline)) static enum kv_status
 get_cached(struct kvstore *store, struct key_place at, const struct get *get)
 {
@@ -102,7 +103,7 @@ get_from_file(struct kvstore *store, struct key_place at, const struct get *get)
     return status;
 }
 
-/* With a cache, or where a read keeps its key from being evicted. */
+/* Gets with a cache, or if a read keeps its key from being evicted. */
 __attribute__((noinline)) static enum kv_status
 get_counted(struct kvstore *store, struct key_place at, const struct get *get)
 {

@@ -5,7 +5,7 @@
 #include "common/memory/reserved.h"
 #include "kvstore/api/buffer_place.h"
 
-/* Whether kvstore_add would have written the number in another way. */
+/* Returns true if kvstore_add would have written the number in another way. */
 static bool value_has_leading_zeros(struct kv_slice value)
 {
     const char *bytes = value.data;

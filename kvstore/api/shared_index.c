@@ -145,8 +145,8 @@ static bool put_dir(struct shared_store *shared, const char *dir)
     return fits;
 }
 
-/* Whether the object is of this layout and of this very store, and was in use when its process
- * died. */
+/* Returns true if the object is of this layout and of this very store, and was in use when its
+ * process died. */
 static bool header_fits(const struct shared_store *shared, const struct store_context *context)
 {
     return shared->magic == SHARED_STORE_MAGIC && shared->layout == SHARED_STORE_LAYOUT &&

@@ -26,7 +26,7 @@ struct past_logs;
 struct sweeper;
 struct sync;
 
-/* What statistics said last of a data file. */
+/* The last statistics of a data file. */
 struct told_file {
     struct kvstore_file_statistics statistics; /* like the next guarded by told_lock */
     uint64_t told_ms;                          /* clock_monotonic_coarse_ms */
@@ -60,7 +60,7 @@ struct kvstore {
     _Atomic uint64_t no_space_logged_ms;
 };
 
-/* Where a key belongs. */
+/* The data file and the hash to which a key belongs. */
 struct key_place {
     struct datafile *file;
     uint64_t hash; /* all 64 bits */

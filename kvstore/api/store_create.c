@@ -29,8 +29,8 @@ enum kv_status store_identify(int dir_fd, const char *dir, struct file_identity 
     return KV_OK;
 }
 
-/* Whether a file has records. A file with its header page and nothing after it, or not even that,
- * has none. */
+/* Returns true if a file has records. A file with its header page and nothing after it, or not even
+ * that, has none. */
 static bool holds_records(int dir_fd, const char *name)
 {
     int fd = fileio->open_at(dir_fd, name, O_RDONLY | O_NOFOLLOW, 0);

@@ -1,4 +1,4 @@
-/* What a store tells about itself. */
+/* store_facts: what a store tells about itself. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

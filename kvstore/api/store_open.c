@@ -255,8 +255,9 @@ static enum kv_status remove_leftover_file(const struct store_context *context, 
     return KV_OK;
 }
 
-/* What unfinished compactions and checkpoints have left, and the checkpoints themselves: they are
- * outdated by the first write. So is the commit log, whose content is in the data files by now. */
+/* Removes what unfinished compactions and checkpoints have left, and the checkpoints themselves:
+ * the first write makes them outdated. So it does the commit log, whose content is in the data
+ * files by now. */
 static enum kv_status remove_leftover_files(const struct store_context *context,
                                             struct kv_error *error)
 {

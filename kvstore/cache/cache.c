@@ -148,8 +148,8 @@ static uint64_t entry_cost(const struct entry *entry)
     return cost_of(entry->key_bytes, entry->value_bytes);
 }
 
-/* Where the pointer to the key's entry stands in its chain; the pointer is NULL if there is none.
- * */
+/* Returns where the pointer to the key's entry stands in its chain; the pointer is NULL if there is
+ * none. */
 static struct entry **find_cached(const struct shard *shard, uint32_t hash, struct kv_slice key)
 {
     struct entry **at = &shard->buckets[hash & shard->bucket_mask];

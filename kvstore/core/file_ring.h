@@ -50,7 +50,7 @@ static inline uint32_t file_ring_first(const struct file_ring *queue)
     return queue->numbers[queue->head];
 }
 
-/* The same, and takes it out. */
+/* Returns the same number, and takes it out. */
 static inline uint32_t file_ring_pop(struct file_ring *queue)
 {
     uint32_t number = file_ring_first(queue);

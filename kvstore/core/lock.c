@@ -59,7 +59,7 @@ static uint64_t this_thread(void)
     return own_number;
 }
 
-/* Where read_held has `lock`; with NULL: room for one. READ_HELD_MAX: nowhere. */
+/* Returns where read_held has `lock`; with NULL: room for one. READ_HELD_MAX: nowhere. */
 static unsigned find_read_held(const struct lock *lock)
 {
     unsigned i = 0;

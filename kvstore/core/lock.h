@@ -48,7 +48,7 @@ void lockset_set_before_unlock(struct lockset *locks, void (*before_unlock)(void
 /* Takes every lock, in the order of the files: the one case in which a thread holds more than one.
  * */
 void lockset_write_lock_all(struct lockset *locks);
-/* The same if it is possible within `patience_ms` milliseconds; else takes none. */
+/* Does the same if that is possible within `patience_ms` milliseconds; else takes none. */
 bool lockset_try_write_lock_all(struct lockset *locks, unsigned patience_ms);
 void lockset_write_unlock_all(struct lockset *locks);
 

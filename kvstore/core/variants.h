@@ -27,7 +27,7 @@ struct store_context;
 
 /* How kvstore_get and kvstore_prefetch read without the lock of the file. Threads: any. */
 struct lockless_reads {
-    /* What those who read are registered with. NULL: out of memory. */
+    /* Makes what those who read are registered with. NULL: out of memory. */
     struct readers *(*create)(void);
     void (*free)(struct readers *readers); /* NULL is harmless */
 

@@ -9,11 +9,12 @@
 /* Sizes of records are kept in these units. */
 #define UNIT_BYTES 8u
 
-/* One call moves so many on that are spared; then the next is evicted although it was used. The
+/* One call spares at most this many keys; then the next one is evicted although it was used. The
  * caller holds a lock. */
 #define MOST_SPARED 4096u
 
-/* The queues are cleaned when more than one in so many of their keys has gone, and so many. */
+/* The queues are cleaned when more of their keys have gone than GONE_FIRST and 1/GONE_PART of
+ * all. */
 #define GONE_PART  4u
 #define GONE_FIRST 1024u
 

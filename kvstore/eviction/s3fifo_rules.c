@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The main queue's length is divided into so many epochs: a ghost is good for as many. */
+/* The main queue's length is divided into this many epochs: a ghost lasts for as many. */
 #define EPOCHS 16u
 
 #define MOST_PLACES (UINT32_C(1) << 31)

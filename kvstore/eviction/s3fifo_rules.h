@@ -26,15 +26,16 @@
 /* Uses are counted up to this. */
 #define S3FIFO_MOST_USES 3u
 
-/* Whether the next key to look at is the small queue's oldest, of all_bytes that both may have. */
+/* Returns true if the next key to look at is the small queue's oldest, of all_bytes that both may
+ * have. */
 static inline bool s3fifo_takes_from_small(uint64_t small_bytes, uint64_t main_count,
                                            uint64_t all_bytes)
 {
     return main_count == 0 || small_bytes > all_bytes / S3FIFO_SMALL_SHARE;
 }
 
-/* Whether a key that was used `uses` times goes to the main queue's end; else it is evicted, and
- * leaves a ghost if it was the small queue's. */
+/* Returns true if a key that was used `uses` times goes to the main queue's end; else it is
+ * evicted, and leaves a ghost if it was the small queue's. */
 static inline bool s3fifo_spares(bool from_small, unsigned uses)
 {
     return uses >= (from_small ? S3FIFO_PROMOTING_USES : 1);
@@ -69,8 +70,8 @@ void s3fifo_ghosts_expect(struct s3fifo_ghosts *ghosts, uint64_t main_count);
 /* The key of `hash` was evicted from the small queue. */
 void s3fifo_ghosts_leave(struct s3fifo_ghosts *ghosts, uint32_t hash, uint64_t main_count);
 
-/* Whether the key of `hash` was evicted from the small queue no longer ago than about as many keys
- * as the main queue has. */
+/* Returns true if the key of `hash` was evicted from the small queue no longer ago than about as
+ * many keys as the main queue has. */
 bool s3fifo_ghosts_has(const struct s3fifo_ghosts *ghosts, uint32_t hash);
 
 uint64_t s3fifo_ghosts_memory_bytes(const struct s3fifo_ghosts *ghosts);

@@ -77,7 +77,7 @@ enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
 /* Writes `progress` to the slot that its sequence picks; the other slot stays as it is. */
 void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_progress *progress);
 
-/* Where that slot is in the page. */
+/* Returns the offset of that slot in the page. */
 #define FILE_PROGRESS_BYTES 32u
 uint32_t fileheader_progress_offset(const struct file_progress *progress);
 
@@ -101,8 +101,8 @@ void fileheader_write_note(uint8_t *page, enum file_note note, uint64_t salt,
 enum fileheader_note_state fileheader_read_note(const uint8_t *page, enum file_note note,
                                                 uint64_t salt, uint8_t bytes[FILE_NOTE_BYTES]);
 
-/* The same for the hash key of `identity`. A key that is none is not written; where there is no
- * valid note, none is read. */
+/* Does the same for the hash key of `identity`. A key that is none is not written; without a valid
+ * note none is read. */
 void fileheader_write_hash_key(uint8_t *page, const struct file_identity *identity);
 void fileheader_read_hash_key(const uint8_t *page, struct file_identity *identity);
 

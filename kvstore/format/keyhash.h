@@ -24,7 +24,7 @@ struct hash_key {
     uint64_t words[2];
 };
 
-/* Whether `key` is that of a file without one. */
+/* Returns true if `key` is that of a file without one. */
 static inline bool hash_key_is_none(const struct hash_key *key)
 {
     return (key->words[0] | key->words[1]) == 0;

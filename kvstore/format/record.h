@@ -56,13 +56,13 @@ enum record_verdict {
     RECORD_UNREADABLE /* returned by logfile.h only: the bytes could not be read; errno */
 };
 
-/* Whether `record` has expired at now_ms, of clock_realtime_ms. */
+/* Returns true if `record` has expired at now_ms, of clock_realtime_ms. */
 static inline bool record_has_expired(const struct record *record, uint64_t now_ms)
 {
     return record->expiry_ms != 0 && record->expiry_ms <= now_ms;
 }
 
-/* Whether `record` has not expired. Reads the clock only if the record has an expiry. */
+/* Returns true if `record` has not expired. Reads the clock only if the record has an expiry. */
 static inline bool record_is_live(const struct record *record)
 {
     return record->expiry_ms == 0 || !record_has_expired(record, clock_realtime_ms());

@@ -59,10 +59,10 @@ uint32_t arena_take(struct arena *arena, uint64_t bytes);
 /* Gives a piece back that was taken with the same `bytes`; reference 0 is harmless. */
 void arena_give(struct arena *arena, uint32_t reference, uint64_t bytes);
 
-/* Whether other processes may see the arena, which has a shared-memory object. */
+/* Returns true if other processes may see the arena, which has a shared-memory object. */
 bool arena_is_shared(const struct arena *arena);
 
-/* Whether the arena's object has lost its name. */
+/* Returns true if the arena's object has lost its name. */
 bool arena_object_is_gone(const struct arena *arena);
 
 struct arena_counts arena_counts(struct arena *arena);

@@ -20,7 +20,7 @@ static uint32_t first_free(const struct chunk *chunk)
     return ARENA_CHUNK_BLOCKS;
 }
 
-/* Where `count` free blocks lie one after the other; ARENA_CHUNK_BLOCKS: nowhere. */
+/* Returns where `count` free blocks lie one after the other; ARENA_CHUNK_BLOCKS: nowhere. */
 static uint32_t find_run(const struct chunk *chunk, uint32_t count)
 {
     uint32_t first = first_free(chunk);

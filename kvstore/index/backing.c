@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of a limit of the address space an index takes this share at most: the data files are mapped,
+/* An index takes at most this part of a limit of the address space: the data files are mapped,
  * too. */
 #define LIMIT_SHARE 4u
 
@@ -30,7 +30,7 @@ static uint64_t affordable(uint64_t max_bytes)
     return bytes / BACKING_LARGE_PAGE_BYTES * BACKING_LARGE_PAGE_BYTES;
 }
 
-/* What is too much of the address space, so that the rest is aligned, is given back. */
+/* Reserves aligned address space: what is reserved too much for that is given back. */
 static char *reserve_aligned(uint64_t bytes)
 {
     uint64_t room = bytes + BACKING_LARGE_PAGE_BYTES;

@@ -92,8 +92,8 @@ void index_probe_remove(struct index_probe *probe);
  * keys with nearly the same hash (no item is lost or moved out of order). Invalidates probes. */
 bool index_reserve(struct index *index, uint32_t hash);
 
-/* Whether index_reserve refused `hash` because there are too many keys with nearly the same hash;
- * if not, memory was short. */
+/* Returns true if index_reserve refused `hash` because there are too many keys with nearly the same
+ * hash; if not, memory was short. */
 bool index_is_crowded(const struct index *index, uint32_t hash);
 
 /* Adds a slot; the caller has reserved and knows that the key is not there. offset_bytes is a

@@ -13,8 +13,8 @@ struct claiming {
     uint64_t keys, segments, expiring_segments, sum; /* so far */
 };
 
-/* Whether an item is in its segment, its offset is one where the log has bytes, and a lookup, which
- * ends at the first item that is nearer to its home, gets to the item. */
+/* Returns true if an item is in its segment, its offset is one where the log has bytes, and a
+ * lookup, which ends at the first item that is nearer to its home, gets to the item. */
 static bool item_is_sound(const struct claiming *claiming, const struct index_segment *segment,
                           uint32_t position, uint32_t prefix)
 {
@@ -58,7 +58,7 @@ static const struct index_segment *claimed_segment(const struct claiming *claimi
     return (const void *)(claiming->base + (uint64_t)reference * SHARED_STORE_REFERENCE_UNIT);
 }
 
-/* Whether the segment has the entries from `entry` on that its depth says. */
+/* Returns true if the segment has the entries from `entry` on that its depth says. */
 static bool has_its_entries(const struct claiming *claiming, uint64_t entry, uint32_t depth)
 {
     if (depth > claiming->depth)

@@ -25,7 +25,8 @@ enum boot {
 /* The boot that the header page `page` notes, of a file with the salt `salt`. */
 enum boot boot_noted(const uint8_t *page, uint64_t salt);
 
-/* Whether it is unknown that the machine has been started again since the file was written. */
+/* Returns true if it is unknown that the machine has been started again since the file was
+ * written. */
 static inline bool boot_is_unknown(enum boot boot)
 {
     return boot == BOOT_NOT_NOTED || boot == BOOT_UNTOLD || boot == BOOT_WAS_UNTOLD;

@@ -25,7 +25,8 @@ struct commit_log *commit_log_create(int dir_fd, uint64_t store_seed);
 /* Closes the file, which stays. NULL is harmless. */
 void commit_log_free(struct commit_log *log);
 
-/* Whether there is room for one commit; if not, the log is to begin anew (commit_log_restart). */
+/* Returns true if there is room for one commit; if not, the log must begin anew
+ * (commit_log_restart). */
 bool commit_log_has_room(const struct commit_log *log);
 
 /* Adds `size` bytes of the data file `file`, from `offset` on, to the next commit. False: there is

@@ -78,7 +78,8 @@ static const uint8_t *next_content(const struct commit_replay *replay, uint32_t 
     return NULL;
 }
 
-/* Whether the entry lies within a file of file_bytes bytes. No entry is written that does not. */
+/* Returns true if the entry lies within a file of file_bytes bytes. No entry is written that does
+ * not. */
 static bool entry_lies_within(const struct commit_entry *entry, uint64_t file_bytes)
 {
     return entry->size <= file_bytes && entry->offset <= file_bytes - entry->size;

@@ -35,7 +35,7 @@ struct fileio {
      * -1. */
     ssize_t (*read_at)(int fd, void *data, size_t size, off_t offset);
 
-    /* The same past the page cache, of a file opened with O_DIRECT: data, size and offset are
+    /* Reads past the page cache, from a file opened with O_DIRECT: data, size and offset are
      * multiples of PAGE_BYTES. Sees what was written by write_at. EINVAL: the file system has no
      * such reads, or only of larger pieces. */
     ssize_t (*read_direct_at)(int fd, void *data, size_t size, off_t offset);

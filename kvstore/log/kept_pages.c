@@ -37,7 +37,7 @@ static void page_window_look(struct page_window *window, int fd, uint64_t from, 
         munmap(at, size);
 }
 
-/* Where the pages end that are in memory and begin at `offset`, or a piece of them. */
+/* Returns where the pages end that are in memory and begin at `offset`, or a piece of them. */
 static uint64_t end_of_piece(const struct page_window *window, uint64_t offset, uint64_t end)
 {
     uint64_t at = offset;

@@ -459,7 +459,7 @@ int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t 
     uint32_t at = fileheader_progress_offset(&log->progress);
     if (logfile_put_header(log, header, at, FILE_PROGRESS_BYTES) == 0)
         return 0;
-    /* What is in this slot now is not known: the next note goes there too. */
+    /* It is not known what is in this slot now: the next note goes there, too. */
     log->progress.sequence--;
     return -1;
 }

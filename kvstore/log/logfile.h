@@ -78,8 +78,8 @@ enum kv_status logfile_create(struct logfile *log, enum kvstore_io io, int dir_f
 enum kv_status logfile_open(struct logfile *log, enum kvstore_io io, int dir_fd, const char *name,
                             bool writable, struct kv_error *error);
 
-/* What the name of a data file stands for, if an open failed with `error_number` because the name
- * is not one of a regular file; else NULL. */
+/* Returns what the name of a data file stands for, if an open failed with `error_number` because
+ * the name is not one of a regular file; else NULL. */
 const char *logfile_other_kind(int error_number);
 
 /* Unmaps and closes the file, without a sync. */
@@ -90,10 +90,10 @@ void logfile_close(struct logfile *log);
 int logfile_put_header(const struct logfile *log, const uint8_t *header, uint32_t at,
                        uint32_t size);
 
-/* Whether bytes of a mapped file that were there are gone, or cannot be read, because of the disk
- * or because the file was shortened (without a mapping, each read tells). What is read after that
- * may be zeros, and what is written may be lost: nothing read from the file that was not verified
- * since may be given out, nothing may be written, and nothing may be called durable. */
+/* Returns true if bytes of a mapped file that were there are gone, or cannot be read, because of
+ * the disk or because the file was shortened (without a mapping, each read tells). What is read
+ * after that may be zeros, and what is written may be lost: nothing read from the file that was not
+ * verified since may be given out, nothing may be written, and nothing may be called durable. */
 static inline bool logfile_is_broken(const struct logfile *log)
 {
     return mapguard_is_broken(log->guard);
@@ -157,10 +157,12 @@ enum record_verdict logfile_walk(const struct logfile *log, enum read_buffer buf
                                  uint64_t *size_bytes, bool *verified);
 bool logfile_verify(const struct logfile *log, uint64_t offset, const struct record *record);
 
-/* Whether reading the record at `offset` leaves the read buffer as it is; always with a mapping. */
+/* Returns true if reading the record at `offset` leaves the read buffer as it is; always with a
+ * mapping. */
 bool logfile_holds(const struct logfile *log, enum read_buffer buffer, uint64_t offset);
 
-/* Whether there is no record but zeros at `offset`, which is not beyond the allocated bytes. */
+/* Returns true if there is no record but zeros at `offset`, which is not beyond the allocated
+ * bytes. */
 bool logfile_is_end(const struct logfile *log, uint64_t offset);
 
 /* Returns `size` allocated bytes of the file from `offset` on, in the mapping or the read buffer.

@@ -24,11 +24,12 @@
 /* Ensures that `bytes` after the tail are allocated: KV_OK, KV_NO_SPACE, KV_IO, ... */
 enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes);
 
-/* The same, but returns KV_NO_SPACE also if less than leave_bytes of the disk would stay free. */
+/* Like logtail_ensure_room, but returns KV_NO_SPACE also if less than leave_bytes of the disk would
+ * stay free. */
 enum kv_status logtail_ensure_room_for_data(struct logfile *log, uint64_t bytes,
                                             uint64_t leave_bytes);
 
-/* By how much the log grows at most when `bytes` of room are needed that are not there. */
+/* Returns by how much the log grows at most when `bytes` of room are needed that are not there. */
 uint64_t logtail_growth_bytes(const struct logfile *log, uint64_t bytes);
 
 /* Appends `record`, whose value continues in `value_tail`, at the tail; the caller has ensured the

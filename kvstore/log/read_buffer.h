@@ -48,7 +48,7 @@ const uint8_t *read_buffer_read(enum read_buffer buffer, int fd, uint64_t offset
 const uint8_t *read_buffer_read_direct(enum read_buffer buffer, int fd, uint64_t offset,
                                        uint64_t size, uint64_t end);
 
-/* Whether read_buffer_read would return these bytes without reading. */
+/* Returns true if read_buffer_read would return these bytes without reading. */
 bool read_buffer_holds(enum read_buffer buffer, uint64_t offset, uint64_t size);
 
 /* Returns room for `size` bytes, without contents yet. NULL: out of memory. */

@@ -93,7 +93,7 @@ static inline uint32_t sync_group_of(uint32_t sync_number)
     return 1u << sync_number % 2;
 }
 
-/* Whether files can be committed by the commit log now. Holds: mutex. */
+/* Returns true if files can be committed by the commit log now. Holds: mutex. */
 static inline bool commit_is_possible(const struct sync *sync)
 {
     KV_ASSERT(mutex_is_held(&sync->mutex));

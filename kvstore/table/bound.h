@@ -40,7 +40,7 @@ struct bound_share {
     struct quota_table *quotas; /* quotas that the file charges (quota.h); NULL: none */
 };
 
-/* Whether the functions below are to be told of writes. */
+/* Returns true if the functions below must be told of writes. */
 static inline bool bound_is_told(const struct bound_share *share)
 {
     return share->bound || share->quotas;

@@ -223,7 +223,8 @@ struct loaded {
     struct index *index; /* the generation's */
 };
 
-/* Whether nothing was appended to the log since: it was synced up to `tail`, and ends there. */
+/* Returns true if nothing was appended to the log since: it was synced up to `tail`, and ends
+ * there. */
 static bool synced_log_ends_at(const struct logfile *log, uint64_t tail)
 {
     if (tail != log->progress.synced_offset || tail < FILE_HEADER_BYTES ||
@@ -232,8 +233,8 @@ static bool synced_log_ends_at(const struct logfile *log, uint64_t tail)
     return logfile_is_end(log, tail);
 }
 
-/* Whether records before the tail can have these sums: their bytes bound all of them, and the
- * shortest record has 24. */
+/* Returns true if records before the tail can have these sums: their bytes bound all of them, and
+ * the shortest record has 24. */
 static bool loaded_sums_are_possible(const struct loaded *loaded)
 {
     return loaded->live_bytes <= loaded->tail - FILE_HEADER_BYTES &&

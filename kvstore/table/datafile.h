@@ -123,7 +123,7 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
 enum kv_status datafile_tell_broken(const struct store_context *context,
                                     const struct datafile *file, const struct logfile *log);
 
-/* Whether `file` takes no writes any more. Holds: the file's lock. */
+/* Returns true if `file` takes no writes any more. Holds: the file's lock. */
 static inline bool datafile_is_read_only(const struct datafile *file)
 {
     return file->read_only || logfile_is_broken(&file->current->log);

@@ -27,9 +27,9 @@ void quota_table_free(struct quota_table *table);
 bool quota_table_take_limits(struct quota_table *table, const struct kvstore_quota *quotas,
                              uint32_t count);
 
-/* Whether a write may make the entry of `key` one of new_bytes, where there is one of old_bytes
- * unless is_new; a refusal is counted. Exact, except for writes to other files at the same moment.
- * */
+/* Returns true if a write may make the entry of `key` one of new_bytes, where there is one of
+ * old_bytes unless is_new; a refusal is counted. Exact, except for writes to other files at the
+ * same moment. */
 bool quota_table_admits(const struct quota_table *table, struct kv_slice key, bool is_new,
                         uint64_t old_bytes, uint64_t new_bytes);
 

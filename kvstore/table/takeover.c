@@ -14,7 +14,7 @@
 #include "kvstore/log/logtail.h"
 #include "kvstore/table/recovery.h"
 
-/* Whether the words are of this very file. */
+/* Returns true if the words are of this very file. */
 static bool words_are_of(const struct shared_generation *left, const struct logfile *log)
 {
     struct stat facts;
@@ -22,7 +22,7 @@ static bool words_are_of(const struct shared_generation *left, const struct logf
            left->device == facts.st_dev && left->inode == facts.st_ino && log->boot != BOOT_EARLIER;
 }
 
-/* Whether nothing was written to the file since. */
+/* Returns true if nothing was written to the file since. */
 static bool left_log_ends_at(const struct logfile *log, uint64_t tail)
 {
     return tail >= FILE_HEADER_BYTES && tail % RECORD_ALIGNMENT == 0 &&
@@ -30,7 +30,7 @@ static bool left_log_ends_at(const struct logfile *log, uint64_t tail)
            logfile_is_end(log, tail);
 }
 
-/* Whether records before the tail can have these sums. */
+/* Returns true if records before the tail can have these sums. */
 static bool left_sums_are_possible(const struct shared_generation *left, const struct logfile *log)
 {
     return left->live_bytes <= left->tail - FILE_HEADER_BYTES &&
@@ -40,7 +40,7 @@ static bool left_sums_are_possible(const struct shared_generation *left, const s
            left->max_version < RECOVERY_VERSION_LIMIT;
 }
 
-/* Whether the part of the log that was not known to be on disk is whole, up to the tail. */
+/* Returns true if the part of the log that was not known to be on disk is whole, up to the tail. */
 static bool unsynced_part_is_whole(const struct logfile *log, uint64_t tail)
 {
     uint64_t offset = at_least(log->progress.synced_offset, FILE_HEADER_BYTES);

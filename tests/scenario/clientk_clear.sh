@@ -111,6 +111,8 @@ if [ "$compact_status" = 0 ]; then
     skip "a compaction that is cut off: it was done before the server was killed"
 else
     check_equal 3 "$compact_status" "but exits 3"
-    check_match "started again|has ended" "$(cat "$MQKV_TEST_DIR/forgotten")" "and says why"
+    # The last: its time was over while the next server had not made the queue yet.
+    check_match "started again|has ended|no server runs" "$(cat "$MQKV_TEST_DIR/forgotten")" \
+        "and says why"
 fi
 stop_server

@@ -18,7 +18,8 @@ void py_handle_leave(PyObject *self);
  * belongs to the parent. */
 unsigned py_fork_generation(void);
 
-/* Whether an exception of a signal handler (KeyboardInterrupt) ended the call that has returned. */
+/* Returns true if an exception of a signal handler (KeyboardInterrupt) ended the call that has
+ * returned. */
 bool py_was_interrupted(void);
 
 /* Options of clientk_open: what the handle gives to the library. */
