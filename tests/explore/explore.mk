@@ -3,7 +3,7 @@
 #   tests/explore/explore_<noun>.c     a harness, or some; explored_server.c is the server of those of clients
 #   every other tests/explore/*.c      the scheduler, which is no part of what it schedules
 
-EXPLORE_CFLAGS := -DCOMMIT_LOG_BYTES=131072 -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
+EXPLORE_CFLAGS := -DCOMMIT_LOG_BYTES=16384 -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
 EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/explore/explored_server.c tests/history/history.c
 EXPLORE_RUNTIME := $(filter-out $(EXPLORE_HARNESSES),$(wildcard tests/explore/*.c))
 # The daemon is one without the lab.

@@ -27,7 +27,7 @@
 #define WORKERS_MOST   3u
 #define DATAFILES_MOST 3u
 #define COPY_BYTES     (1u << 20) /* of a data file, at most */
-#define ACTIONS_MOST   12u
+#define ACTIONS_MOST   15u
 #define PARTS_OF_LIFE  64u /* LIVES_MOST of these are EXPLORE_PARTS */
 #define PARTS_EACH     16u /* of a worker; the last worker's are the compactor's */
 
@@ -42,6 +42,7 @@ static struct {
     struct machine_faults faults;
     unsigned workers, actions;
     bool clock_jumps;
+    bool waits_together; /* most writes do: the commit log has work */
     bool store_is_there; /* an open has returned */
     unsigned life;
     enum death death;
@@ -172,17 +173,26 @@ static void read_key(unsigned key)
 
 /* Writing -------------------------------------------------------------------------------------- */
 
-static void settle_write(size_t write, enum kv_status status, const struct kvstore_written *written,
-                         struct model_random *random, const char *what)
+/* True: the write was done. */
+static bool note_outcome(size_t write, enum kv_status status, const struct kvstore_written *written,
+                         const char *what)
 {
     if (status != KV_OK) {
         model_note_failed(write);
         check_status(status, what);
-        return;
+        return false;
     }
     const char *wrong = model_note_done(write, written->version, explore_clock_ns());
     if (wrong)
         explore_fail("%s", wrong);
+    return true;
+}
+
+static void settle_write(size_t write, enum kv_status status, const struct kvstore_written *written,
+                         struct model_random *random, const char *what)
+{
+    if (!note_outcome(write, status, written, what))
+        return;
     bool waits = run.options.durability == KVSTORE_SYNC_ALWAYS ? !model_one_in(random, 4)
                                                                : model_one_in(random, 12);
     if (!waits)
@@ -206,6 +216,8 @@ static void put(unsigned key, struct model_random *random, bool exchanges)
     struct kvstore_put_options options = {0};
     struct kvstore_written written = {0};
     struct kv_slice slice = model_make_value(random, value);
+    if (run.waits_together && slice.size > 40)
+        slice.size = 40;
     if (model_one_in(random, 5))
         options.expiry_ms = realtime_ms() + model_below(random, 1u << model_below(random, 12));
     size_t write = model_try(key, &slice, options.expiry_ms);
@@ -217,6 +229,61 @@ static void put(unsigned key, struct model_random *random, bool exchanges)
     explore_note("  put %u, %zu bytes, version %" PRIu64 ": %s", key, slice.size, written.version,
                  kv_status_name(status));
     settle_write(write, status, &written, random, "a put");
+}
+
+/* Small writes to all of the worker's keys, and one wait for all: what a daemon has when many
+ * clients wait, and what the commit log is for. */
+static void put_together(unsigned worker, struct model_random *random)
+{
+    size_t tried[MODEL_KEYS];
+    struct kvstore_ticket tickets[MODEL_KEYS];
+    unsigned count = 0;
+    for (unsigned key = worker; key < MODEL_KEYS; key += run.workers) {
+        uint64_t word = model_draw(random);
+        struct kv_slice slice = kv_slice(&word, sizeof word);
+        struct kvstore_written written = {0};
+        tried[count] = model_try(key, &slice, 0);
+        enum kv_status status = kvstore_put(run.store, model_key(key), slice, NULL, &written);
+        explore_note("  put %u, version %" PRIu64 ": %s", key, written.version,
+                     kv_status_name(status));
+        if (note_outcome(tried[count], status, &written, "a put"))
+            tickets[count++] = written.ticket;
+    }
+    for (unsigned i = 0; i < count; i++)
+        kvstore_request_sync(run.store, tickets[i]);
+    for (unsigned i = 0; i < count; i++) {
+        enum kv_status status = kvstore_wait_durable(run.store, tickets[i]);
+        check_status(status, "kvstore_wait_durable");
+        if (status == KV_OK)
+            model_note_durable(tried[i]);
+    }
+    explore_note("  all of them are waited for");
+}
+
+/* Brings the end of the key's log close to where the file has to grow, so that what comes next
+ * does it. */
+static void fill_up(unsigned key, struct model_random *random)
+{
+    static _Thread_local uint8_t value[MODEL_VALUE_BYTES];
+    struct kvstore_file_statistics now;
+    uint64_t spare = 100 + model_below(random, 500);
+    for (unsigned i = 0; i < 8; i++) {
+        kvstore_file_statistics(run.store, kvstore_file_of(run.store, model_key(key)), &now);
+        uint64_t tail = FILE_HEADER_BYTES + now.live_bytes + now.dead_bytes;
+        if (tail + spare >= now.file_bytes)
+            return;
+        uint64_t size = now.file_bytes - tail - spare;
+        memset(value, (int)model_below(random, 256), sizeof value);
+        struct kv_slice slice =
+            kv_slice(value, size < MODEL_VALUE_BYTES ? size : MODEL_VALUE_BYTES);
+        struct kvstore_written written = {0};
+        size_t write = model_try(key, &slice, 0);
+        enum kv_status status = kvstore_put(run.store, model_key(key), slice, NULL, &written);
+        explore_note("  fill up with %u, %zu bytes, version %" PRIu64 ": %s", key, slice.size,
+                     written.version, kv_status_name(status));
+        if (!note_outcome(write, status, &written, "a put"))
+            return;
+    }
 }
 
 static void append(unsigned key, struct model_random *random)
@@ -291,6 +358,14 @@ static unsigned key_of(unsigned worker, struct model_random *random)
 static void act(unsigned worker, struct model_random *random)
 {
     unsigned key = key_of(worker, random);
+    if (model_one_in(random, 30)) {
+        fill_up(key, random);
+        return;
+    }
+    if (run.waits_together && !model_one_in(random, 3)) {
+        put_together(worker, random);
+        return;
+    }
     switch (model_below(random, 12)) {
     case 0:
     case 1:
@@ -592,6 +667,8 @@ static void lead_life(unsigned life)
     run.death = (enum death)(model_below(&random, 5) + 1) / 2; /* LIVES_ON: one in five */
     run.workers = 1 + model_below(&random, WORKERS_MOST);
     run.actions = 1 + model_below(&random, ACTIONS_MOST);
+    if (run.waits_together && model_one_in(&random, 2))
+        run.actions = ACTIONS_MOST;
     machine_set_faults(&run.faults);
     if (run.death == DIES_AT_A_CALL)
         machine_die_at(1 + model_below(&random, 1u << (1 + model_below(&random, 9))));
@@ -662,6 +739,8 @@ static void run_machine(void)
     for (uint32_t file = 0; file < DATAFILES_MOST; file++)
         copies[file].bytes = 0;
     run.clock_jumps = model_one_in(&random, 4);
+    run.waits_together = run.options.durability == KVSTORE_SYNC_ALWAYS &&
+                         run.options.datafiles > 1 && !model_one_in(&random, 3);
     if (!model_one_in(&random, 16))
         run.store_is_there = machine_put_back(run.options.datafiles);
     unsigned lives = 1 + model_below(&random, LIVES_MOST - 1);

@@ -844,7 +844,7 @@ ssize_t machine_pwrite(int descriptor, const void *from, size_t bytes, off_t off
     size_t part = bytes;
     if (dies || fails)
         part = at_most(some_of(&machine.random, (bytes + PAGE - 1) / PAGE) * PAGE, bytes);
-    else if (one_in(&machine.random, machine.faults.interrupts) && bytes > 1)
+    else if (bytes >= SECTOR && one_in(&machine.random, machine.faults.interrupts))
         part = below(&machine.random, bytes);
     if (part == 0 && !dies && !fails && bytes > 0)
         return fail(EINTR);
@@ -877,6 +877,9 @@ int machine_fsync(int descriptor, const void *place)
         write_back(file, &machine.random, false);
     if (dies)
         schedule_lose_own(place);
+    bool is_slow = one_in(&machine.random, 2); /* what is written meanwhile is covered then */
+    if (is_slow)
+        take_time(place);
     if (!file)
         commit_names(fails ? some_of(&machine.random, machine.pending_count)
                            : machine.pending_count);
@@ -888,7 +891,8 @@ int machine_fsync(int descriptor, const void *place)
         file->has_error = false;
         fails = true;
     }
-    take_time(place);
+    if (!is_slow)
+        take_time(place);
     return fails ? io_error() : 0;
 }
 

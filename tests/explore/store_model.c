@@ -7,8 +7,8 @@
 
 #include "tests/explore/explore.h"
 
-#define WRITES      512u
-#define VALUE_BYTES (UINT64_C(2) << 20) /* of all values together */
+#define WRITES      2048u
+#define VALUE_BYTES (UINT64_C(4) << 20) /* of all values together */
 
 enum state { TRIED, DONE, FAILED, LOST };
 

@@ -27,7 +27,7 @@
 #include "tests/support/test_suite.h"
 
 /* $MQKV_POWERCUT_LIVES and $MQKV_POWERCUT_SEED: for a longer search. */
-#define LIVES               144u
+#define LIVES               72u
 #define LIVES_OF_STORE      9u /* then a new store */
 #define WRITERS             3u
 #define MAX_OPERATIONS_LOG2 8u /* of a writer; few are as likely as many */
