@@ -6,7 +6,7 @@
 
 #include "engine/store_engine.h"
 
-/* Opens the store as kvstore_open, whose errors it has. */
+/* Opens the store of the directory `dir` with `options`, as kvstore_open, whose errors this has. */
 enum kv_status local_engine_open(const char *dir, const struct kvstore_options *options,
                                  struct store_engine **engine, struct kv_error *error);
 

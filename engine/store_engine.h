@@ -72,7 +72,7 @@ struct engine_operation {
     bool bounded;                  /* for the engine: deadline_ms is its own patience */
 };
 
-/* A number that an engine tells of itself. */
+/* A number that an engine tells about itself. */
 struct engine_number {
     const char *name; /* for JSON and metrics; "requests_total": it only grows, others do not */
     const char *help; /* a sentence */
@@ -95,16 +95,18 @@ struct engine_calls {
 
     uint32_t (*max_value_bytes)(const struct store_engine *engine);
 
-    /* Files whose syncs are told apart (kvstore_ticket); 0 where operations are submitted. */
+    /* Returns the number of files whose syncs are told apart (kvstore_ticket); 0 where operations
+     * are submitted. */
     uint32_t (*datafiles)(const struct store_engine *engine);
 
-    /* Reads by others; all 0: there are none. */
+    /* Tells how other processes may read the store; all 0: they may not. */
     void (*direct_facts)(const struct store_engine *engine, struct kvstore_direct_facts *facts);
 
-    /* "4 data files", into the text; which it returns. */
+    /* Writes what the engine has, such as "4 data files", to `text`, which has room for `size`
+     * bytes, and returns it. */
     const char *(*describe)(const struct store_engine *engine, char *text, size_t size);
 
-    /* Those that stats has no other place for. */
+    /* Calls `visit` with each number that stats has no other place for. */
     void (*numbers)(const struct store_engine *engine, engine_number_visit visit, void *context);
 
     /* No operation may be under way. Frees the engine. */
@@ -132,7 +134,7 @@ static inline uint32_t engine_datafiles(const struct store_engine *engine)
     return engine->calls->datafiles(engine);
 }
 
-/* NULL is harmless. */
+/* Closes the engine and frees it. NULL is harmless. */
 static inline enum kv_status engine_close(struct store_engine *engine, struct kv_error *error)
 {
     return engine ? engine->calls->close(engine, error) : KV_OK;

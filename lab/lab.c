@@ -80,6 +80,8 @@ const struct lab lab = {.rows = lab_option_rows,
                         .warn = lab_warn,
                         .open_store = lab_open_store,
                         .order_name = "cost",
+                        .sched_help = "fifo|priority|cost: which request comes first; cost is for "
+                                      "studies (default fifo)",
                         .create_order = lab_create_order,
                         .begin_worker = lab_begin_worker,
                         .put_stats = lab_put_stats};

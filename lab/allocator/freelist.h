@@ -34,20 +34,21 @@ struct free_list {
     atomic_uint_fast64_t blocks;
 };
 
-/* The size of a block for a payload of that size; 0: there is none (errno is ENOMEM then). */
+/* Returns the size of a block for a payload of payload_bytes; 0: there is none (errno is ENOMEM
+ * then). */
 size_t block_bytes_for(size_t payload_bytes);
 
-/* Makes a live block of memory that is in no list; gives the caller's part of it. */
+/* Makes a live block of `memory`, which is in no list. Returns the caller's part of the block. */
 void *block_start(void *memory, size_t block_bytes);
 
-/* The live block whose part for the caller this is. Ends the process with a message if it is
- * none. */
+/* Returns the live block whose part for the caller is `payload`. Ends the process with a message if
+ * there is none. */
 struct freelist_block *block_of(void *payload);
 
 /* Cuts what a live block has beyond block_bytes into a live block of its own; NULL: too little. */
 struct freelist_block *block_cut(struct freelist_block *block, size_t block_bytes);
 
-/* Takes out the smallest block that has block_bytes, or that much off its end; gives the caller's
+/* Takes out the smallest block that has block_bytes, or that much off its end. Returns the caller's
  * part. NULL: there is none. */
 void *free_list_take(struct free_list *list, size_t block_bytes);
 
@@ -60,7 +61,7 @@ void free_list_merge(struct free_list *list, struct free_list *from);
 uint64_t free_list_bytes(const struct free_list *list);
 uint64_t free_list_blocks(const struct free_list *list);
 
-/* Whether order, links, marks, sizes and counts are right and no two blocks touch. */
+/* Returns whether order, links, marks, sizes and counts are right and no two blocks touch. */
 bool free_list_is_sound(const struct free_list *list);
 
 #endif

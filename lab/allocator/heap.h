@@ -24,8 +24,9 @@ struct heap {
         .mutex = PTHREAD_MUTEX_INITIALIZER, .segment = {.mutex = PTHREAD_MUTEX_INITIALIZER } \
     }
 
-/* From now on no fork comes between two steps of a thread that holds one of the heap's mutexes: the
- * forking thread holds them. Once for each heap, by a constructor; the heap lives forever. */
+/* From now on, no fork comes between two steps of a thread that holds one of the heap's mutexes:
+ * the forking thread holds them. To be called once for each heap, by a constructor; the heap lives
+ * forever. in_child: called in the child of a fork; NULL: nothing. */
 void heap_watch_forks(struct heap *heap, void (*in_child)(void));
 
 /* As struct allocator's is_sound, of the list. */

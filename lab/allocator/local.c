@@ -15,8 +15,8 @@ struct local {
 
 static _Thread_local struct local own;
 
-/* Has the common list. Its mutex covers who is known, too, and is never held while the segment
- * grows. */
+/* The common list. Its mutex also covers which threads are known, and is never held while the
+ * segment grows. */
 static struct heap heap = HEAP_INITIALIZER;
 static struct local *known;
 
@@ -129,7 +129,7 @@ const struct allocator kv_allocator_thread_local = {
     .is_sound = is_local_sound,
 };
 
-/* Of the parent's threads the child has only the one that forked. */
+/* The child of a fork has only that one of the parent's threads which forked. */
 static void forget_other_threads(void)
 {
     own.previous_known = own.next_known = NULL;

@@ -27,10 +27,10 @@
 /* data.u64 of the event that ends the reaper; children have the number of their place. */
 #define STOP_TAG UINT64_MAX
 
-/* A line in the log about children that died, at most every so many milliseconds. */
+/* The shortest time between two lines in the log about children that died. */
 #define DIED_LINE_MS 1000u
 
-/* After a reply of more than so much the memory goes back to the kernel. */
+/* After a reply of more than this size, its memory goes back to the kernel. */
 #define KEEP_BYTES (256u << 10)
 
 /* How a child ends. */
@@ -257,8 +257,8 @@ static bool only_reads(const struct read_request *request)
     return request->header.count > 0;
 }
 
-/* True if the message is a request that a child can serve; its session is held then, and the
- * receiver, which may have found it, holds it no more. */
+/* Returns true if the message is a request that a child can serve; its session is held then, and
+ * the receiver, which may have found it, holds it no more. */
 static bool is_for_child(const struct request_processes *all, struct worker *front,
                          struct kv_slice message, struct read_request *request,
                          struct session **session)
@@ -283,7 +283,7 @@ static bool is_for_child(const struct request_processes *all, struct worker *fro
     return false;
 }
 
-/* Forks. The pid; -1: errno. */
+/* Forks. Returns the pid; -1: errno. */
 static pid_t start_child(struct request_processes *all, unsigned number,
                          struct read_request *request)
 {
@@ -340,7 +340,7 @@ static uint64_t serve_message(void *context, struct worker *front, size_t messag
     return clock_monotonic_ns();
 }
 
-/* The pool's finish: children end with the receiving thread, which waits for them so long. */
+/* The pool's finish: children end with the receiving thread, so it waits until they have ended. */
 static void wait_for_children(void *context)
 {
     const struct request_processes *all = context;

@@ -5,7 +5,7 @@
 #include "kvstore/table/datafile.h"
 
 /* Moving an item takes some ten nanoseconds, splitting a segment a microsecond or two: a lookup
- * that has failed so often has met a writer that was preempted, or one writer after the other. */
+ * that has failed this often has met a writer that was preempted, or one writer after the other. */
 #define MAX_RETRIES 64u
 
 /* Looks the key up where nothing is moved meanwhile. */

@@ -37,8 +37,8 @@ struct reader;
 struct readers *readers_create(void);
 void readers_free(struct readers *readers);
 
-/* From here until readers_leave nothing is freed that is in reach now. NULL: there is no place.
- * Does not wait; not twice at a time in one thread. */
+/* Makes the calling thread a reader: until readers_leave, nothing is freed that is in reach now.
+ * NULL: there is no place. Does not wait; not twice at a time in one thread. */
 struct reader *readers_enter(struct readers *readers);
 void readers_leave(struct reader *reader);
 

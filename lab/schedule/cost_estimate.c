@@ -12,10 +12,10 @@
 /* Looking at more operations would take longer than what it tells is worth. */
 #define SAMPLE 8u
 
-/* Copying values: so many bytes a nanosecond. */
+/* The bytes of a value that are copied in a nanosecond. */
 #define BYTES_PER_NS 4u
 
-/* A scan looks at so many entries where it says nothing, and at more where a prefix passes over
+/* The entries that a scan looks at where it has no limit, and, at least, where a prefix passes over
  * others or whole data files are seen. */
 #define ENTRY_NS          200u
 #define UNLIMITED_ENTRIES 1000u

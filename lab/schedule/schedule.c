@@ -156,7 +156,7 @@ static struct waiting pop(struct payer_heap *payer)
     return first;
 }
 
-/* Of those payers, one that has messages: the one whose first message is the first of all. */
+/* Returns the payer, of those, which all have messages, whose first message is the first of all. */
 static unsigned first_payer(const struct schedule *schedule, uint32_t payers)
 {
     unsigned first = (unsigned)__builtin_ctz(payers);
@@ -168,7 +168,7 @@ static unsigned first_payer(const struct schedule *schedule, uint32_t payers)
     return first;
 }
 
-/* After a change of the payer's messages. */
+/* Notes a change of the payer's messages. Holds: lock. */
 static void note_payer(struct schedule *schedule, unsigned payer)
 {
     KV_ASSERT(mutex_is_held(&schedule->lock) && payer < schedule->payers);

@@ -31,7 +31,7 @@
 /* A microsecond of expected work counts as a millisecond of waiting. */
 #define SCHEDULE_STRETCH 1000u
 
-/* No message overtakes one that was received so much earlier. */
+/* No message overtakes one that was received this much earlier. */
 #define SCHEDULE_AGING_NS (100u * 1000u * 1000u)
 
 struct schedule;
@@ -44,19 +44,20 @@ struct message_source {
     unsigned payer;
 };
 
-/* How long after it was received a message of that priority (above 31 counts as 31) is due. */
+/* Returns how long after it was received a message of that priority (above 31 counts as 31) is
+ * due. */
 uint64_t schedule_delay_ns(unsigned priority, uint64_t work_ns);
 
 #define SCHEDULE_MAX_PAYERS 32u
 
-/* For messages of at most message_bytes, taken by so many workers, of payers 0 .. payers-1. NULL:
- * out of memory. */
+/* Makes a schedule for `capacity` messages of at most message_bytes, which `workers` workers take,
+ * of payers 0 .. payers-1. NULL: out of memory. */
 struct schedule *schedule_create(unsigned capacity, unsigned payers, size_t message_bytes,
                                  unsigned workers);
 void schedule_free(struct schedule *schedule);
 
-/* True if `capacity` messages wait: no more should be received. If false, the worker that asked may
- * receive one message and is sure of a place for it. */
+/* Returns true if `capacity` messages wait: no more should be received. If false, the worker that
+ * asked may receive one message and is sure of a place for it. */
 bool schedule_full(const struct schedule *schedule);
 
 /* The payers (as bits) that use all the places that one payer may have: no more of their messages

@@ -21,7 +21,7 @@ struct service_time {
     "DIST[:sleep|work][:unlocked|locked]; DIST is off, fixed:TIME, uniform:MIN-MAX, exp:MEAN or " \
     "pareto:MEAN[,SHAPE], with times up to 1s (50us, 1ms)"
 
-/* False: it is none; *service_time is left alone. */
+/* Reads the value of --service-time. False: the text is none; *service_time is left alone. */
 bool service_time_parse(const char *text, struct service_time *service_time);
 
 #endif

@@ -17,7 +17,7 @@ enum serving_counter { SERVING_OPERATIONS, SERVING_ASKED_NS, SERVING_TAKEN_NS };
 struct execution_context;
 struct service_time;
 
-/* From now on the operations of the context take this time. service_time stays the caller's. */
+/* From now on, the operations of the context take this time. service_time stays the caller's. */
 void serving_begin(struct execution_context *context, const struct service_time *service_time);
 
 /* Spends the time of the calling thread's operation, if it is still to be spent. The store calls it

@@ -11,14 +11,14 @@
 #include "wire/queue_name.h"
 
 #define HINT         "serverk -h lists the options"
-#define HELP_COLUMNS 26 /* left of what an option means */
+#define HELP_COLUMNS 26 /* the columns left of what an option means */
 
 /* Which options go together -------------------------------------------------------------------- */
 
-/* Of --mirror: how long the cluster can be away before everything is copied again. */
+/* With --mirror: how long the cluster can be away before everything is copied again. */
 #define MIRROR_KEEP_CHANGES_MS (UINT64_C(24) * 3600 * 1000)
 
-/* The request queue, if neither the line nor a file names it. */
+/* Takes the request queue from the environment if neither the line nor a file names it. */
 static enum options_outcome take_queue(struct server_options *options, struct kv_error *error)
 {
     const char *name = getenv("MQKV_QUEUE");
@@ -46,7 +46,7 @@ static void settle_direct(const struct parsed_line *line, struct server_options 
         options->direct = options->no_direct ? KVSTORE_DIRECT_OFF : KVSTORE_DIRECT_OWNER;
 }
 
-/* What would go around the rules. */
+/* Refuses what would go around the rules for users. */
 static enum options_outcome check_access(const struct server_options *options,
                                          struct kv_error *error)
 {
@@ -247,7 +247,7 @@ static void print_serverk_help(void)
     printf("\nSIGTERM and SIGINT stop it cleanly. Manual: serverk(1).\n");
 }
 
-/* argv before its words are moved. NULL: out of memory. */
+/* Copies argv before its words are moved. NULL: out of memory. */
 static char **copy_words(int argc, char **argv)
 {
     char **words = calloc((size_t)argc + 1, sizeof *words);

@@ -16,7 +16,7 @@ struct service;
 
 struct dispatch_model {
     const char *name;
-    uint32_t default_workers; /* of -w; 0: the number of CPUs */
+    uint32_t default_workers; /* of -w, where it is not given; 0: the number of CPUs */
     bool one_receives;        /* one thread receives messages; else all workers do */
     unsigned helpers;         /* threads that write statistics beside receivers and requests */
     bool serves_beside;       /* requests are alive beside the thread that receives them, -w at once
@@ -30,14 +30,14 @@ struct dispatch_model {
 
 extern const struct dispatch_model dispatch_pool;
 
-/* What -w means where it is not given. */
+/* Returns the number of workers where -w is not given. */
 uint32_t dispatch_model_default_workers(const struct dispatch_model *model);
 
-/* Threads that receive messages. */
+/* Returns the number of threads that receive messages. */
 unsigned dispatch_model_receivers(const struct dispatch_model *model, uint32_t workers);
 
-/* Threads and processes that write statistics, each a block of its own: first those that
- * receive. */
+/* Returns the number of threads and processes that write statistics, each a block of its own: first
+ * those that receive. */
 unsigned dispatch_model_writers(const struct dispatch_model *model, uint32_t workers);
 
 #endif

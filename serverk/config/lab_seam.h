@@ -43,8 +43,9 @@ struct lab {
     /* Changes what the store is opened with. */
     void (*open_store)(const struct server_options *options, struct kvstore_options *opening);
 
-    /* The name of ORDER_LAB; NULL: there is no such order. */
-    const char *order_name;
+    /* The name of ORDER_LAB, and what help says of --sched, where there is such an order; else
+     * NULL. */
+    const char *order_name, *sched_help;
 
     /* Makes the order of messages of ORDER_LAB, for all workers of the service. NULL: out of
      * memory. */

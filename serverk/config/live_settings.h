@@ -30,4 +30,9 @@ static inline enum kvstore_durability live_durability(const struct live_settings
     return (enum kvstore_durability)atomic_load_explicit(&live->durability, memory_order_relaxed);
 }
 
+static inline uint32_t live_max_value_bytes(const struct live_settings *live)
+{
+    return atomic_load_explicit(&live->max_value_bytes, memory_order_relaxed);
+}
+
 #endif

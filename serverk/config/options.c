@@ -424,6 +424,9 @@ static const struct option_row *row_named(const char *name)
 __attribute__((constructor)) static void join_option_tables(void)
 {
     memcpy(joined_rows, daemon_rows, sizeof daemon_rows);
+    for (struct option_row *row = joined_rows; lab.sched_help && row->name; row++)
+        if (strcmp(row->name, "sched") == 0)
+            row->help = lab.sched_help;
     for (size_t i = 0; lab.rows[i].name; i++) {
         KV_ASSERT(i < LAB_MAX_ROWS && !row_named(lab.rows[i].name));
         joined_rows[DAEMON_ROWS + i] = lab.rows[i];
@@ -441,12 +444,16 @@ void options_print_help(FILE *stream, int columns)
                   {"log", "\nLog and statistics:"},
                   {"cluster", "\nMore than one host:"},
                   {NULL, "\nOn the command line only:"}};
+    struct option_row rows[DAEMON_ROWS + 1] = {0}; /* without the lab's */
+    memcpy(rows, joined_rows, DAEMON_ROWS * sizeof rows[0]);
     for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
         fprintf(stream, "%s\n", titles[i].title);
-        option_print_section(stream, daemon_rows, titles[i].section, columns);
-    }
-    fprintf(stream, "\nSection [cluster] of the configuration file has more keys, for --nats:\n"
+        option_print_section(stream, rows, titles[i].section, columns);
+        if (titles[i].section && strcmp(titles[i].section, "cluster") == 0)
+            fprintf(stream,
+                    "Section [cluster] of the configuration file has more keys, for --nats:\n"
                     "nats-sync, nats-creds and others (serverk(1)).\n");
+    }
     if (lab.rows->name)
         fprintf(stream, "\nFor studies:\n");
     option_print_help(stream, lab.rows, columns);

@@ -73,8 +73,8 @@ struct server_options {
     struct wire_spin spin;
     enum wire_replies replies;
     uint32_t max_value_bytes;
-    enum kvstore_direct direct; /* who may read without the daemon */
-    const char *no_direct;      /* why nobody does by default; NULL: the owner does */
+    enum kvstore_direct direct; /* users who may read without the daemon */
+    const char *no_direct;      /* why by default nobody may; NULL: the owner may */
     enum engine_kind engine;
     struct natskv_options nats; /* for ENGINE_KIND_NATS, and for the next two */
     const char *mirror;         /* servers of the cluster that has a copy; NULL: none */
@@ -93,7 +93,7 @@ struct server_options {
     bool verbose;
     const char *log;     /* the file that lines are logged to; NULL: standard error */
     const char *metrics; /* the file for a collector of metrics; NULL: none */
-    uint64_t slow_ms;    /* requests that take so long are noted; 0: none */
+    uint64_t slow_ms;    /* requests that take this long or longer are noted; 0: none */
     const char *audit;   /* the file for the audit log; NULL: none */
     char **words;        /* a copy of argv, to be parsed again; NULL ends it */
     struct option_origin origins[OPTIONS_MAX]; /* of each option, in the order of the table */
@@ -110,7 +110,7 @@ struct parsed_line {
 /* All defaults. */
 void parsed_line_begin(struct parsed_line *line);
 
-/* Whether the daemon talks to a cluster. */
+/* Returns whether the daemon talks to a cluster. */
 static inline bool options_use_nats(const struct server_options *options)
 {
     return options->engine == ENGINE_KIND_NATS || options->mirror;
@@ -120,8 +120,8 @@ static inline bool options_use_nats(const struct server_options *options)
  * of the lab; the last has no name. Constant from the start of main. */
 extern const struct option_row *const options_rows;
 
-/* Prints the rows as help shows them, by section, those of studies last. `columns`: for what stands
- * left of what an option means. */
+/* Prints the rows as help shows them, by section, those of studies last. `columns`: the width of
+ * the labels, which stand left of what the options mean. */
 void options_print_help(FILE *stream, int columns);
 
 enum options_outcome {
@@ -130,17 +130,18 @@ enum options_outcome {
     OPTIONS_BAD   /* *error says which argument, its value, and what would be right */
 };
 
-/* The row of that name; NULL: there is none that a configuration file may have. */
+/* Returns the row of the option `name`; NULL: there is none that a configuration file may have. */
 const struct option_row *options_find(const char *name);
 
-/* From now on names of groups are not looked up (in a sandbox that cannot be done): a group is a
- * number, or the name that was given before. */
+/* From now on, names of groups are not looked up (in a sandbox that cannot be done): a group is a
+ * number, or a name that was looked up before. */
 void options_forbid_lookups(void);
 
-/* Frees what belongs to *options: a copy of argv, and the values from the configuration file. */
+/* Frees what belongs to *options: a copy of argv, the values from the configuration file, and the
+ * rules about users. */
 void options_free(struct server_options *options);
 
-/* The value of an option as it was given; "": nobody gave one. */
+/* Returns the value of the option `name` as it was given; "": nobody gave one. */
 const char *options_text_of(const struct server_options *options, const char *name);
 
 /* "fifo", "priority", or the name of the lab's order. */

@@ -17,25 +17,26 @@ struct changed_setting {
     const char *before, *now; /* as given; NULL: not given */
 };
 
-/* The next such from option *next on, which it raises; false when there is none. */
+/* Finds the next option, from number *next on, that is another in `now` than in `before`, and
+ * raises *next behind it; false: there is none. */
 bool settings_next_change(const struct option_origin *before, const struct option_origin *now,
                           unsigned *next, struct changed_setting *change);
 
-/* What help says of the default, up to its end; "off" of a flag; "" where it says nothing. */
+/* Returns what help says of the row's default; "off" of a flag; "" where help says nothing. */
 struct kv_slice settings_default(const struct option_row *row);
 
-/* The value that nobody has given: what settings_default says, or what follows from the other
- * options. number: room for it. */
+/* Returns the row's value where nobody has given one: what settings_default says, or what follows
+ * from the other options. number: room for the text. */
 struct kv_slice settings_effective_default(const struct server_options *options,
                                            const struct option_row *row, char number[32]);
 
-/* A value of the row as it was given, with its unit where it has one and was given without:
+/* Returns the value `given` of the row with its unit, where it has one and was given without:
  * "250ms", "1M". text: room for it, of SETTINGS_VALUE_BYTES. */
 #define SETTINGS_VALUE_BYTES 64u
 struct kv_slice settings_value(const struct option_row *row, const char *given,
                                char text[SETTINGS_VALUE_BYTES]);
 
-/* Where a value comes from: "default", "command line", "FILE:LINE", "config set". */
+/* Writes where a value comes from: "default", "command line", "FILE:LINE", "config set". */
 void settings_describe_origin(const struct option_origin *origin, char *text, size_t text_bytes);
 
 /* Prints the settings as a configuration file, each with where it comes from; what nobody has given

@@ -19,14 +19,14 @@ void user_names_use_files(void)
     by_files = true;
 }
 
-/* An id, as a number; NO_ID: the name is none. */
+/* Returns the id that the name is as a number; NO_ID: it is none. */
 static uint32_t parse_user_id(const char *name)
 {
     uint64_t number;
     return parse_u64(name, 0, NO_ID - 1, &number) ? (uint32_t)number : NO_ID;
 }
 
-/* The user of that name in the file. */
+/* Finds the user of that name in /etc/passwd. */
 static bool find_in_file(const char *name, uid_t *uid)
 {
     FILE *file = fopen("/etc/passwd", "re");
@@ -99,7 +99,7 @@ static void add_of_first_group(struct members *members, gid_t gid)
         endpwent();
 }
 
-/* The group in the file, with what it lists. */
+/* Finds the group in /etc/group, and adds the members that it lists. */
 static bool add_group_in_file(struct members *members, const char *name, gid_t *gid)
 {
     FILE *file = fopen("/etc/group", "re");

@@ -12,15 +12,15 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* From now on those files only. */
+/* From now on, only those files are read. */
 void user_names_use_files(void);
 
-/* A name, or a number. False: there is no such user. */
+/* Finds the uid of the user `name`, a name or a number. False: there is no such user. */
 bool user_names_find(const char *name, uid_t *uid);
 
-/* Users whose first group it is, and those that it lists, by name or number of the group;
- * without one whose uid stands for more users (wire/own_user.h). *uids: free() it. False: there is
- * no such group, or no memory. */
+/* Finds the members of `group`, a name or a number: users whose first group it is, and those that
+ * it lists, without one whose uid stands for more users (wire/own_user.h). *uids is to be freed.
+ * False: there is no such group, or no memory. */
 bool user_names_members(const char *group, uid_t **uids, size_t *count);
 
 #endif

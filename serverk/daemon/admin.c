@@ -12,7 +12,7 @@
 #include "serverk/daemon/json_writer.h"
 #include "serverk/session/audit.h"
 
-/* Of an argument. */
+/* The longest argument of a command, in bytes. */
 #define MAX_ARGUMENT_BYTES 4096u
 
 /* A command under way. */
@@ -52,14 +52,14 @@ static bool kill_if_wanted(void *context, struct session *session)
     return false;
 }
 
-/* The argument is a name, or empty for all. */
+/* The argument is the name of a setting, or empty for all. */
 static enum kv_status config_get(struct admin_command *command, struct kv_error *error)
 {
     const char *name = command->argument[0] ? command->argument : NULL;
     return reload_print(command->admin->reload, name, command->out, error);
 }
 
-/* "NAME VALUE". */
+/* The argument is "NAME VALUE". */
 static enum kv_status config_set(struct admin_command *command, struct kv_error *error)
 {
     char *value = strchr(command->argument, ' ');
@@ -74,7 +74,7 @@ static enum kv_status config_reload(struct admin_command *command, struct kv_err
     return reload_all(command->admin->reload, error);
 }
 
-/* A session's number. */
+/* The argument is a session's number. */
 static enum kv_status kill_session(struct admin_command *command, struct kv_error *error)
 {
     struct session_table *sessions = command->admin->stats->service->sessions;
@@ -120,7 +120,7 @@ static void put_slow(struct json *json, const struct slow_request *slow)
     json_close_object(json);
 }
 
-/* The latest first. */
+/* Lists slow requests, the latest first. */
 static enum kv_status list_slow(struct admin_command *command, struct kv_error *error)
 {
     struct json json = {.stream = command->out};
@@ -144,7 +144,7 @@ static enum kv_status clear_slow(struct admin_command *command, struct kv_error 
     return KV_OK;
 }
 
-/* How many milliseconds. */
+/* The argument is a number of milliseconds. */
 static enum kv_status begin_hot(struct admin_command *command, struct kv_error *error)
 {
     uint64_t ms;
@@ -155,7 +155,7 @@ static enum kv_status begin_hot(struct admin_command *command, struct kv_error *
     return KV_OK;
 }
 
-/* How many keys. */
+/* The argument is the number of keys that are wanted at most. */
 static enum kv_status list_hot(struct admin_command *command, struct kv_error *error)
 {
     struct json json = {.stream = command->out};

@@ -24,7 +24,7 @@ struct admin {
  * a sentence as its text. Threads: any. */
 enum kv_status admin_run(void *admin, struct admin_call *call);
 
-/* Whether the command may have to wait for a data file, a disk, or a reload that does. */
+/* Returns whether the command may have to wait for a data file, a disk, or a reload that does. */
 bool admin_waits(struct kv_slice command);
 
 #endif

@@ -32,7 +32,7 @@ _Static_assert(INDEX_TAG > UINT32_MAX, "no tag is a session's id");
 
 #define EVENTS_AT_ONCE 64
 
-/* Between two looks at what else there is to do while a reload comes to its end. */
+/* The time between two looks at what else there is to do while a reload comes to its end. */
 #define JOIN_SLICE_MS 20
 
 /* A signal to stop that follows the first one within this time is the same request: timeout(1) and
@@ -188,7 +188,7 @@ static bool start_reloader(struct control *control)
     return started;
 }
 
-/* Whether it has ended, now or in a moment. */
+/* Returns whether the reloader has ended, now or in a moment. */
 static bool join_reloader(struct control *control)
 {
     struct timespec until;
@@ -199,7 +199,8 @@ static bool join_reloader(struct control *control)
     return pthread_timedjoin_np(control->reloader, NULL, &until) == 0;
 }
 
-/* Without a thread for it, as where no more are allowed, it is done here. */
+/* Without a reloader, as where no more threads are allowed, the main thread follows the signals
+ * itself. */
 static void follow_soon(struct control *control)
 {
     if (control->has_reloader)

@@ -10,14 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* If the child ends without a word (a signal). */
+/* The exit code where a signal ended the child. */
 #define EXIT_FAILED 4
 
 struct daemonize {
     int report; /* the pipe to the parent: one byte, the exit code */
 };
 
-/* In the parent: waits for the child's word and exits with it. */
+/* Waits, in the parent, for the child's word, and exits with it. */
 static _Noreturn void exit_as_told(int report, pid_t child)
 {
     unsigned char exit_code = EXIT_FAILED;

@@ -13,12 +13,13 @@ struct daemonize;
  * own, without a terminal. */
 enum kv_status daemonize_start(struct daemonize **daemonize, struct kv_error *error);
 
-/* In the child: the daemon is ready. stdin and stdout become /dev/null. So does stderr, unless it
- * is a file, which then is the log: the caller must not wait for a pipe or terminal that we
- * hold. */
+/* To be called in the child when the daemon is ready. stdin and stdout become /dev/null. So does
+ * stderr, unless it is a file, which then is the log: the caller must not wait for a pipe or
+ * terminal that the daemon holds. */
 void daemonize_ready(struct daemonize *daemonize);
 
-/* In the child, instead: it failed; the parent exits with this code. */
+/* To be called in the child instead if the daemon failed to start: the parent exits with
+ * `exit_code`. */
 void daemonize_failed(struct daemonize *daemonize, int exit_code);
 
 #endif

@@ -8,14 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* At the last look; zeroed before the first. */
+/* What had been used at the last look; zeroed before the first. */
 struct effort {
     int64_t cpu_us;
     int64_t transfers; /* blocks read and written, and pages that were read for a mapping */
 };
 
-/* One look. True: more of either since the one before, of all threads together. The little that
- * threads use which wake up now and then does not count. */
+/* Looks once. True: all threads together used more of either since the look before. The little that
+ * is used by threads which wake up now and then does not count. */
 bool effort_look(struct effort *effort);
 
 #endif

@@ -16,7 +16,8 @@ static void figure_put(struct figures to, const char *json, const char *metric, 
         metrics_put_new(to.metrics, metric, help, value);
 }
 
-/* One of the figures of a metric with labels; help: of the first, NULL: of the others. */
+/* Puts one of the figures of a metric with labels. help: that of the metric, with the first of
+ * them; NULL with the others. */
 static void figure_put_labelled(struct figures to, const char *json, const char *metric,
                                 const char *help, const char *label, const char *is, uint64_t value)
 {
@@ -95,7 +96,7 @@ const struct figure quota_figures[] = {
     {0},
 };
 
-/* Those of users change meanwhile. */
+/* The figures of users change meanwhile. */
 uint64_t figure_value(const struct figure *figure, const void *of)
 {
     const uint64_t *number = (const void *)((const char *)of + figure->offset);
@@ -159,7 +160,7 @@ void figures_put_waiting_replies(const struct service *service, struct figures t
                service->commit ? commit_waiting(service->commit) : 0);
 }
 
-/* JSON leaves out errors that there were none of. */
+/* JSON leaves out errors that did not occur. */
 static void put_errors(const struct worker_statistics *sum, struct figures to)
 {
     figures_open(to, "errors");
@@ -240,7 +241,7 @@ void figures_put_file_totals(const struct file_totals *totals, struct figures to
                totals->stale);
 }
 
-/* Nothing, if the file system does not tell. */
+/* Puts nothing if the file system does not tell. */
 void figures_put_disk(const struct service *service, struct figures to)
 {
     struct statvfs disk;

@@ -16,7 +16,7 @@
 #include "serverk/daemon/json_writer.h"
 #include "serverk/daemon/stats_source.h"
 
-/* The text that figures go to: one of the two, the other is NULL. */
+/* The text that figures go to: one of the two members; the other is NULL. */
 struct figures {
     struct json *json; /* in the object to which members are added */
     FILE *metrics;
@@ -41,10 +41,10 @@ void quota_facts_read(const struct service *service, unsigned quota, uint64_t ma
 
 uint64_t figure_value(const struct figure *figure, const void *of);
 
-/* The members that the table gives a JSON object, read from the struct `of`. */
+/* Adds the members that the table gives a JSON object, read from the struct `of`. */
 void figures_put_members(struct json *json, const struct figure *table, const void *of);
 
-/* All data files. */
+/* Sums over all data files. */
 struct file_totals {
     struct kvstore_file_statistics sums; /* of what file_figures tell */
     uint64_t unsynced_bytes, oldest_unsynced_ms;
@@ -54,7 +54,7 @@ struct file_totals {
 /* Adds a file to the totals, which begin as {0}. */
 void file_totals_add(struct file_totals *totals, const struct kvstore_file_statistics *file);
 
-/* Each puts figures of one kind. */
+/* Each of these puts the figures of one kind to the text `to`. */
 void figures_put_workers(const struct service *service, struct figures to);
 void figures_put_waiting_replies(const struct service *service, struct figures to);
 void figures_put_operations(const struct worker_statistics *sum, struct figures to);

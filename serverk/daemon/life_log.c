@@ -7,7 +7,7 @@
 #include "common/text/parse.h"
 #include "serverk/config/lab_seam.h"
 
-/* Who executes requests. */
+/* Describes what executes requests. */
 static const char *describe_workers(const struct server_options *options, char text[64])
 {
     char count[32];
@@ -22,7 +22,7 @@ static const char *describe_workers(const struct server_options *options, char t
     return text;
 }
 
-/* Where the data are: "dir /var/lib/mqkv". */
+/* Describes where the data are: "dir /var/lib/mqkv". */
 static const char *describe_place(const struct server_options *options, char text[512])
 {
     if (options->engine == ENGINE_KIND_NATS)

@@ -7,11 +7,11 @@
 #include "serverk/sandbox/sandbox.h"
 #include "serverk/dispatch/service.h"
 
-/* It is ready, what it gave up at its start (sandbox.h), and which of its options have no effect or
- * one that may surprise. */
+/* Logs that the daemon is ready, what it gave up at its start (sandbox.h), and which of its options
+ * have no effect or one that may surprise. */
 void life_log_start(const struct service *service, const struct sandbox *given_up);
 
-/* It has stopped, and all went well. */
+/* Logs that the daemon has stopped, and that all went well. */
 void life_log_stop(const struct server_options *options);
 
 #endif

@@ -66,7 +66,7 @@ static void put_cpu(FILE *out)
             seconds_of_timeval(usage.ru_stime));
 }
 
-/* How many entries the directory has, which several threads read. */
+/* Returns the number of entries of the directory, which several threads read. */
 static uint64_t count_entries(DIR *directory)
 {
     static pthread_mutex_t one_reader = PTHREAD_MUTEX_INITIALIZER;
@@ -90,7 +90,7 @@ static void put_descriptors(const struct stats_source *source, FILE *out)
         metrics_put_new(out, "max_fds", "Descriptors that it may have.", (uint64_t)limit.rlim_cur);
 }
 
-/* Where the index and the memory of clients are. */
+/* Puts the size of /dev/shm, where the index and the memory of clients are. */
 static void put_shared_memory(FILE *out)
 {
     struct statvfs shared;
@@ -230,7 +230,7 @@ static void put_stage_metrics(const struct worker_statistics *sum, FILE *out)
                              out);
 }
 
-/* The same as stage="work", by what the message asks for. */
+/* Puts the time of stage="work" by what the message asks for. */
 static void put_work_metrics(const struct worker_statistics *sum, FILE *out)
 {
     metrics_begin_histogram(
@@ -243,7 +243,7 @@ static void put_work_metrics(const struct worker_statistics *sum, FILE *out)
 
 /* Files ---------------------------------------------------------------------------------------- */
 
-/* The value of each file, if that many are listed, and else that of all. */
+/* Puts the value of each file, or, where more than MAX_FILES_LISTED are there, that of all. */
 static void put_file_figure(FILE *out, const struct figure *figure,
                             const struct kvstore_file_statistics *files, uint32_t count,
                             const struct file_totals *totals)
@@ -359,7 +359,7 @@ static void put_user_figures(const struct access *access, FILE *out)
     }
 }
 
-/* Of users that are restricted. */
+/* Puts the metrics of restricted users and of quotas. */
 static void put_user_metrics(const struct service *service, FILE *out)
 {
     struct access *access = service->access;

@@ -14,7 +14,7 @@
 /* The section of STATS that is this text. */
 #define METRICS_SECTION "metrics"
 
-/* *text is to be freed. KV_NO_MEMORY. Threads: any. */
+/* Writes the metrics to *text, which is to be freed. KV_NO_MEMORY. Threads: any. */
 enum kv_status metrics_text(const struct stats_source *source, char **text, size_t *size);
 
 #endif

@@ -29,9 +29,10 @@ struct metrics_file {
     bool failed; /* the last time; the log has it; the thread's */
 };
 
-/* To a name beside the file, which then takes its place. What has that name was left by a killed
- * daemon, or put there by another user, who waits for a daemon that opens it: it is removed, and
- * never opened. The file is for the collector, which is another user, whatever the umask. */
+/* Writes the text to a file beside `file`, which then takes its place. What has that name was left
+ * by a killed daemon, or put there by another user who waits for a daemon to open it: so it is
+ * removed, and never opened. The file is for the collector, which is another user, whatever the
+ * umask. */
 static enum kv_status replace_metrics_file(const char *file, const char *text, size_t size,
                                            struct kv_error *error)
 {

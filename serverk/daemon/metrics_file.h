@@ -14,10 +14,10 @@
 
 struct metrics_file;
 
-/* Writes the file for the first time, so that a wrong name is a failure of the start, and then
- * every INTERVAL_S; of failures in a row the first is logged, and the file stays as it was. Borrows
- * both arguments. On failure, with a sentence, *result is to be ended all the same, if it is not
- * NULL. */
+/* Writes `file` for the first time, so that a wrong name is a failure of the start, and then every
+ * INTERVAL_S; of failures in a row the first is logged, and the file stays as it was. Borrows
+ * `source` and `file`. On failure, with a sentence, *result is to be ended all the same, if it is
+ * not NULL. */
 enum kv_status metrics_file_start(const struct stats_source *source, const char *file,
                                   struct metrics_file **result, struct kv_error *error);
 

@@ -8,22 +8,22 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What is to stand before the first line of a metric: a counter if its name ends with "_total", as
- * the conventions of Prometheus have it, else a gauge; or a histogram. */
+/* Writes what is to stand before the first line of a metric: a counter if its name ends with
+ * "_total", as the conventions of Prometheus have it, else a gauge; or a histogram. */
 void metrics_begin(FILE *out, const char *name, const char *help);
 void metrics_begin_histogram(FILE *out, const char *name, const char *help);
 
-/* One metric without labels, with what stands before it. */
+/* Writes one metric without labels, with what stands before it. */
 void metrics_put_new(FILE *out, const char *name, const char *help, uint64_t value);
 
-/* A line of a metric that was begun: without labels. */
+/* Writes a line, without labels, of a metric that was begun. */
 void metrics_put(FILE *out, const char *name, uint64_t value);
 
 /* The same with label="of", which needs no escapes. */
 void metrics_put_labelled(FILE *out, const char *name, const char *label, const char *of,
                           uint64_t value);
 
-/* The value of a label: quotes, backslashes and newlines are escaped. */
+/* Writes the value of a label: quotes, backslashes and newlines are escaped. */
 void metrics_put_escaped(FILE *out, const char *text);
 
 #endif

@@ -14,10 +14,10 @@
  * mirror_start. */
 enum kv_status mirroring_start(struct service *service, struct kv_error *error);
 
-/* After the last write. */
+/* Stops the mirror; to be called after the last write. */
 void mirroring_stop(struct service *service);
 
-/* After the store was closed, which tells of changes until then. */
+/* Frees the mirror; to be called after the store was closed, which tells of changes until then. */
 void mirroring_free(struct service *service);
 
 /* Builds the store of the options, and prints what came of it. Errors as mirror_restore. */

@@ -19,8 +19,9 @@ struct pidfile {
     int fd;
 };
 
-/* Whether the path still names the open file. A daemon that ends removes the name while it still
- * holds the lock: a process that opened the file before then has locked one without a name. */
+/* Returns whether the path still names the open file. A daemon that ends removes the name while it
+ * still holds the lock: a process that opened the file before then has locked one without a
+ * name. */
 static bool is_named(const struct pidfile *pidfile)
 {
     struct stat open_file, named;
@@ -46,8 +47,8 @@ static enum kv_status refuse_living(const struct pidfile *pidfile, pid_t owner,
         pidfile->path, (long)owner);
 }
 
-/* On a file system without locks the file is not locked. A read lock is not a daemon's: whoever may
- * read the file can take one. *again: such a file gave up its name, for a new one. */
+/* Locks the file; on a file system without locks it stays unlocked. A read lock is not a daemon's:
+ * whoever may read the file can take one. *again: such a file gave up its name, for a new one. */
 static enum kv_status lock_file(const struct pidfile *pidfile, bool *again, struct kv_error *error)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

@@ -8,8 +8,8 @@
 
 #include "mqkv/error.h"
 
-/* All data files of the directory, before the store is opened. KV_OK also if there are none;
- * KV_DENIED and the like with a sentence. */
+/* Does so with all data files of the directory `dir`; to be called before the store is opened.
+ * KV_OK also if there are none; KV_DENIED and the like with a sentence. */
 enum kv_status private_files_make(const char *dir, struct kv_error *error);
 
 #endif

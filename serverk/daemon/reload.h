@@ -38,8 +38,8 @@ void reload_log(struct reload *reload);
  * was put into effect; KV_IO, ...: so, but for something that could not be done. */
 enum kv_status reload_all(struct reload *reload, struct kv_error *error);
 
-/* Whether the last reload did all that it was to do, true before the first; *when_ms: since 1970,
- * 0: there was none. */
+/* Returns whether the last reload did all that it was to do, true before the first; *when_ms: since
+ * 1970, 0: there was none. */
 bool reload_last(const struct reload *reload, uint64_t *when_ms);
 
 /* Is somebody at a change? It may keep writers waiting (quotas count all keys). */

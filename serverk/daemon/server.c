@@ -42,8 +42,8 @@
 /* Descriptors of the daemon itself: files, queues, epolls. */
 #define OWN_DESCRIPTORS 64u
 
-/* Room for the large messages of all sessions together: so many of the largest size, and at least
- * so many bytes. */
+/* The memory for large messages of all sessions together: LARGE_MESSAGES of the largest size, and
+ * at least LARGE_MESSAGE_BYTES. */
 #define LARGE_MESSAGES      8u
 #define LARGE_MESSAGE_BYTES (256ull << 20)
 
@@ -77,7 +77,7 @@ static struct lanes_options lanes_options(const struct server_options *options)
                                   .takes_rings = options->replies != WIRE_REPLIES_QUEUE};
 }
 
-/* How many sessions the descriptors allow. */
+/* Returns the number of sessions that the descriptors allow. */
 static unsigned session_capacity(uint32_t datafiles)
 {
     struct rlimit limit;
@@ -179,7 +179,7 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         service->commit = commit_create(service->store, service->sessions, service->budget);
         if (service->commit)
             service->watchers = watchers_create(service->store, service->sessions, service->budget,
-                                                execute_request, execution_runners);
+                                                service->live, execute_request, execution_runners);
         if (!service->watchers)
             return lack_memory(error);
     } else {

@@ -21,8 +21,8 @@ struct setting_place {
     struct live_settings *live;
 };
 
-/* Whether the setting of that name changes in a running daemon, at least from some values to
- * others. */
+/* Returns whether the setting of that name changes in a running daemon, at least from some values
+ * to others. */
 bool setting_can_change(const char *name);
 
 /* Puts the setting `name` of `now` into effect at the place. KV_UNSUPPORTED, with the reason as the

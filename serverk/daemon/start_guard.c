@@ -13,8 +13,8 @@
 #include "common/report/notify.h"
 #include "serverk/daemon/effort.h"
 
-/* How often the guard looks whether the start goes on, and how long that holds for the service
- * manager: as long as TimeoutStartSec= of the units. */
+/* How often the guard looks whether the start goes on, and how long that holds for the
+ * service manager: as long as TimeoutStartSec= of the units. */
 #define LOOK_MS 1000
 #define GOES_ON "EXTEND_TIMEOUT_USEC=300000000"
 

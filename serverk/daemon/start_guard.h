@@ -21,7 +21,7 @@ enum kv_status start_guard_create(struct control *control, struct lanes *lanes,
                                   struct pidfile *pidfile, struct start_guard **guard,
                                   struct kv_error *error);
 
-/* From here on signals wait for control_run. */
+/* Ends the guard: from then on, signals wait for control_run. */
 void start_guard_free(struct start_guard *guard);
 
 #endif

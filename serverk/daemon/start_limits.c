@@ -10,21 +10,21 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The deepest calls take a third of it. */
+/* The stack that threads need: the deepest calls take a third of it. */
 #define STACK_BYTES (256u << 10)
 
-/* Of a client: its reply queue, its process, a segment. */
+/* The descriptors of a client: its reply queue, its process, a segment. */
 #define CLIENT_DESCRIPTORS 3u
 
-/* Of the engine at once: a new log and a listing; or, at the end, checkpoints of so many files in
- * parallel. */
+/* The descriptors that the engine opens at once: a new log and a listing; or, at the end, one for
+ * each checkpoint that is written in parallel. */
 #define COMPACTION_DESCRIPTORS 2u
 #define PARALLEL_CHECKPOINTS   8u
 
-/* Of the model of dispatch, beside one a receiver. */
+/* The descriptors of a dispatch model, beside one for each receiver. */
 #define DISPATCH_DESCRIPTORS 3u
 
-/* More receivers need more descriptors than a small limit has, and find out themselves. */
+/* The most descriptors that are tried; with more receivers the start finds out itself. */
 #define MAX_NEEDED 64u
 
 static void raise_descriptors(void)
@@ -65,7 +65,7 @@ enum kv_status start_limits_raise(struct kv_error *error)
     return raise_stack(error);
 }
 
-/* Opens so many, closes them again: how many it could open. */
+/* Opens `wanted` descriptors and closes them again. Returns how many it could open. */
 static unsigned try_descriptors(unsigned wanted)
 {
     int probes[MAX_NEEDED];

@@ -17,8 +17,8 @@
 enum kv_status start_limits_raise(struct kv_error *error);
 
 /* To be called when the store and the queues are open, before the first receiver starts. KV_LIMIT:
- * too few descriptors are left for so many receivers, a client, and a compaction or checkpoint of a
- * store of so many data files. */
+ * too few descriptors are left for `receivers` receivers, a client, and a compaction or checkpoint
+ * of a store of `datafiles` files. */
 enum kv_status start_limits_check_descriptors(uint32_t datafiles, unsigned receivers,
                                               struct kv_error *error);
 

@@ -20,14 +20,14 @@
 
 /* The sections server, engine and mirror ------------------------------------------------------- */
 
-/* What the payer has used while several shared the workers' time. */
+/* Puts what the payer has used while several shared the workers' time. */
 static void put_used(const struct service *service, struct json *json, const char *name,
                      unsigned payer)
 {
     json_put_us(json, name, (double)atomic_load(&service->shares->payers[payer].used_ns));
 }
 
-/* Users other than the daemon's own, where they may come. */
+/* Puts the lanes of users other than the daemon's own, where they may come. */
 static void put_guests(const struct service *service, struct json *json)
 {
     struct guest_facts facts;
@@ -57,7 +57,7 @@ static void put_guests(const struct service *service, struct json *json)
     json_close_object(json);
 }
 
-/* Those who may only read, where there is a lane for them. */
+/* Puts the lane of users who may only read, where there is one. */
 static void put_readers(const struct service *service, struct json *json)
 {
     struct reader_facts facts;
@@ -107,7 +107,7 @@ static void put_sandbox(const struct sandbox *sandbox, struct json *json)
     json_close_object(json);
 }
 
-/* Why nobody reads without the daemon. */
+/* Returns why nobody reads without the daemon. */
 static const char *reason_of_no_direct(const struct service *service)
 {
     const struct server_options *options = service->options;
@@ -141,7 +141,7 @@ static void put_direct(const struct service *service, struct json *json)
     json_close_object(json);
 }
 
-/* How the engine in this process works. */
+/* Puts how the engine in this process works. */
 static void put_store(const struct service *service, struct json *json)
 {
     const struct server_options *options = service->options;
@@ -275,7 +275,7 @@ static void put_quota_list(const struct service *service, struct json *json)
     json_close_array(json);
 }
 
-/* What the user has of the quota of its section. */
+/* Puts what the user has used of the quota of its section. */
 static void put_user_quota(const struct service *service, struct json *json,
                            const struct access_rule *rule)
 {
@@ -286,7 +286,7 @@ static void put_user_quota(const struct service *service, struct json *json,
     figures_put_members(json, quota_figures, &facts);
 }
 
-/* Users that are restricted, and have had a session. */
+/* Puts the users that are restricted and have had a session, and all quotas. */
 static void put_access_section(const struct stats_source *source, struct json *json)
 {
     const struct service *service = source->service;

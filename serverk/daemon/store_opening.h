@@ -7,7 +7,8 @@
 #include "mqkv/kvstore.h"
 #include "serverk/config/options.h"
 
-/* How the store is opened; it is created if there is none. What it points to belongs to options. */
+/* Returns how the store is opened; it is created if there is none. What the result points to
+ * belongs to `options`. */
 struct kvstore_options store_opening(const struct server_options *options);
 
 /* Returns `status`, with which the store was not opened. Where that is KV_USAGE and nobody has

@@ -25,7 +25,7 @@ struct watchdog {
     unsigned stuck;    /* looks in a row at which messages waited and nothing had changed */
 };
 
-/* One look. aside: NULL: nothing is set aside. reload_works: a reload is under way that has done
+/* Looks once. aside NULL: nothing is set aside. reload_works: a reload is under way that has done
  * something since the last look. False: the workers hang; the first time the log says so. */
 bool watchdog_look(struct watchdog *watchdog, const struct lanes *lanes, const struct aside *aside,
                    const struct farewells *farewells, bool reload_works);

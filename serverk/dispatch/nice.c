@@ -10,7 +10,7 @@
 
 #define HIGHEST_NICE 19
 
-/* Of the calling thread. */
+/* Sets the nice value of the calling thread. */
 static int set_nice(int value)
 {
     return setpriority(PRIO_PROCESS, (id_t)gettid(), value);
@@ -21,7 +21,7 @@ static int get_nice(void)
     return getpriority(PRIO_PROCESS, (id_t)gettid());
 }
 
-/* In a thread of its own, because there may be no way back. */
+/* Runs in a thread of its own, because there may be no way back. */
 static void *try_up_and_down(void *argument)
 {
     bool *permitted = argument;

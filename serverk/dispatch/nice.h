@@ -13,7 +13,7 @@
 
 #include "mqkv/error.h"
 
-/* Of one worker thread. {0}: the switch is off. */
+/* The nice value of one worker thread. {0}: the switch is off. */
 struct nice {
     bool on;
     int lowest;  /* nice value of the highest priority: that of the daemon */
@@ -24,13 +24,14 @@ struct nice {
  * help. */
 enum kv_status nice_permitted(struct kv_error *error);
 
-/* For a worker whose thread has the nice value of the calling one. */
+/* Prepares *nice for a worker whose thread has the nice value of the calling one. */
 void nice_init(struct nice *nice);
 
-/* The nice value for a priority (above 31 counts as 31). */
+/* Returns the nice value for `priority` (above 31 counts as 31). */
 int nice_of(const struct nice *nice, unsigned priority);
 
-/* By the worker's thread, if the switch is on: a system call when the value changes, none else. */
+/* Gives the calling worker's thread the nice value for `priority`, where the switch is on: a system
+ * call when the value changes, none else. */
 void nice_follow(struct nice *nice, unsigned priority);
 
 #endif

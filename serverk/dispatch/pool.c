@@ -123,7 +123,7 @@ static int add_to_epoll(int epoll, int fd)
     return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* A set that has the stop event. -1: errno. */
+/* Creates a set that has the stop event. -1: errno. */
 static int create_epoll(const struct pool *pool)
 {
     int epoll = epoll_create1(EPOLL_CLOEXEC);

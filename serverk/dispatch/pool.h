@@ -40,17 +40,17 @@ struct pool_feed {
 enum kv_status pool_start(const struct service *service, struct pool **pool,
                           struct kv_error *error);
 
-/* Each worker finishes its message and ends; returns when all have. */
+/* Lets each worker finish its message and end; returns when all have. */
 void pool_stop(struct pool *pool);
 
-/* After pool_stop: deals, in this thread, with the messages that wait in the queues now (not with
- * those that come meanwhile: that might never end). */
+/* Deals, in this thread, with the messages that wait in the queues now (not with those that come
+ * meanwhile: that might never end). To be called after pool_stop. */
 void pool_drain(struct pool *pool);
 
-/* True if a queue failed; the process then has sent itself a SIGTERM. */
+/* Returns whether a queue failed; the process then has sent itself a SIGTERM. */
 bool pool_failed(const struct pool *pool);
 
-/* After pool_stop. NULL is harmless. */
+/* To be called after pool_stop. NULL is harmless. */
 void pool_free(struct pool *pool);
 
 #endif

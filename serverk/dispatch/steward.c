@@ -22,7 +22,7 @@ struct steward {
     _Atomic bool stopping;
 };
 
-/* Whether the request, behind its header, is one operation that needs no data file. */
+/* Returns whether the request, behind its header, is one operation that needs no data file. */
 static bool needs_no_file(const struct service *service, const struct wire_header *request,
                           struct read_cursor *cursor)
 {
@@ -33,7 +33,7 @@ static bool needs_no_file(const struct service *service, const struct wire_heade
            (operation.opcode == WIRE_OP_ADMIN && !service->admin_waits(operation.key));
 }
 
-/* Whether the message of that session is for it to handle. */
+/* Returns whether the steward handles the message of that session itself. */
 static bool handles(const struct service *service, const struct session *session,
                     const uint8_t *message, size_t size)
 {

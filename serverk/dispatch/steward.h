@@ -25,14 +25,14 @@
 
 struct steward;
 
-/* For workers that have started. statistics: a block of its own. receiver: as that of a worker of
- * all lanes, with a pulse of its own, without a place and a buffer. KV_LIMIT, KV_NO_MEMORY, with a
- * sentence. */
+/* Starts the steward for workers that have started. statistics: a block of its own. receiver: as
+ * that of a worker of all lanes, with a pulse of its own, without a place and a buffer. KV_LIMIT,
+ * KV_NO_MEMORY, with a sentence. */
 enum kv_status steward_start(const struct service *service, struct worker_statistics *statistics,
                              const struct receiver *receiver, struct steward **steward,
                              struct kv_error *error);
 
-/* After parking_stop. NULL is harmless. */
+/* To be called after parking_stop. NULL is harmless. */
 void steward_stop(struct steward *steward);
 
 #endif

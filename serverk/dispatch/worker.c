@@ -14,13 +14,13 @@
 #include "serverk/session/segment_offer.h"
 #include "wire/queue.h"
 
-/* Every so many messages the backlog is looked at, for the estimate of the queue wait. */
+/* The backlog is looked at once in this number of messages, for the estimate of the queue wait. */
 #define ESTIMATE_EVERY 64u
 
-/* A worker that has not been idle for so long, while messages wait still, unparks another. */
+/* A worker that has not been idle for this time, while messages still wait, unparks another. */
 #define BACKLOG_NS (200u * 1000u)
 
-/* Less waiting work is not worth a wake-up, which takes 20 us: one worker does it sooner. */
+/* Less waiting work is not worth a wake-up, which takes 20 us: one worker does the work sooner. */
 #define BACKLOG_MESSAGES 4u
 #define BACKLOG_WORK_NS  (50u * 1000u)
 
@@ -81,7 +81,7 @@ void worker_take_message(struct worker *worker, struct worker *from)
     worker->nice = from->nice; /* a thread that it starts has its nice value */
 }
 
-/* For a message that fails as a whole, whatever its kind. */
+/* Answers a message that fails as a whole, whatever its kind. */
 static void fail_message(struct worker *worker, struct session *session,
                          const struct wire_header *header, enum kv_status status,
                          const char *sentence)
@@ -127,8 +127,8 @@ static void fail_by_segment(struct worker *worker, struct session *session,
     fail_message(worker, session, request, KV_IO, SESSION_SEGMENT_IS_BROKEN);
 }
 
-/* Its operations go to an engine that is elsewhere; the reply is sent when their outcomes are
- * known, by a thread of the engine. */
+/* Hands the request's operations to an engine that is elsewhere; the reply is sent when their
+ * outcomes are known, by a thread of the engine. */
 static void submit_request(struct worker *worker, struct session *session,
                            const struct wire_header *request, struct read_cursor *operations,
                            uint64_t received_ns)
@@ -140,7 +140,7 @@ static void submit_request(struct worker *worker, struct session *session,
         fail_message(worker, session, request, status, sentence);
 }
 
-/* Out of the way of the others. */
+/* Kept out of the way of other requests. */
 __attribute__((noinline)) static void note_request(const struct worker *worker,
                                                    const struct session *session,
                                                    struct kv_slice operations, unsigned count,
@@ -155,7 +155,7 @@ __attribute__((noinline)) static void note_request(const struct worker *worker,
     request_notes_take(worker->service->notes, &request);
 }
 
-/* A request, in one message or put together from parts. */
+/* Runs a request, which came in one message or was put together from parts. */
 static void run_request(struct worker *worker, struct session *session,
                         const struct wire_header *request, struct read_cursor *operations,
                         uint64_t received_ns)
@@ -209,7 +209,7 @@ static void run_request(struct worker *worker, struct session *session,
     histogram_record(&statistics->stages[STAGE_REPLY], sent_ns - worked_ns);
 }
 
-/* Why a fragment is refused. */
+/* Returns why a fragment is refused. */
 static const char *explain_part(const struct service *service, enum kv_status status,
                                 const struct wire_part *part, char text[KV_ERROR_TEXT_BYTES])
 {
@@ -234,7 +234,7 @@ static const char *explain_part(const struct service *service, enum kv_status st
     }
 }
 
-/* Why a header is refused. */
+/* Returns why a header is refused. */
 static const char *explain_header(const struct wire_header *header, enum kv_status status,
                                   const char *otherwise, char text[KV_ERROR_TEXT_BYTES])
 {
@@ -245,7 +245,7 @@ static const char *explain_header(const struct wire_header *header, enum kv_stat
     return text;
 }
 
-/* A fragment of a request; the last one completes it. */
+/* Takes a fragment of a request; the last one completes it. */
 static void take_request_fragment(struct worker *worker, struct session *session,
                                   const struct wire_header *header, struct read_cursor *body,
                                   uint64_t received_ns)
@@ -297,7 +297,8 @@ static void send_more(struct worker *worker, struct session *session,
 
 /* Messages ------------------------------------------------------------------------------------- */
 
-/* A BYE of the client, or the final BYE that session_client_died sends for it. */
+/* Ends the session, for a BYE of the client or the final BYE that session_client_died sends for
+ * it. */
 static void end_session(struct worker *worker, struct session *session,
                         const struct wire_header *header)
 {
@@ -389,8 +390,8 @@ static void handle_message(struct worker *worker, size_t size, uint64_t received
 }
 
 /* Messages carry no time of sending. So the wait of a message that came now is estimated by what is
- * before it: messages waiting in this queue, times the mean time one takes, over the workers that
- * take from it. (An order of messages measures it.) */
+ * before it: messages waiting in this queue, times the mean time that one takes, divided by the
+ * workers that take from the queue. (An order of messages measures the wait.) */
 static void estimate_queue_wait(struct worker *worker, uint64_t service_ns)
 {
     int64_t change = ((int64_t)service_ns - (int64_t)worker->mean_service_ns) / 16;

@@ -43,8 +43,8 @@ bool worker_init(struct worker *worker, const struct service *service,
                  struct worker_statistics *statistics);
 void worker_free(struct worker *worker);
 
-/* For a worker that gets its messages from another: sets up its receiver to hold one. False: out of
- * memory; the buffer is freed by whoever calls worker_free. */
+/* Sets up the receiver of a worker that gets its messages from another, to hold one. False: out of
+ * memory; the buffer is freed by the caller of worker_free. */
 bool worker_init_buffer(struct worker *worker);
 
 /* Takes over the message that `from` has received, by exchanging the buffers. */
@@ -54,8 +54,8 @@ void worker_take_message(struct worker *worker, struct worker *from);
  * it was done. */
 uint64_t worker_handle(struct worker *worker, size_t size);
 
-/* Whether the session may send through the lane that the worker's message came from; then nobody
- * else needs to get in there for its sake. */
+/* Returns whether the session may send through the lane that the worker's message came from; then
+ * nobody else needs to get in there for its sake. */
 bool worker_lane_admits(const struct worker *worker, struct session *session);
 
 /* Receives and handles messages until the pool stops. False: a queue failed (errno). */

@@ -34,7 +34,7 @@ struct allowance {
     enum kv_status verdict; /* KV_OK: go on; for good once it is not */
 };
 
-/* Whether the time has passed until which the client wanted its request executed. */
+/* Returns whether the time has passed until which the client wanted its request executed. */
 static inline bool allowance_deadline_passed(const struct wire_header *request)
 {
     return request->deadline_ms != 0 && clock_monotonic_coarse_ms() >= request->deadline_ms;
@@ -52,15 +52,15 @@ static inline void allowance_begin(struct allowance *allowance, const struct ses
                                     .write_bytes_left = ALLOWANCE_WRITE_BYTES};
 }
 
-/* Looks at time, deadline and session. KV_OK: go on. KV_DEADLINE; KV_OVERLOADED: the message has
- * had what it may, or nobody waits for it. */
+/* Looks at time, deadline and session. KV_OK: the message goes on. KV_DEADLINE: its deadline has
+ * passed. KV_OVERLOADED: it has had what it may, or nobody waits for it. */
 enum kv_status allowance_look(struct allowance *allowance);
 
-/* So many light operations pass between two looks. */
+/* The number of light operations between two looks. */
 #define ALLOWANCE_LIGHT_OPERATIONS 16u
 
-/* After an operation. light: it surely took little time. written_bytes: of its record, without the
- * value that came with it. */
+/* Counts an operation that was executed. light: it surely took little time. written_bytes: of its
+ * record, without the value that came with it. */
 static inline void allowance_note(struct allowance *allowance, bool light, uint64_t written_bytes)
 {
     allowance->light = light ? allowance->light + 1 : ALLOWANCE_LIGHT_OPERATIONS;
@@ -68,7 +68,7 @@ static inline void allowance_note(struct allowance *allowance, bool light, uint6
         written_bytes < allowance->write_bytes_left ? written_bytes : allowance->write_bytes_left;
 }
 
-/* Before an operation: is it time to look? */
+/* Returns whether it is time to look, before the next operation. */
 static inline bool allowance_is_due(const struct allowance *allowance)
 {
     return allowance->light >= ALLOWANCE_LIGHT_OPERATIONS;

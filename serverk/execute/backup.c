@@ -9,10 +9,10 @@
 #include "common/report/log.h"
 #include "serverk/session/session_hold.h"
 
-/* Of the longest request: "read", three numbers, blanks. */
+/* The longest request: "read", three numbers, blanks. */
 #define REQUEST_MAX_BYTES 64u
 
-/* Of one answer. */
+/* The most bytes of one answer. */
 #define PIECE_MAX_BYTES (1u << 20)
 
 static void run_begin(struct execution *execution)
@@ -31,7 +31,7 @@ static void run_begin(struct execution *execution)
     free(text);
 }
 
-/* As much of it as there is room for. */
+/* Reads as much as there is room for. */
 static void run_read(struct execution *execution, uint32_t file, uint64_t offset, size_t size)
 {
     struct wire_result *result = &execution->result;

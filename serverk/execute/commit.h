@@ -39,7 +39,7 @@ void commit_waits_clear(struct commit_waits *waits);
 struct commit *commit_create(struct kvstore *store, struct session_table *sessions,
                              struct fragment_budget *budget);
 
-/* After commit_drain, when the store calls no more. */
+/* To be called after commit_drain, when the store calls no more. NULL is harmless. */
 void commit_free(struct commit *commit);
 
 /* Sends a copy of the reply (extended as for deliver_reply) when its waits are over; asks the store
@@ -51,10 +51,10 @@ void commit_hold(struct commit *commit, struct session *session, struct kv_slice
 /* Waits until no reply is held. */
 void commit_drain(struct commit *commit);
 
-/* Replies held now. */
+/* Returns the number of replies that are held now. */
 uint64_t commit_waiting(struct commit *commit);
 
-/* Adds what was sent from here, and how long replies were held. */
+/* Adds to *sum what was sent from here, and how long replies were held. */
 void commit_statistics(struct commit *commit, struct worker_statistics *sum);
 
 #endif

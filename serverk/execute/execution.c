@@ -106,7 +106,7 @@ enum kv_status take_request_value(struct execution *execution)
     const struct wire_operation *operation = execution->operation;
     size_t size = operation->value.size;
     execution->value = operation->value;
-    if (size > kvstore_max_value_bytes(execution->store))
+    if (size > live_max_value_bytes(execution->context->live))
         return KV_VALUE_TOO_BIG;
     if (!(operation->flags & WIRE_VALUE_IN_SEGMENT))
         return KV_OK;
@@ -276,7 +276,7 @@ static bool was_light(const struct execution *execution)
            operation->value.size + execution->result.value.size <= LIGHT_BYTES;
 }
 
-/* Of a user that is restricted. Kept out of the way of the others. */
+/* Checks the operation of a restricted user. Kept out of the way of other users' operations. */
 __attribute__((noinline)) static bool is_operation_permitted(struct execution *execution)
 {
     struct access_user *user = execution->session->access;
@@ -292,7 +292,7 @@ static bool is_write_opcode(enum wire_opcode opcode)
            opcode == WIRE_OP_APPEND || opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_TOUCH;
 }
 
-/* Where there is a gate. Kept out of the way of the others. */
+/* Passes a write through the gate. Kept out of the way where there is no gate. */
 __attribute__((noinline)) static bool passes_gate(struct execution *execution)
 {
     const struct write_gate *gate = execution->context->gate;
@@ -378,7 +378,7 @@ static enum kv_status read_group(struct operation_group *group, struct read_curs
     return status;
 }
 
-/* Whether the reply may end here. */
+/* Returns whether the reply may end here. */
 static bool may_stop(const struct execution *execution)
 {
     return execution->reply->may_stop && execution->reply->results > 0;

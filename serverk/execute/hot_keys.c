@@ -11,7 +11,7 @@
 #include "common/time/clock.h"
 #include "wire/operation.h"
 
-/* Of one message, so many operations are counted. */
+/* The operations of one message that are counted at most. */
 #define MAX_OPERATIONS 64u
 
 struct hot_keys {

@@ -32,13 +32,13 @@ struct hot_keys;
 struct hot_keys *hot_keys_create(void);
 void hot_keys_free(struct hot_keys *hot_keys);
 
-/* Begins anew, for so long. */
+/* Begins to count anew, for `duration_ms`. */
 void hot_keys_begin(struct hot_keys *hot_keys, uint64_t duration_ms);
 
 /* False: the time is over, and messages need not be shown any more. */
 bool hot_keys_wanted(const struct hot_keys *hot_keys);
 
-/* The operations of a message. */
+/* Counts the `count` operations of a message. */
 void hot_keys_show(struct hot_keys *hot_keys, struct read_cursor operations, unsigned count);
 
 /* Copies the counters, the highest first, to `keys`, which has HOT_KEYS. Returns how many; *seen:

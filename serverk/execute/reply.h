@@ -42,10 +42,11 @@ struct reply {
     size_t scratch_used; /* the most of it at a time */
 };
 
-/* True if the reply takes no other result, and is to be sent as it is. */
+/* Returns true if the reply takes no other result, and is to be sent as it is. */
 bool reply_is_full(const struct reply *reply);
 
-/* True if `results` more results without values fit the message, whatever becomes of values. */
+/* Returns true if `results` more results without values fit the message, whatever becomes of
+ * values. */
 bool reply_has_room(const struct reply *reply, unsigned results);
 
 /* Where a value may be put, and how much of it. */

@@ -17,7 +17,7 @@
 #include "serverk/session/session.h"
 
 struct request_notes {
-    _Atomic uint64_t attention_ns; /* requests that took so long or longer are to be taken */
+    _Atomic uint64_t attention_ns; /* requests that took this long or longer are to be taken */
     _Atomic uint64_t slow_ns;      /* UINT64_MAX: none is slow */
     struct slow_log *slow_log;
     struct hot_keys *hot_keys;
@@ -27,7 +27,7 @@ struct request_notes {
 struct request_notes *request_notes_create(void);
 void request_notes_free(struct request_notes *notes); /* NULL is harmless */
 
-/* 0: no request is slow. */
+/* Sets how long the work of a slow request takes; 0: no request is slow. */
 void request_notes_set_slow(struct request_notes *notes, uint64_t slow_ms);
 
 void request_notes_begin_hot(struct request_notes *notes, uint64_t duration_ms);
@@ -37,7 +37,7 @@ static inline bool request_notes_wants(const struct request_notes *notes, uint64
     return work_ns >= atomic_load_explicit(&notes->attention_ns, memory_order_relaxed);
 }
 
-/* One that was executed: its operations as they came, and how many the header says. */
+/* A request that was executed: its operations as they came, and how many the header says. */
 struct noted_request {
     const struct session *session;
     struct read_cursor operations;

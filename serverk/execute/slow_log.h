@@ -37,14 +37,14 @@ void slow_log_free(struct slow_log *slow_log);
 /* Copies the request. */
 void slow_log_note(struct slow_log *slow_log, const struct slow_request *request);
 
-/* Copies those that there are, the latest first, to `requests`, which has SLOW_LOG_ENTRIES. Returns
- * how many; *noted: since the start. */
+/* Copies the requests that the log has, the latest first, to `requests`, which has
+ * SLOW_LOG_ENTRIES. Returns how many; *noted: how many were noted since the start. */
 unsigned slow_log_take(struct slow_log *slow_log, struct slow_request *requests, uint64_t *noted);
 
 /* Forgets all of them. */
 void slow_log_clear(struct slow_log *slow_log);
 
-/* What it has of the key. */
+/* Returns the part of the key that is kept. */
 static inline struct kv_slice slow_request_key(const struct slow_request *request)
 {
     return kv_slice(request->key, request->key_bytes < SLOW_LOG_KEY_BYTES ? request->key_bytes

@@ -55,7 +55,7 @@ static void free_submission(struct submission *submission, size_t reply_bytes)
 
 /* The end of a request ------------------------------------------------------------------------- */
 
-/* Sends what became of it. Returns the bytes sent. */
+/* Sends what became of the request. Returns the bytes sent. */
 static size_t send_submission_reply(struct submission *submission, size_t *reply_bytes)
 {
     struct submitted_request *request = &submission->request;
@@ -97,9 +97,9 @@ static void finish_submission(struct submission *submission)
 
 /* Results, in order ---------------------------------------------------------------------------- */
 
-/* Of the operations behind one with that outcome. Those behind a refused one wait for it; behind
- * one for which the engine had no answer in all its patience, they would wait as long, each; and
- * the deadline that one has missed is that of all. */
+/* Returns the verdict on the operations behind one with that outcome. Those behind a refused one
+ * wait for it; behind one for which the engine had no answer in all its patience, each would wait
+ * as long; and a deadline that one has missed is the deadline of all. */
 static enum kv_status verdict_behind(enum kv_status outcome)
 {
     switch (outcome) {
@@ -186,7 +186,7 @@ static bool is_read_operation(const struct wire_operation *operation)
     return operation->opcode == WIRE_OP_GET || operation->opcode == WIRE_OP_EXISTS;
 }
 
-/* Whether the second may be under way while the first is. */
+/* Returns whether the second may be under way while the first is. */
 static bool agree(const struct submission *submission, const struct wire_operation *first,
                   const struct wire_operation *second)
 {

@@ -9,10 +9,10 @@
 #include "common/time/clock.h"
 #include "serverk/execute/user_places.h"
 
-/* So many buffers for replies are kept. */
+/* The number of buffers for replies that are kept. */
 #define KEPT_BUFFERS 64u
 
-/* Of a buffer that was used, so much memory stays with it. */
+/* The memory that stays with a buffer that was used. */
 #define KEPT_BYTES (64u << 10)
 
 struct submissions {

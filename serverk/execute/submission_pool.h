@@ -22,7 +22,7 @@
 
 struct submissions;
 
-/* Whom they serve; constant once requests come. */
+/* What requests are executed with; constant once requests come. */
 struct submission_services {
     struct store_engine *engine;
     struct session_table *sessions;
@@ -39,26 +39,26 @@ struct submissions *submissions_create(struct store_engine *engine, struct sessi
                                        struct fragment_budget *budget, stats_writer write_stats,
                                        const void *stats_context);
 
-/* Who executes ADMIN; before the first request. */
+/* Sets what executes ADMIN; to be called before the first request. */
 void submissions_set_admin(struct submissions *submissions, admin_runner run_admin, void *context);
 
 const struct submission_services *submissions_services(const struct submissions *submissions);
 
-/* After submissions_drain. NULL is harmless. */
+/* To be called after submissions_drain. NULL is harmless. */
 void submissions_free(struct submissions *submissions);
 
 /* Waits until no request is under way. */
 void submissions_drain(struct submissions *submissions);
 
-/* Requests under way now; 0 of NULL. */
+/* Returns the number of requests under way now; 0 of NULL. */
 uint64_t submissions_under_way(struct submissions *submissions);
 
-/* Counts one more request of the user, whose message has so many bytes. False: there are too
+/* Counts one more request of the user `uid`, whose message has `bytes` bytes. False: there are too
  * many. */
 bool submissions_admit(struct submissions *submissions, uid_t uid, size_t bytes);
 
-/* Counts bytes of values that requests of the user which were admitted bring or have found. False:
- * there are too many. */
+/* Counts `bytes` of values that the user's admitted requests bring or have found. False: there are
+ * too many. */
 bool submissions_add_bytes(struct submissions *submissions, uid_t uid, size_t bytes);
 void submissions_release_bytes(struct submissions *submissions, uid_t uid, size_t bytes);
 
@@ -68,7 +68,7 @@ void submissions_dismiss(struct submissions *submissions, uid_t uid, size_t byte
 /* A buffer of services.buffer_bytes for a reply; NULL: out of memory. */
 uint8_t *submissions_take_buffer(struct submissions *submissions);
 
-/* Gives it back, of which used_bytes were written. NULL is harmless. */
+/* Gives back a buffer of which used_bytes were written. NULL is harmless. */
 void submissions_give_buffer(struct submissions *submissions, uint8_t *buffer, size_t used_bytes);
 
 /* Count a result of an operation; one without; bytes that were read out of a segment; a request

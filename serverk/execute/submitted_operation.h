@@ -41,7 +41,7 @@ struct submitted_operation {
     struct reply_place place;        /* SCAN, EXCHANGE */
     struct scan_page page;
     unsigned tries; /* of a SCAN */
-    bool done;      /* of who calls, guarded by its lock; false at first */
+    bool done;      /* the caller's, guarded by its lock; false at first */
 };
 
 /* Begins the operation, which was decoded: hands it to the engine, or answers it at once.
@@ -54,7 +54,7 @@ void submitted_operation_begin(struct submitted_operation *submitted,
  * ends there. */
 bool submitted_operation_settle(struct submitted_operation *submitted);
 
-/* Frees what it has, its result being of no use any more. */
+/* Frees what the operation has, where its result is of no use any more. */
 void submitted_operation_drop(struct submitted_operation *submitted);
 
 #endif

@@ -22,7 +22,7 @@ static struct user_usage **find_usage(struct user_places *places, uid_t uid)
     return link;
 }
 
-/* Whether `count` more places and `bytes` more bytes are within these bounds. */
+/* Returns whether `count` more places and `bytes` more bytes are within these bounds. */
 static bool user_places_fit(uint64_t used_count, uint64_t used_bytes, unsigned count, size_t bytes,
                             uint64_t max_count, uint64_t max_bytes)
 {

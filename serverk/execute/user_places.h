@@ -20,12 +20,14 @@ struct user_places {
     struct user_usage *users;
 };
 
-/* Takes so many places and bytes for the user. KV_OVERLOADED: too much is in use; the first place
- * of a user may have more bytes than its part, and the first of all any number. KV_NO_MEMORY. */
+/* Takes `count` places and `bytes` bytes for the user `uid`. KV_OVERLOADED: too much is in use; the
+ * first place of a user may have more bytes than its part, and the first of all any number.
+ * KV_NO_MEMORY. */
 enum kv_status user_places_take(struct user_places *places, uid_t uid, unsigned count,
                                 size_t bytes);
 
-/* Of what the user has. Its bytes go with its last place at the latest. */
+/* Gives back `count` places and `bytes` bytes that the user has. All of its bytes have to be given
+ * back with its last place. */
 void user_places_give_back(struct user_places *places, uid_t uid, unsigned count, size_t bytes);
 
 #endif

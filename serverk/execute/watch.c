@@ -8,14 +8,14 @@
 #include "serverk/session/access.h"
 #include "wire/change.h"
 
-/* Of one page; and asked of the store at a time. */
+/* The most changes of one page, and those that are asked of the store at a time. */
 #define PAGE_CHANGES  4096u
 #define SLICE_CHANGES 128u
 
 /* What was too big for the largest place gets another that is large enough. */
 #define PAGE_TRIES 3u
 
-/* One WATCH. */
+/* A WATCH under way. */
 struct watch_request {
     struct execution *execution;
     uint32_t files;
@@ -188,7 +188,7 @@ static void answer_status(struct watch_request *watch, enum kv_status status)
     add_plain(watch->execution);
 }
 
-/* Behind what there is. */
+/* Answers with the positions behind what there is. */
 static void begin_watch_anew(struct watch_request *watch)
 {
     for (uint32_t file = 0; file < watch->files; file++) {
@@ -203,7 +203,7 @@ static void begin_watch_anew(struct watch_request *watch)
     answer_positions(watch);
 }
 
-/* Whether the request may be answered later. */
+/* Returns whether the request may be answered later. */
 static bool may_wait(const struct execution *execution)
 {
     return execution->context->watchers && execution->operation->limit > 0 &&

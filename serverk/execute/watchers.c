@@ -15,7 +15,8 @@
 #include "serverk/session/deliver.h"
 #include "wire/change.h"
 
-/* How often times, and whether clients are still there, are looked at while somebody waits. */
+/* How often the thread looks at times, and whether clients are still there, while a request
+ * waits. */
 #define LOOK_EVERY_MS 250u
 
 /* After each round the thread sleeps as long as that took, up to this. */
@@ -38,6 +39,7 @@ struct watchers {
     struct kvstore *store;
     struct session_table *sessions;
     struct fragment_budget *budget;
+    const struct live_settings *live;
     watchers_execute execute;
     const operation_runner *runners;
 
@@ -63,7 +65,7 @@ static void wake(struct watchers *watchers)
         sem_post(&watchers->wakes);
 }
 
-/* Under the lock of a data file. */
+/* A kvstore_change_listener, which is called under the lock of a data file. */
 static void note_change(void *context, uint32_t file)
 {
     struct watchers *watchers = context;
@@ -86,8 +88,8 @@ void watchers_also_tell(struct watchers *watchers, kvstore_change_listener liste
 }
 
 struct watchers *watchers_create(struct kvstore *store, struct session_table *sessions,
-                                 struct fragment_budget *budget, watchers_execute execute,
-                                 const operation_runner *runners)
+                                 struct fragment_budget *budget, const struct live_settings *live,
+                                 watchers_execute execute, const operation_runner *runners)
 {
     struct watchers *watchers = calloc(1, sizeof *watchers);
     if (!watchers)
@@ -95,6 +97,7 @@ struct watchers *watchers_create(struct kvstore *store, struct session_table *se
     watchers->store = store;
     watchers->sessions = sessions;
     watchers->budget = budget;
+    watchers->live = live;
     watchers->execute = execute;
     watchers->runners = runners;
     watchers->places =
@@ -285,6 +288,7 @@ static enum kv_status start_watch_thread(struct watchers *watchers)
         return KV_OK;
     if (!execution_context_init(&watchers->context, watchers->store, watchers->budget))
         return KV_NO_MEMORY;
+    watchers->context.live = watchers->live;
     watchers->context.runners = watchers->runners;
     watchers->context.statistics = watchers->statistics;
     sigfillset(&all);

@@ -18,7 +18,7 @@
 #include "wire/message.h"
 #include "wire/operation.h"
 
-/* Of all; users share them as user_places.h says. */
+/* The requests that wait, and their bytes; users share both as user_places.h says. */
 #define WATCHERS_MAX       1024u
 #define WATCHERS_MAX_BYTES (16u << 20)
 
@@ -34,21 +34,21 @@ typedef enum kv_status (*watchers_execute)(struct execution_context *context,
 
 /* Registers as the store's listener for changes. NULL: out of memory. */
 struct watchers *watchers_create(struct kvstore *store, struct session_table *sessions,
-                                 struct fragment_budget *budget, watchers_execute execute,
-                                 const operation_runner *runners);
+                                 struct fragment_budget *budget, const struct live_settings *live,
+                                 watchers_execute execute, const operation_runner *runners);
 
-/* From now on the listener is told, too, of what kvstore_await_change asked for;
- * listener NULL: no more of that. */
+/* From now on, `listener` is told, too, of what kvstore_await_change asked for; NULL: nobody else
+ * is told. */
 void watchers_also_tell(struct watchers *watchers, kvstore_change_listener listener, void *context);
 
-/* Ends the thread; who waits then gets no answer. NULL is harmless. */
+/* Ends the thread; requests that still wait get no answer. NULL is harmless. */
 void watchers_stop(struct watchers *watchers);
 
-/* After watchers_stop, when the store calls no more. NULL is harmless. */
+/* To be called after watchers_stop, when the store calls no more. NULL is harmless. */
 void watchers_free(struct watchers *watchers);
 
-/* How often kvstore_await_change has been answered: to be asked before a request that is to wait
- * asks for it. */
+/* Returns how often kvstore_await_change has been answered; to be read before a request that is to
+ * wait asks for changes. */
 uint64_t watchers_told(const struct watchers *watchers);
 
 /* Takes the request, which is answered from here; told_before: if watchers_told is another by now,
@@ -59,10 +59,10 @@ enum kv_status watchers_take(struct watchers *watchers, const struct session *se
                              const struct wire_operation *operation, struct kv_slice positions,
                              uint64_t told_before);
 
-/* Those that wait now; 0 of NULL. */
+/* Returns the number of requests that wait now; 0 of NULL. */
 uint64_t watchers_waiting(struct watchers *watchers);
 
-/* Adds what was counted. NULL is harmless. */
+/* Adds to *sum what was counted. watchers NULL is harmless. */
 void watchers_statistics(struct watchers *watchers, struct worker_statistics *sum);
 
 #endif

@@ -9,18 +9,18 @@
 
 #include "mqkv/error.h"
 
-/* Whether claim_take would find the name taken, as far as that can be known without taking it:
- * KV_BUSY, KV_DENIED, KV_IO. */
+/* Checks whether claim_take would find the name `base` taken, as far as that can be known without
+ * taking it: KV_BUSY, KV_DENIED, KV_IO. */
 enum kv_status claim_check(const char *base, struct kv_error *error);
 
-/* KV_BUSY (owner's pid), KV_DENIED (the name belongs to somebody else), KV_LIMIT, KV_IO; *claim is
- * -1 then. */
+/* Takes the claim to the name `base`. KV_BUSY (the owner's pid), KV_DENIED (the name belongs to
+ * somebody else), KV_LIMIT, KV_IO; *claim is -1 then. */
 enum kv_status claim_take(const char *base, mqd_t *claim, struct kv_error *error);
 
-/* -1 is harmless. */
+/* Gives the claim up. claim -1 is harmless. */
 void claim_give_up(const char *base, mqd_t claim);
 
-/* KV_DENIED, and what to do about a queue of another user. */
+/* Returns KV_DENIED; the sentence tells what to do about the queue `name` of another user. */
 enum kv_status claim_refuse_foreign(const char *name, struct kv_error *error);
 
 #endif

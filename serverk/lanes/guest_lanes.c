@@ -17,14 +17,15 @@
  * milliseconds. */
 #define NAMES 4096u
 
-/* So many of them are tried for a lane: others may have made queues of some. */
+/* The names that are tried for a lane: others may have made queues of some. */
 #define NAME_ATTEMPTS 64u
 
 /* A client needs some microseconds from its WELCOME to the opening of its lane. One that comes
  * later asks for another session. */
 #define OPEN_MS 100u
 
-/* So much garbage is no mistake; late messages of sessions that have ended count as well. */
+/* This many messages of garbage are no mistake; late messages of sessions that have ended count as
+ * well. */
 #define SPOILED_AFTER 32u
 
 /* Where the kernel's queues are seen as files, if somebody mounted them there. */
@@ -48,7 +49,8 @@ bool guest_lanes_init(struct guest_lanes *guests, const char *base, mode_t mode,
 
 /* Queues --------------------------------------------------------------------------------------- */
 
-/* A queue that was given away is taken back first: others' cannot be unlinked. */
+/* Unlinks the lane's queue. One that was given away is taken back first: queues of others cannot be
+ * unlinked. */
 static void unlink_guest_lane(const struct guest_lanes *guests, const struct guest_lane *lane)
 {
     char name[WIRE_QUEUE_NAME_BYTES];
@@ -107,7 +109,8 @@ static void retire_guest_lane(struct guest_lanes *guests, struct guest_lane *lan
     lane->live = false;
 }
 
-/* The lane's other fields are set. False: it could not be made, and nothing is left. */
+/* Makes the queue of a lane whose other fields are set. False: it could not be made, and nothing is
+ * left. */
 static bool prepare_guest_lane(struct guest_lanes *guests, struct guest_lane *lane)
 {
     mqd_t queue;
@@ -149,7 +152,8 @@ static struct guest_lane *find_guest_lane(struct guest_lanes *guests, uid_t uid)
     return NULL;
 }
 
-/* A uid whose lanes were spoiled may hold several; so many that some stay for others. */
+/* Returns whether the user may have another lane. A user whose lanes were spoiled may have several,
+ * as long as a third of all stays for others. */
 static bool may_have_another(const struct guest_lanes *guests, uid_t uid)
 {
     unsigned own = 0, unused = 0;
@@ -160,8 +164,8 @@ static bool may_have_another(const struct guest_lanes *guests, uid_t uid)
     return own == 0 ? unused > 0 : unused > LANE_PLAN_MAX_GUESTS / 3;
 }
 
-/* The one that the uid had last, if that is unused: its account goes on (lanes.h). There is an
- * unused one. */
+/* Chooses an unused lane; there is one. If the lane that the user had last is unused, that one: its
+ * account goes on (lanes.h). */
 static struct guest_lane *choose_unused(struct guest_lanes *guests, uid_t uid)
 {
     struct guest_lane *chosen = NULL;
@@ -309,7 +313,8 @@ void guest_lanes_close(struct guest_lanes *guests)
     guests->base = NULL;
 }
 
-/* Also one that was given away, or that somebody else made under a name that is not his. */
+/* Removes the queue `name`, also one that was given away, or that somebody else made under a name
+ * of ours. */
 static bool remove_named(const char *name)
 {
     if (mq_unlink(name) == 0)

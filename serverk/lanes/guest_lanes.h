@@ -56,37 +56,39 @@ struct guest_lanes {
     const struct lane_plan *plan;
     uint64_t bytes_left;
     int placeholder;
-    int timer; /* readable: guest_lanes_tick */
+    int timer; /* guest_lanes_tick is to be called when it is readable */
     bool armed;
     bool may_not_give;  /* the kernel said so */
     const char *reason; /* of the last NULL of guest_lanes_enter */
     struct guest_lane lanes[LANE_PLAN_MAX_GUESTS];
 };
 
-/* base and plan are kept. False: errno. */
+/* Prepares for guests whose lanes take `bytes` bytes at most, all together. base and plan are kept.
+ * False: errno. */
 bool guest_lanes_init(struct guest_lanes *guests, const char *base, mode_t mode, gid_t group,
                       const struct lane_plan *plan, uint64_t bytes);
 
-/* Unlinks and closes everything; harmless if all is zero. */
+/* Unlinks and closes all lanes; harmless if *guests is all zeros. */
 void guest_lanes_close(struct guest_lanes *guests);
 void guest_lanes_unlink(struct guest_lanes *guests);
 
-/* The lane for one more session of the uid; *made: the lane is new. NULL: there is none, see
- * guests->reason. */
+/* Returns the lane for one more session of the user `uid`; *made: the lane is new. NULL: there is
+ * none, see guests->reason. */
 struct guest_lane *guest_lanes_enter(struct guest_lanes *guests, uid_t uid, bool *made);
 
-/* A session that entered in that round (lane->round, then) and has not come through the lane yet
- * asks again: others may open it once more. */
+/* Opens the lane to others once more, for a session that entered in that round (lane->round, then),
+ * has not come through the lane yet, and asks again. */
 void guest_lanes_reopen(struct guest_lanes *guests, struct guest_lane *lane, unsigned round);
 
-/* A session that entered in that round (lane->round, then) has sent its first message. */
+/* Notes that a session that entered in that round (lane->round, then) has sent its first
+ * message. */
 void guest_lanes_arrived(struct guest_lane *lane, unsigned round);
 
 /* Closes lanes that were open for long enough, and sets the timer for the others. */
 void guest_lanes_tick(struct guest_lanes *guests);
 
-/* A session ends that has arrived, or was never waited for. True: it was the last one, and the lane
- * is no more. */
+/* Takes out a session that has arrived, or was never waited for. True: it was the last one, and the
+ * lane is no more. */
 bool guest_lanes_leave(struct guest_lanes *guests, struct guest_lane *lane);
 
 /* Counts a message that no session of the lane's uid sent. True: the lane is spoiled from now on;

@@ -17,7 +17,7 @@ _Static_assert(LANE_NAMES <= 64, "sets of numbers are bits of a uint64_t");
 
 enum owner { OWNER_NONE, OWNER_SELF, OWNER_OTHER };
 
-/* The uid as far as it can be known, for people. */
+/* Describes the owner, as far as it can be known, for people. */
 struct owner_text {
     char text[32];
 };
@@ -30,7 +30,7 @@ static struct owner_text describe_owner(bool known, uid_t uid)
     return owner;
 }
 
-/* Whose queue has the name. *text is set for OWNER_OTHER. */
+/* Finds whose queue has the name. *text is set for OWNER_OTHER. */
 static enum kv_status find_owner(const char *name, enum owner *owner, struct owner_text *text,
                                  struct kv_error *error)
 {

@@ -37,7 +37,7 @@ enum kv_status lane_names_create(struct lane_names *names, enum wire_queue_role 
                                  struct wire_geometry geometry, mode_t mode, unsigned *number,
                                  mqd_t *queue, struct kv_error *error);
 
-/* Without the claim: KV_DENIED if NAME belongs to another user; KV_IO. */
+/* Checks, without the claim, to whom NAME belongs: KV_DENIED if that is another user; KV_IO. */
 enum kv_status lane_names_check(const char *base, struct kv_error *error);
 
 #endif

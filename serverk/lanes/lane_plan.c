@@ -79,7 +79,7 @@ void lane_plan_leave_room(struct lane_plan *plan)
         plan->bulk_lanes = 1;
 }
 
-/* The deepest such queue that takes so many bytes at most; shallower than `least`: depth 0. */
+/* Makes the lane as deep as `bytes` bytes allow; depth 0: that would be shallower than `least`. */
 static struct wire_geometry deepest(struct wire_geometry lane, uint16_t least, uint64_t bytes)
 {
     while (lane.depth >= least && wire_geometry_charge(lane) > bytes)

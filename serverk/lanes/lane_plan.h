@@ -22,10 +22,11 @@
 #define LANE_PLAN_READ_LANE   (LANE_PLAN_FIRST_GUEST + LANE_PLAN_MAX_GUESTS)
 #define LANE_PLAN_MAX_QUEUES  (LANE_PLAN_READ_LANE + 1)
 
-/* One of so many shares of RLIMIT_MSGQUEUE is for request queues. */
+/* Request queues may have this fraction of RLIMIT_MSGQUEUE: one of LANE_PLAN_SHARES. */
 #define LANE_PLAN_SHARES 3u
 
-/* One of so many is for the lanes of guests, as far as they come. */
+/* The lanes of guests may have this fraction of it, as far as guests come: one of
+ * LANE_PLAN_GUEST_SHARES. */
 #define LANE_PLAN_GUEST_SHARES 8u
 
 struct lane_plan {
@@ -35,29 +36,29 @@ struct lane_plan {
     struct wire_geometry bulk;
 };
 
-/* What the mode would like, were there no limit on the bytes of queues. */
+/* Returns the plan that the mode would like, were there no limit on the bytes of queues. */
 struct lane_plan lane_plan_wanted(enum lanes_mode mode, uint32_t workers,
                                   const struct wire_limits *limits);
 
-/* The best plan for the mode that leaves two thirds of RLIMIT_MSGQUEUE to the reply queues of
- * clients of the same user; if none does, the smallest there is. */
+/* Returns the best plan for the mode that leaves two thirds of RLIMIT_MSGQUEUE to the reply queues
+ * of clients of the same user; if none does, the smallest there is. */
 struct lane_plan lane_plan_first(enum lanes_mode mode, uint32_t workers,
                                  const struct wire_limits *limits);
 
-/* The next smaller plan; false if there is none. Bulk lanes give way first, then the depth of
- * lanes, then their number. */
+/* Makes the plan the next smaller one; false if there is none. Bulk lanes give way first, then the
+ * depth of lanes, then their number. */
 bool lane_plan_degrade(struct lane_plan *plan);
 
 /* Where other users may come: gives up what their lanes need, the second bulk lane, so that there
  * is no less for the reply queues of the daemon's own user. */
 void lane_plan_leave_room(struct lane_plan *plan);
 
-/* The next guest lane where all of them may take so many bytes more: it takes half at most, so that
- * something is left for the next one; messages as large as the largest lane's, if three fit. depth
- * 0: none. */
+/* Returns the geometry of the next guest lane where all guests may take bytes_left bytes more: it
+ * takes half of them at most, so that something is left for the next one; its messages are as large
+ * as the largest lane's, if three fit. depth 0: there is no room for a lane. */
 struct wire_geometry lane_plan_guest(const struct lane_plan *plan, uint64_t bytes_left);
 
-/* Bytes the kernel will charge for all its queues. */
+/* Returns the bytes that the kernel will charge for all queues of the plan. */
 uint64_t lane_plan_charge(const struct lane_plan *plan);
 
 /* "8 lanes of 10 x 1024 bytes, 2 bulk lanes of 10 x 8192 bytes", for people; returns text. */

@@ -22,7 +22,7 @@
 #include "wire/queue.h"
 #include "wire/reply_ring.h"
 
-/* A session is counted with so many requests when lanes are filled: a synchronous client has one in
+/* A session counts as this many requests when lanes are filled: a synchronous client has one in
  * flight, a pipelining one a few now and then. Counting all of its credits would spread five
  * clients over two lanes, and each further lane costs every idle poll one system call. */
 #define SESSION_WEIGHT 2u
@@ -77,7 +77,7 @@ static void queue_name(const struct lanes *lanes, unsigned queue, char out[WIRE_
 
 /* Queues --------------------------------------------------------------------------------------- */
 
-/* Whatever number of lanes the dead daemon had. The claim is ours. */
+/* Removes the lanes of a dead daemon, whatever their number. The claim is ours. */
 static enum kv_status remove_all_stale(struct lanes *lanes, struct kv_error *error)
 {
     unsigned removed = 0;
@@ -97,7 +97,8 @@ bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode, bool has_read_l
     return mode == LANES_AUTO && ((queue_mode & 0077) != 0 || has_read_lane);
 }
 
-/* With a single lane, everybody's messages come through it. */
+/* Returns whether lane 0 is a door. With a single lane, everybody's messages come through that
+ * one. */
 static bool has_door(const struct lanes *lanes, const struct lanes_options *options)
 {
     return lanes->plan.lanes > 1 &&
@@ -177,7 +178,7 @@ static enum kv_status create_queues(struct lanes *lanes, const struct lanes_opti
     }
 }
 
-/* The bits from `first` on, so many of them. */
+/* Returns `count` bits from `first` on. */
 static uint32_t bits(unsigned first, unsigned count)
 {
     return ((UINT32_C(1) << count) - 1) << first;
@@ -292,7 +293,7 @@ void lanes_set_blocking(struct lanes *lanes, unsigned queue, bool blocking)
 
 /* Assignment ----------------------------------------------------------------------------------- */
 
-/* The first lane that has room for one more, else the emptiest. holds: lock. */
+/* Returns the first lane that has room for one more session, else the emptiest. Holds: lock. */
 static unsigned choose_filling(const struct lanes *lanes)
 {
     unsigned first = lanes->door ? 1 : 0, emptiest = first;
@@ -307,7 +308,7 @@ static unsigned choose_filling(const struct lanes *lanes)
     return emptiest;
 }
 
-/* Messages may come through the queue from now on. holds: lock. */
+/* Opens the queue: messages may come through it from now on. Holds: lock. */
 static void open_lane_queue(struct lanes *lanes, unsigned queue)
 {
     KV_ASSERT(mutex_is_held(&lanes->lock));
@@ -318,7 +319,7 @@ static void open_lane_queue(struct lanes *lanes, unsigned queue)
     atomic_fetch_or(&lanes->served.set, UINT32_C(1) << queue);
 }
 
-/* Lanes of the daemon's own user; of everybody, where there is no door. holds: lock. */
+/* Assigns a lane of the daemon's own user; where there is no door, to everybody. Holds: lock. */
 static void assign_own(struct lanes *lanes, struct lane_assignment *assignment)
 {
     unsigned assigned = lanes->assigned++;
@@ -340,7 +341,8 @@ static void assign_own(struct lanes *lanes, struct lane_assignment *assignment)
     }
 }
 
-/* Once a minute: a guest that sends beside all others has no share of its own. holds: lock. */
+/* Warns, once a minute, of a guest that has no share of its own, since it sends beside all others.
+ * Holds: lock. */
 static void warn_of_door(const struct lanes *lanes, uid_t uid)
 {
     static struct log_pace pace = LOG_PACE(60000);
@@ -351,7 +353,7 @@ static void warn_of_door(const struct lanes *lanes, uid_t uid)
             (unsigned long)uid, lanes->guests.reason, unsaid);
 }
 
-/* A guest lane, or, if none is left or the client knows none, the door. holds: lock. */
+/* Assigns a guest lane, or, if none is left or the client knows none, the door. Holds: lock. */
 static void assign_guest(struct lanes *lanes, const struct lane_request *request,
                          struct lane_assignment *assignment)
 {
@@ -505,7 +507,8 @@ bool lanes_let_others_in(const struct lanes *lanes)
     return (atomic_load(&lanes->queue_mode) & 0077) != 0;
 }
 
-/* The group first: until then the mode is for the old one. */
+/* Changes group and mode of a queue; the group first, since until then the mode is for the old
+ * one. */
 static enum kv_status change_queue(const struct lanes *lanes, unsigned queue, mode_t mode,
                                    gid_t group, struct kv_error *error)
 {

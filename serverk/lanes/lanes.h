@@ -43,7 +43,7 @@ struct served_lanes {
     mqd_t queues[LANE_PLAN_MAX_QUEUES];
 };
 
-/* Who pays for messages; the guest lane j is PAYER_GUESTS + j. */
+/* The payers of messages; that of guest lane j is PAYER_GUESTS + j. */
 enum {
     PAYER_OWN,
     PAYER_DOOR,
@@ -63,12 +63,13 @@ struct lanes_options {
     bool takes_rings; /* clients are to see that their replies may come through shared memory */
 };
 
-/* KV_BUSY (owner's pid), KV_DENIED (NAME or NAME.lock belongs to somebody else), KV_LIMIT, KV_IO.
- * All queues are created O_NONBLOCK. */
+/* Takes the claim and creates all queues, O_NONBLOCK. KV_BUSY (the owner's pid), KV_DENIED (NAME or
+ * NAME.lock belongs to somebody else), KV_LIMIT, KV_IO. */
 enum kv_status lanes_open(const struct lanes_options *options, struct lanes **lanes,
                           struct kv_error *error);
 
-/* Unlinks the names: no new client can open them, and the others can see that they are gone. */
+/* Unlinks the queues' names: no new client can open them, and clients can see that they are
+ * gone. */
 void lanes_unlink(struct lanes *lanes);
 
 /* Unlinks what is still linked, gives up the claim, frees. NULL is harmless. */
@@ -76,17 +77,17 @@ void lanes_close(struct lanes *lanes);
 
 const struct lane_plan *lanes_plan(const struct lanes *lanes);
 
-/* NULL if the plan is what the mode would like; else a sentence: granted, wanted, and the line that
- * raises the limit. */
+/* Returns NULL if the plan is what the mode would like; else a sentence: what was granted, what was
+ * wanted, and the line that raises the limit. */
 const char *lanes_shortfall(const struct lanes *lanes);
 
 unsigned lanes_queue_count(const struct lanes *lanes);
 mqd_t lanes_queue(const struct lanes *lanes, unsigned queue);
 
-/* Bytes of the largest message of any lane. */
+/* Returns the size of the largest message of any lane, in bytes. */
 size_t lanes_message_bytes(const struct lanes *lanes);
 
-/* O_NONBLOCK off or on. */
+/* Makes receiving from the queue block, or not. */
 void lanes_set_blocking(struct lanes *lanes, unsigned queue, bool blocking);
 
 /* What a session was given. */
@@ -100,7 +101,7 @@ struct lane_assignment {
     uint8_t queue;               /* of the lane */
     bool opening;                /* the lane is open to others until lanes_arrived, or for 100 ms */
     unsigned round;              /* of that: guest_lanes.h */
-    const _Atomic bool *spoiled; /* set: others send to the lane. NULL: it is no guest lane */
+    const _Atomic bool *spoiled; /* if set, others send to the lane; NULL: it is no guest lane */
 };
 
 /* The client that wants a lane. */
@@ -115,29 +116,33 @@ struct lane_request {
  * cheap to poll. In other modes sessions go round robin. */
 struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_request *request);
 
-/* For a session whose lane is opening, and that has sent nothing through it: opens it again. */
+/* Opens the lane again, for a session whose lane is opening and that has sent nothing through
+ * it. */
 void lanes_reopen(struct lanes *lanes, const struct lane_assignment *assignment);
 
-/* Once for a session whose lane is opening: its first message came through there. */
+/* Notes that the first message of a session whose lane is opening came through there; once for a
+ * session. */
 void lanes_arrived(struct lanes *lanes, const struct lane_assignment *assignment);
 
-/* A descriptor that is readable when lanes_tick is to be called, which closes lanes that nobody
- * arrived in; -1: there is no door. */
+/* Returns a descriptor that is readable when lanes_tick is to be called, which closes lanes that
+ * nobody arrived in; -1: there is no door. */
 int lanes_timer(const struct lanes *lanes);
 void lanes_tick(struct lanes *lanes);
 
-/* arrived: lanes_arrived was called, or was not needed. */
+/* Gives back what the session was assigned. arrived: lanes_arrived was called, or was not
+ * needed. */
 void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignment, bool arrived);
 
-/* Whether a message of a session of that uid and lane may come through the queue, one for which
- * lanes_is_own is false; counts it. */
+/* Returns whether a message of a session of that uid and assignment may come through `queue`, one
+ * for which lanes_is_own is false; counts the message. */
 bool lanes_admit(struct lanes *lanes, unsigned queue, uid_t uid,
                  const struct lane_assignment *assignment);
 
-/* Counts a message from the queue that belongs to no session. */
+/* Counts a message from `queue` that belongs to no session. */
 void lanes_count_garbage(struct lanes *lanes, unsigned queue);
 
-/* Lanes that sessions may send to by now are 0 .. lanes_in_use-1; it never shrinks. */
+/* Returns the number of lanes that sessions may send to by now, which are those from 0 on; it never
+ * shrinks. */
 unsigned lanes_in_use(const struct lanes *lanes);
 
 /* The queues that may have messages: the lanes in use, all bulk lanes, all guest lanes. The
@@ -151,18 +156,19 @@ static inline uint32_t served_lanes_set(const struct served_lanes *served)
 typedef void (*lanes_listener)(void *context, unsigned queue);
 void lanes_set_listener(struct lanes *lanes, lanes_listener listener, void *context);
 
-/* Whether other users would have lanes of their own, with these options. */
+/* Returns whether other users would have lanes of their own, with these options. */
 bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode, bool has_read_lane);
 
-/* Changes who may send (group (gid_t)-1: that of the process). KV_UNSUPPORTED: that takes a
- * restart, since other users need lanes that there are not; KV_DENIED, KV_IO. */
+/* Lets those send whom queue_mode and group say (group (gid_t)-1: that of the process).
+ * KV_UNSUPPORTED: that takes a restart, since other users need lanes that are not there; KV_DENIED,
+ * KV_IO. */
 enum kv_status lanes_set_mode(struct lanes *lanes, mode_t queue_mode, gid_t group,
                               struct kv_error *error);
 
-/* Whether a user other than the daemon's may come at all. */
+/* Returns whether a user other than the daemon's may come at all. */
 bool lanes_let_others_in(const struct lanes *lanes);
 
-/* True if other users may come, and have lanes of their own. */
+/* Returns whether other users may come, and have lanes of their own. */
 bool lanes_have_door(const struct lanes *lanes);
 
 static inline bool lanes_is_guest(unsigned queue)
@@ -170,13 +176,13 @@ static inline bool lanes_is_guest(unsigned queue)
     return queue >= LANE_PLAN_FIRST_GUEST && queue < LANE_PLAN_READ_LANE;
 }
 
-/* No guest's, and not the read lane. */
+/* Returns whether the queue is neither a guest's nor the read lane. */
 static inline bool lanes_is_own(unsigned queue)
 {
     return queue < LANE_PLAN_FIRST_GUEST;
 }
 
-/* Who pays for messages of the queue, where there is a door. */
+/* Returns the payer of messages from `queue`, where there is a door. */
 static inline unsigned lanes_payer(unsigned queue)
 {
     return !lanes_is_own(queue) ? PAYER_GUESTS + queue - LANE_PLAN_FIRST_GUEST
@@ -184,7 +190,7 @@ static inline unsigned lanes_payer(unsigned queue)
                                 : PAYER_OWN;
 }
 
-/* The queues (as bits) that those payers (as bits) pay for. */
+/* Returns the queues (as bits) that those payers (as bits) pay for. */
 static inline uint32_t lanes_of_payers(uint32_t payers)
 {
     uint32_t own = (UINT32_C(1) << LANE_PLAN_FIRST_GUEST) - 2;
@@ -192,11 +198,12 @@ static inline uint32_t lanes_of_payers(uint32_t payers)
            payers >> PAYER_GUESTS << LANE_PLAN_FIRST_GUEST;
 }
 
-/* A payer's account is to begin anew, since somebody else gets its lane. */
+/* Told that a payer's account is to begin anew, since somebody else gets its lane. */
 typedef void (*lanes_payer_listener)(void *context, unsigned payer);
 void lanes_set_payer_listener(struct lanes *lanes, lanes_payer_listener listener, void *context);
 
-/* For statistics: the guest of number `guest`, if there is one now. */
+/* What statistics tell of the guest number `guest`; lanes_guest_facts returns false if there is
+ * none now. */
 struct guest_facts {
     uid_t uid;
     unsigned sessions;
@@ -206,7 +213,7 @@ struct guest_facts {
 };
 bool lanes_guest_facts(struct lanes *lanes, unsigned guest, struct guest_facts *facts);
 
-/* The same of the read lane, with its group; false: there is none. */
+/* What statistics tell of the read lane; lanes_reader_facts returns false if there is none. */
 struct reader_facts {
     gid_t group;
     unsigned sessions;

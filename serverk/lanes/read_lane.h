@@ -28,12 +28,12 @@ struct read_lane {
     _Atomic uint64_t messages, garbage;
 };
 
-/* Removes what a dead daemon of this user left under the name; another user's queue of that name is
- * told in the log. Returns how many. */
+/* Removes what a dead daemon of this user left under the name; the log tells of another user's
+ * queue of that name. Returns the number of queues that were removed. */
 unsigned read_lane_remove_stale(const char *base);
 
-/* Creates the queue for that group; base is kept. KV_DENIED: another user has the name; KV_LIMIT,
- * KV_IO. */
+/* Creates the queue for the group `group`; base is kept. KV_DENIED: another user has the name;
+ * KV_LIMIT, KV_IO. */
 enum kv_status read_lane_open(struct read_lane *lane, const char *base, gid_t group,
                               const struct lane_plan *plan, struct kv_error *error);
 

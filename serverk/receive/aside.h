@@ -30,7 +30,7 @@ struct aside {
 /* NULL: out of memory or descriptors. */
 struct aside *aside_create(void);
 
-/* No message waits any more. NULL is harmless. */
+/* To be called when no message waits any more. NULL is harmless. */
 void aside_free(struct aside *aside);
 
 /* Adds a copy of `message`, which came from `queue`, and takes over the caller's reference to its
@@ -39,9 +39,9 @@ void aside_free(struct aside *aside);
 bool aside_add(struct aside *aside, struct kv_slice message, struct session *session,
                unsigned queue);
 
-/* Moves the first message from one of `queues` (bits) to the buffer, which has room for any
- * message. Returns its size, and sets *session to its held session and *queue to its queue; 0: none
- * waits. */
+/* Moves the first message from one of `queues` (bits) to `buffer`, which has room for any message.
+ * Returns its size, and sets *session to its session, with the message's reference, and *queue to
+ * its queue; 0: none waits. */
 size_t aside_take(struct aside *aside, uint32_t queues, uint8_t *buffer, struct session **session,
                   unsigned *queue);
 

@@ -184,7 +184,7 @@ void parking_unpark(struct parking *parking)
     pthread_mutex_unlock(&parking->lock);
 }
 
-/* Whether an active worker was there that has not gone to sleep. Holds: lock. */
+/* Returns whether an active worker was there that has not gone to sleep. Holds: lock. */
 static bool look_at_places(struct parking *parking)
 {
     bool some_active = false;

@@ -36,7 +36,7 @@ enum parking_state {
     PARKING_AWAY
 };
 
-/* Of one worker. */
+/* What parking knows of one worker. */
 struct parking_place {
     _Atomic enum parking_state state;
     struct parking *parking;
@@ -44,12 +44,13 @@ struct parking_place {
     uint64_t seen;                 /* of the pulse, by the last parking_look */
 } __attribute__((aligned(128)));
 
-/* All workers start active; later at most max_active (>= 1) are unparked together. NULL: out of
- * memory or descriptors. */
+/* Makes the parking of `workers` workers, all of which start active; later at most max_active (>=
+ * 1) are unparked together. NULL: out of memory or descriptors. */
 struct parking *parking_create(unsigned workers, unsigned max_active);
 void parking_free(struct parking *parking);
 
-/* The place of worker `worker`. pulse: it must live as long as the parking is looked after. */
+/* Returns the place of worker number `worker`. pulse: it must live as long as the parking is looked
+ * after. */
 struct parking_place *parking_place(struct parking *parking, unsigned worker,
                                     const _Atomic uint64_t *pulse);
 
@@ -58,7 +59,7 @@ struct parking_place *parking_place(struct parking *parking, unsigned worker,
  * it should look again. */
 bool parking_park(struct parking_place *place);
 
-/* Around the sleep on the lanes of an active worker. */
+/* To be called by an active worker before it sleeps on the lanes, and afterwards. */
 void parking_fall_asleep(struct parking_place *place);
 void parking_wake_up(struct parking_place *place);
 
@@ -66,10 +67,10 @@ void parking_wake_up(struct parking_place *place);
  * and the maximum is not reached. */
 void parking_unpark(struct parking *parking);
 
-/* The part of parking_come_back for a worker that is away. */
+/* The part of parking_come_back that a worker needs which is away. */
 void parking_return(struct parking_place *place);
 
-/* Called by a worker after each message. True: it was away. */
+/* To be called by a worker after each message. True: the worker was away. */
 static inline bool parking_come_back(struct parking_place *place)
 {
     if (atomic_load_explicit(&place->state, memory_order_relaxed) != PARKING_AWAY)
@@ -78,20 +79,21 @@ static inline bool parking_come_back(struct parking_place *place)
     return true;
 }
 
-/* Becomes readable when parking_look is to be called; a read waits for that. */
+/* Returns a descriptor that becomes readable when parking_look is to be called; a read waits for
+ * that. */
 int parking_timer(const struct parking *parking);
 
 /* Looks which workers are away; if none is active any more, unparks one. False: all are away, so
  * nobody looks at the lanes. */
 bool parking_look(struct parking *parking);
 
-/* Wakes every worker, and who waits for the timer; from then on parking_park returns true at
- * once. */
+/* Wakes every worker, and the thread that waits for the timer; from then on parking_park returns
+ * true at once. */
 void parking_stop(struct parking *parking);
 
 struct parking_counts {
     unsigned active, away, parked;
-    uint64_t all_away_ms; /* since when all workers are away; 0: some are not */
+    uint64_t all_away_ms; /* how long all workers have been away; 0: some are not */
 };
 struct parking_counts parking_counts(struct parking *parking);
 

@@ -16,7 +16,7 @@
 #define COLD_AFTER  64u
 #define COLD_ROUNDS 8u
 
-/* A worker sleeps for so long at most beside messages of who rests that were set aside. */
+/* A worker sleeps for this time at most while messages of payers that rest lie aside. */
 #define ASIDE_SLEEP_NS (2u * 1000 * 1000)
 
 /* What comes through the door is told apart by nobody: its messages count for twice the time they
@@ -25,7 +25,8 @@
 #define DOOR_WEIGHT    2u
 #define GARBAGE_WEIGHT 4u
 
-/* The clients need the CPUs, too: so only half of the workers' time is dealt out. */
+/* Returns the number of workers whose time is dealt out: the clients need the CPUs, too, so that is
+ * half of them. */
 static unsigned workers_to_share(const struct receiver *receiver)
 {
     unsigned workers = receiver->place ? parking_counts(receiver->place->parking).active / 2 : 1;
@@ -38,7 +39,7 @@ static uint32_t served_queues(const struct receiver *receiver)
     return receiver->queues & served_lanes_set(receiver->served);
 }
 
-/* Of those, the ones whose payers do not rest. */
+/* Returns those of the served queues whose payers do not rest. */
 static uint32_t due_queues(struct receiver *receiver)
 {
     uint32_t served = served_queues(receiver);
@@ -71,7 +72,7 @@ void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t d
         shares_charge(receiver->shares, payer, &use, workers_to_share(receiver));
 }
 
-/* Takes the lowest bit out of the set, which is not empty: its number. */
+/* Takes the lowest bit out of the set, which is not empty. Returns the number of the bit. */
 static unsigned take_lowest(uint32_t *set)
 {
     KV_ASSERT(*set != 0);
@@ -96,7 +97,7 @@ static ssize_t receive_from(struct receiver *receiver, unsigned queue)
     return size;
 }
 
-/* Those of the set that have given nothing for long. */
+/* Returns the queues of the set that have given nothing for long. */
 static uint32_t cold_queues(const struct receiver *receiver, uint32_t set)
 {
     uint32_t cold = 0;
@@ -108,7 +109,7 @@ static uint32_t cold_queues(const struct receiver *receiver, uint32_t set)
     return cold;
 }
 
-/* Each queue of the set once, beginning behind the one that gave the last message. */
+/* Tries each queue of the set once, beginning behind the one that gave the last message. */
 static ssize_t try_queues(struct receiver *receiver, uint32_t set)
 {
     uint32_t up_to_last = (UINT32_C(2) << receiver->current) - 1;
@@ -125,8 +126,8 @@ static ssize_t try_queues(struct receiver *receiver, uint32_t set)
     return 0;
 }
 
-/* The first message from those queues that was set aside. Its pulse beats, for that tells that the
- * worker is not away. */
+/* Takes the first message from those queues that was set aside. The pulse beats, for that tells
+ * that the worker is not away. */
 static size_t take_aside(struct receiver *receiver, uint32_t queues)
 {
     if (!receiver->aside || aside_waiting(receiver->aside) == 0)
@@ -230,9 +231,9 @@ static ssize_t ordered_round(void *context)
 }
 
 /* Sleeps until a queue of a payer that does not rest has something (and there is a place for it),
- * the first of those that rest may be served, or the pool stops. In the set of all queues the full
- * ones of who rests would end each sleep at once. So would what they have
- * aside; beside it the sleep is short, since the steward may be adding a message of another. */
+ * the first of those that rest may be served, or the pool stops. In the set of all queues, the full
+ * queues of payers that rest would end each sleep at once. So would what those payers have aside;
+ * beside that the sleep is short, since the steward may be adding a message of another payer. */
 static void sleep_beside_resting(const struct receiver *receiver)
 {
     struct pollfd events[LANE_PLAN_MAX_QUEUES + 2] = {

@@ -56,9 +56,9 @@ struct receiver {
     uint32_t resting;          /* payers whose queues were left alone in the last round */
     uint64_t resting_until_ns; /* the first of them, if there are any */
     bool wasted;               /* the message was nobody's */
-    uint64_t waited_ns;        /* for locks, by the message; like the next set by who executes it */
+    uint64_t waited_ns;        /* for locks, by the message; set by its executor, like the next */
     uint64_t written_bytes;    /* by it, to data files */
-    bool was_away;             /* it took so long that the worker was away (parking.h) */
+    bool was_away;             /* the message kept the worker away (parking.h) */
     int stop_event;
 
     uint32_t queues;  /* bit i: serves queue i */
@@ -73,19 +73,21 @@ struct receiver {
     const _Atomic bool *stopping;
 };
 
-/* Polls at once or waits as long as it takes for a message: its size, or 0: the pool is stopping,
- * or -1 and errno: a queue failed. */
+/* Polls, or waits as long as it takes, for a message. Returns its size; 0: the pool is stopping; -1
+ * and errno: a queue failed. */
 ssize_t receiver_take(struct receiver *receiver);
 
-/* One look at each queue, without waiting. Returns as receiver_take, but 0: nothing was there. */
+/* Looks at each queue once, also at cold ones, without waiting. Returns as receiver_take, but 0:
+ * nothing was there. */
 ssize_t receiver_look(struct receiver *receiver);
 
-/* The last message was done then: its payer's account. received_ns may be 0: not known. Of a
- * message that is handed on to a thread or process, only the handing on counts. */
+/* Charges the last message, which was done at done_ns, to its payer's account. received_ns may be
+ * 0: not known. Of a message that is handed on to a thread or process, only the handing on
+ * counts. */
 void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns);
 
-/* One look at each queue that is due, without waiting. Returns as receiver_take, but 0: nothing was
- * there. For an order of messages. */
+/* Looks at each queue that is due once, without waiting. Returns as receiver_take, but 0: nothing
+ * was there. For an order of messages. */
 ssize_t receiver_poll(struct receiver *receiver);
 
 /* Decodes the header of the message of `size` bytes in receiver->buffer, all zeros if it has none,
@@ -101,31 +103,32 @@ static inline void receiver_find_session(struct receiver *receiver, size_t size)
         receiver_look_up_session(receiver, size, &header);
 }
 
-/* What was received is with its session. */
+/* To be called when the message that was received is with its session. */
 static inline void receiver_settle(struct receiver *receiver)
 {
     if (receiver->pulse)
         farewell_leave(receiver->pulse);
 }
 
-/* The queues (as bits) from which who received the last message may have received others of its
- * session. */
+/* Returns the queues (as bits) from which a worker may have received earlier messages of the last
+ * message's session. */
 uint32_t receiver_source(const struct receiver *receiver);
 
-/* The message received is of no use to anybody: counts it. */
+/* Counts the message received, which is of no use to anybody. */
 void receiver_drop(struct receiver *receiver, enum dropped_reason reason);
 
-/* Drops the message received if it has no session (any more) and asks for none; else false. */
+/* Drops the message received, and returns true, if it has no session (any more) and asks for
+ * none. */
 bool receiver_drop_stray(struct receiver *receiver, const struct wire_header *header,
                          const struct session *session);
 
-/* The next message that was set aside; 0: none. */
+/* Moves the next message that was set aside to the buffer. Returns its size; 0: there is none. */
 size_t receiver_take_aside(struct receiver *receiver);
 
-/* Messages that wait for the receiver now, in its queues and in the order. */
+/* Returns the number of messages that wait for the receiver now, in its queues and in the order. */
 unsigned receiver_backlog(const struct receiver *receiver);
 
-/* Messages waiting behind the last one in its queue. */
+/* Returns the number of messages that wait in the last message's queue. */
 unsigned receiver_backlog_behind(const struct receiver *receiver);
 
 #endif

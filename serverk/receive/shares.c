@@ -25,8 +25,8 @@ static void store(_Atomic uint64_t *number, uint64_t value)
     atomic_store_explicit(number, value, memory_order_relaxed);
 }
 
-/* The payer has its first message for long. Those that were active count as seen now: while one was
- * alone, nobody looked. */
+/* Makes the payer active, whose first message for long this is. Those that were active count as
+ * seen now: while one was alone, nobody looked. */
 static void join_shares(struct shares *shares, uint32_t active, unsigned payer, uint64_t now_ns)
 {
     if ((active & (active - 1)) == 0)
@@ -63,7 +63,7 @@ static uint64_t stretched(uint64_t used_ns, unsigned payers, unsigned workers)
     return used_ns * payers / workers;
 }
 
-/* After a message that is charged with so much. */
+/* Returns the longest rest after a message that is charged with more_ns. */
 static uint64_t longest_rest(uint64_t more_ns)
 {
     return more_ns < SHARES_MAX_REST_NS       ? SHARES_MAX_REST_NS
@@ -88,14 +88,14 @@ static void add_due(struct payer *payer, uint64_t start_ns, uint64_t end_ns, uin
               latest_ns - BURST_NS > next_ns ? next_ns + BURST_NS : latest_ns);
 }
 
-/* How long others are active after a message, beside one that took so long. */
+/* Returns how long other payers stay active beside a message that took used_ns. */
 static uint64_t patience_after(uint64_t used_ns)
 {
     uint64_t ns = used_ns / 4;
     return ns < SHARES_ACTIVE_NS ? SHARES_ACTIVE_NS : ns < MAX_PATIENCE_NS ? ns : MAX_PATIENCE_NS;
 }
 
-/* Time that the message used, without that in which the worker only waited. */
+/* Returns the time that the message used, without that in which the worker only waited. */
 static uint64_t time_used(const struct share_use *use)
 {
     uint64_t ns = use->end_ns > use->start_ns ? use->end_ns - use->start_ns : 0;
@@ -129,7 +129,7 @@ void shares_charge(struct shares *shares, unsigned payer, const struct share_use
             use->was_away ? longest_rest(more_ns) : SHARES_MAX_REST_NS);
 }
 
-/* Whether a payer other than this one is active. */
+/* Returns whether a payer other than this one is active. */
 static bool others_active(const struct shares *shares, uint32_t active, unsigned payer,
                           uint64_t now_ns, uint64_t patience_ns)
 {
@@ -139,7 +139,7 @@ static bool others_active(const struct shares *shares, uint32_t active, unsigned
     return false;
 }
 
-/* Whether the payer keeps as many workers as one may. */
+/* Returns whether the payer keeps as many workers as one may. */
 static bool keeps_workers(const struct shares *shares, unsigned payer)
 {
     unsigned kept = atomic_load_explicit(&shares->payers[payer].under_way, memory_order_relaxed);

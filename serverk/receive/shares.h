@@ -53,14 +53,14 @@ struct shares {
     struct payer payers[SHARES_MAX_PAYERS];
 };
 
-/* Whether several payers were seen to be active. */
+/* Returns whether several payers were seen to be active. */
 static inline bool shares_contended(const struct shares *shares)
 {
     uint32_t active = atomic_load_explicit(&shares->active, memory_order_relaxed);
     return (active & (active - 1)) != 0;
 }
 
-/* Whether this payer alone was seen to be active. */
+/* Returns whether this payer alone was seen to be active. */
 static inline bool shares_is_alone(const struct shares *shares, unsigned payer)
 {
     return atomic_load_explicit(&shares->active, memory_order_relaxed) == UINT32_C(1) << payer;
@@ -79,7 +79,7 @@ struct share_use {
 void shares_charge(struct shares *shares, unsigned payer, const struct share_use *use,
                    unsigned workers);
 
-/* Around the execution of a message of the payer. */
+/* To be called before and after the execution of a message of the payer. */
 static inline void shares_begin_message(struct shares *shares, unsigned payer)
 {
     atomic_fetch_add_explicit(&shares->payers[payer].under_way, 1, memory_order_relaxed);
@@ -97,7 +97,7 @@ static inline void shares_end_message(struct shares *shares, unsigned payer)
  * are under way, after SHARES_KEPT_REST_NS. */
 uint32_t shares_resting(const struct shares *shares, uint64_t now_ns, uint64_t *until_ns);
 
-/* The number belongs to another payer from now on. */
+/* Makes the payer's account begin anew: the number belongs to another payer from now on. */
 void shares_forget(struct shares *shares, unsigned payer);
 
 #endif

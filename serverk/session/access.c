@@ -16,10 +16,10 @@ static struct access_user *find_user(const struct access *access, uid_t uid, boo
     return user;
 }
 
-/* Of a user for whom there is no section any more. */
+/* The rule of a user for whom there is no section any more. */
 static const struct access_rule no_rights = {.subject = ACCESS_OTHERS};
 
-/* The rule for the user now; NULL: it is not restricted. */
+/* Returns the rule for the user now; NULL: the user is not restricted. */
 static const struct access_rule *rule_for(const struct access *access, uid_t uid)
 {
     if (!access_rules_restrict(access->rules) || uid == geteuid() || uid == 0)
@@ -60,7 +60,7 @@ enum kv_status access_enter(struct access *access, uid_t uid, bool reads_only,
     return KV_OK;
 }
 
-/* Looking at a rule: the number of the counter, for leave_rules. */
+/* Begins to look at the user's rule. Returns the number of the counter, for leave_rules. */
 static unsigned enter_rules(struct access_user *user)
 {
     for (;;) {
@@ -133,7 +133,7 @@ bool access_may_read(struct access_user *user, struct kv_slice key)
     return readable;
 }
 
-/* For who may only read, whichever keys. */
+/* Returns whether the operation is one of a user who may only read, whichever keys. */
 static bool is_read_opcode(enum wire_opcode opcode)
 {
     return opcode == WIRE_OP_GET || opcode == WIRE_OP_EXISTS || opcode == WIRE_OP_SCAN ||

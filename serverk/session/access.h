@@ -35,7 +35,7 @@ struct access_user {
     _Atomic unsigned lookers[2];            /* at the rule */
     _Atomic uint64_t second;                /* that is counted, of CLOCK_MONOTONIC */
     _Atomic uint64_t used;                  /* operations in it */
-    _Atomic uint64_t operations;            /* since the start, as the next two */
+    _Atomic uint64_t operations;            /* since the start, like the next two */
     _Atomic uint64_t denied;                /* not permitted */
     _Atomic uint64_t over_quota;            /* too many in a second */
     struct access_user *next;
@@ -50,12 +50,13 @@ struct access {
     unsigned count;
 };
 
-/* The user's account (reads_only: the one that may only read), or NULL if it is not restricted.
- * KV_DENIED: no rule is for it; KV_LIMIT, KV_NO_MEMORY. Holds: lock. */
+/* Finds or makes the user's account (reads_only: the one that may only read); *user is NULL if the
+ * user is not restricted. KV_DENIED: no rule is for it; KV_LIMIT, KV_NO_MEMORY. Holds: lock. */
 enum kv_status access_enter(struct access *access, uid_t uid, bool reads_only,
                             struct access_user **user, struct kv_error *error);
 
-/* How many sessions the user may have by its rule; 0: it has none, or user is NULL. Holds: lock. */
+/* Returns the number of sessions that the user may have by its rule; 0: it has none, or user is
+ * NULL. Holds: lock. */
 unsigned access_max_sessions(const struct access_user *user);
 
 /* Puts other rules (NULL: none) in the place of those in force, for the accounts that there are,
@@ -65,13 +66,13 @@ void access_replace(struct access *access, const struct access_rules *rules);
 
 void access_free(struct access *access);
 
-/* Whether the user may read the key; user NULL: yes. */
+/* Returns whether the user may read the key; user NULL: yes. */
 bool access_may_read(struct access_user *user, struct kv_slice key);
 
-/* Whether the operation may be executed, which is counted: KV_OK, KV_DENIED, KV_QUOTA. */
+/* Checks whether the user may execute the operation, and counts it: KV_OK, KV_DENIED, KV_QUOTA. */
 enum kv_status access_check(struct access_user *user, const struct wire_operation *operation);
 
-/* The same of one that was counted before and has waited since: KV_OK, KV_DENIED. */
+/* The same of an operation that was counted before and has waited since: KV_OK, KV_DENIED. */
 enum kv_status access_check_again(struct access_user *user, const struct wire_operation *operation);
 
 #endif

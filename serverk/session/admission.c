@@ -48,7 +48,7 @@ static int compare_holders(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Who has most of them, and how many. */
+/* Finds the holder that stands most often in `holders`. Returns how often. */
 static unsigned most(uint32_t *holders, unsigned count, uint32_t *holder)
 {
     unsigned best = 0;

@@ -16,7 +16,7 @@
 #include "mqkv/error.h"
 #include "serverk/session/session_table.h"
 
-/* Who asks, as the kernel knows it. */
+/* The process that asks for a session, as the kernel knows it. */
 struct newcomer {
     mqd_t reply_queue;
     uint64_t nonce;
@@ -25,9 +25,10 @@ struct newcomer {
     uid_t uid;
 };
 
-/* KV_OK: there is room; or *session (else NULL) is the one that this newcomer has already, held:
- * its HELLO came twice. KV_LIMIT: and *error tells who has the places. Sessions that the process
- * has left, and one of the same reply queue with another nonce, are ended before. */
+/* Checks whether `newcomer` may have a session. KV_OK: there is room; or *session, else NULL, is
+ * the one that this newcomer has already, held, since its HELLO came twice. KV_LIMIT: *error tells
+ * who has the places. Before that, sessions that the process has left end, and one of the same
+ * reply queue with another nonce. */
 enum kv_status admission_check(struct session_table *table, const struct newcomer *newcomer,
                                struct session **session, struct kv_error *error);
 

@@ -48,7 +48,7 @@ static struct {
 
 static atomic_ullong lost_lines; /* since the start */
 
-/* How many of the bytes the file took. */
+/* Writes the text. Returns how many of its bytes the file took. */
 static size_t write_some(const char *text, size_t size)
 {
     ssize_t written;
@@ -213,13 +213,13 @@ static void end_audit_line(struct audit_line *line)
     pthread_mutex_unlock(&output.lock);
 }
 
-/* Of a user's records of sessions; guarded by pace_lock. */
+/* The pace of a user's records of sessions; guarded by pace_lock. */
 struct session_pace {
     uint64_t due_ms; /* when all that were written would have come at the steady pace */
     uint64_t left_out;
 };
 
-/* Whether a session of the user may be recorded; *left_out: how many before it were not. */
+/* Returns whether a session of the user may be recorded; *left_out: how many before it were not. */
 static bool pace_allows(uid_t uid, uint64_t *left_out)
 {
     static pthread_mutex_t pace_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -15,18 +15,19 @@
 
 #include "mqkv/error.h"
 
-/* From now on lines go to the file, which is made with mode 0640 where there is none; NULL:
- * nowhere. Called again it opens the file anew. On failure, with a sentence, they go where they
+/* From now on, lines go to the file `path`, which is made with mode 0640 where there is none; NULL:
+ * nowhere. A second call opens the file anew. On failure, with a sentence, lines go where they
  * went. */
 enum kv_status audit_open(const char *path, struct kv_error *error);
 
-/* How many records were lost since the start. */
+/* Returns the number of records that were lost since the start. */
 uint64_t audit_lost_records(void);
 
-/* A session began: the process is proven. Anybody can begin and end as many as he likes, so of each
- * user (of those whose uids are equal modulo AUDIT_USERS together) there are AUDIT_SESSIONS_PER_S
- * records at most, and AUDIT_SESSIONS_BURST more after a quiet time; the next tells how many were
- * left out. False: there is no record of this session, and its end is to have none. */
+/* Records that a session began: its process is proven. Anybody can begin and end any number, so of
+ * each user (of those whose uids are equal modulo AUDIT_USERS together) there are
+ * AUDIT_SESSIONS_PER_S records at most, and AUDIT_SESSIONS_BURST more after a quiet time; the next
+ * tells how many were left out. False: there is no record of this session, and its end is to have
+ * none. */
 #define AUDIT_SESSIONS_PER_S 50u
 #define AUDIT_SESSIONS_BURST 2000u
 #define AUDIT_USERS          256u
@@ -34,13 +35,13 @@ bool audit_opened(uint32_t session, uid_t uid, pid_t pid);
 
 void audit_ended(uint32_t session, uid_t uid, pid_t pid, const char *reason);
 
-/* Somebody got no session. pid: as he says; uid: as the kernel does. Anybody can cause as many as
- * he likes, so there are AUDIT_REFUSALS_PER_S at most, and the next tells how many were left
- * out. */
+/* Records that a process got no session. pid: what the process says; uid: what the kernel says.
+ * Anybody can cause any number of refusals, so there are AUDIT_REFUSALS_PER_S records at most, and
+ * the next tells how many were left out. */
 #define AUDIT_REFUSALS_PER_S 20u
 void audit_refused(uid_t uid, pid_t pid, const char *reason);
 
-/* The owner of the session gave a command. */
+/* Records that the owner of the session gave a command. */
 void audit_command(uint32_t session, uid_t uid, pid_t pid, const char *command,
                    const char *argument, enum kv_status status);
 

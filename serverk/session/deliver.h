@@ -16,8 +16,8 @@
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
 
-/* The header of a REPLY. It tells the client if others send to its lane: a new session gets another
- * one. */
+/* Returns the header of a REPLY. It tells the client if others send to its lane: a new session gets
+ * another one. */
 static inline struct wire_header deliver_header(const struct session *session, uint64_t request_id,
                                                 enum kv_status status)
 {
@@ -31,8 +31,8 @@ static inline struct wire_header deliver_header(const struct session *session, u
                                 .secret = session->nonce};
 }
 
-/* A reply whose builder holds a reservation of fragments, which is used or given back here. Returns
- * the bytes sent now; 0: the session was at fault and has ended. */
+/* Sends a reply whose builder holds a reservation of fragments, which is used or given back here.
+ * Returns the bytes sent now; 0: the session was at fault and has ended. */
 size_t deliver_extended(struct session_table *table, struct fragment_budget *budget,
                         struct session *session, struct kv_slice reply);
 

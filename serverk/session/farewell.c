@@ -14,7 +14,7 @@
  * were: what they left is found where it can be listed, else at the next start. */
 #define MOURNED 64u
 
-/* One that waits for its end; held. */
+/* A session that waits for its end; held. */
 struct leaver {
     struct leaver *next;
     struct session *session;
@@ -149,7 +149,7 @@ static void begin_next_farewell(struct farewells *farewells)
     farewells->next_queues = 0;
 }
 
-/* Those whose wait is over. Holds: lock. */
+/* Takes those whose wait is over. Holds: lock. */
 static struct leaver *take_ready(struct farewells *farewells)
 {
     if (!farewells->leaving || !all_moved_on(farewells))
@@ -206,7 +206,7 @@ void farewells_end(struct farewells *farewells, struct session *session, uint32_
     atomic_fetch_add(&farewells->waiting, 1);
     if (!farewells->leaving)
         begin_next_farewell(farewells);
-    KV_ASSERT(farewells->leaving); /* nobody is next who is not looked after */
+    KV_ASSERT(farewells->leaving); /* the next ones are never without these */
     arm(farewells);
     pthread_mutex_unlock(&farewells->lock);
 }

@@ -39,7 +39,7 @@ struct farewells *farewells_create(unsigned receivers, struct session_table *ses
 /* Ends the sessions that wait. No worker may run any more. NULL is harmless. */
 void farewells_free(struct farewells *farewells);
 
-/* A descriptor that becomes readable when farewells_tick should be called. */
+/* Returns a descriptor that becomes readable when farewells_tick should be called. */
 int farewells_timer(const struct farewells *farewells);
 
 /* Wakes the receiver if it sleeps in a receive. */
@@ -51,7 +51,7 @@ void farewells_set_nudge(struct farewells *farewells, farewell_nudge nudge, void
 struct farewell_pulse *farewells_pulse(struct farewells *farewells, unsigned receiver,
                                        uint32_t queues);
 
-/* To be called by the pulse's worker before it looks into a queue. */
+/* Tells that the pulse's worker is about to look into a queue. */
 static inline void farewell_enter(struct farewell_pulse *pulse)
 {
     uint64_t now = atomic_load_explicit(&pulse->beat, memory_order_relaxed);
@@ -61,9 +61,9 @@ static inline void farewell_enter(struct farewell_pulse *pulse)
 /* Ends the sessions whose wait is over. */
 void farewells_go_on(struct farewells *farewells);
 
-/* To be called by the pulse's worker when it has no message without its session any more; harmless
- * if it had none before. This call may miss a session that begins to wait at this moment; the timer
- * finds it. */
+/* Tells that the pulse's worker has no message without its session any more; harmless if it had
+ * none before. This call may miss a session that begins to wait at this moment; the timer finds
+ * it. */
 static inline void farewell_leave(struct farewell_pulse *pulse)
 {
     uint64_t now = atomic_load_explicit(&pulse->beat, memory_order_relaxed);
@@ -82,7 +82,8 @@ void farewells_end(struct farewells *farewells, struct session *session, uint32_
 /* A session_death_listener: what else the process left is removed soon. */
 void farewells_process_died(void *farewells, pid_t pid);
 
-/* A number that changes whenever a worker, other than who stands in, looks into a queue. */
+/* Returns a number that changes whenever a worker, other than the one that stands in, looks into a
+ * queue. */
 uint64_t farewells_progress(const struct farewells *farewells);
 
 /* Ends sessions whose wait is over, nudges sleeping receivers, removes what dead processes left. */

@@ -52,7 +52,7 @@ struct fragmented_message {
     uint64_t request_id;
 };
 
-/* Of one session. */
+/* The fragments of one session. */
 struct fragments {
     pthread_mutex_t lock;
     uid_t uid; /* constant */
@@ -66,7 +66,7 @@ struct fragments {
     struct fragments *previous, *next;
 };
 
-/* uid: of the session's client. */
+/* Prepares the fragments of a session whose client is of the user `uid`. */
 void fragments_init(struct fragments *fragments, uid_t uid);
 
 /* Frees what is under way. */
@@ -89,7 +89,8 @@ void fragments_cancel(struct fragments *fragments, struct fragment_budget *budge
 bool fragments_store(struct fragments *fragments, struct fragment_budget *budget,
                      uint64_t request_id, const void *data, size_t size);
 
-/* Whether it was given up for want of memory, not being fetched. */
+/* Returns whether the stored reply to request_id was given up for want of memory, not being
+ * fetched. */
 bool fragments_reply_given_up(struct fragments *fragments, uint64_t request_id);
 
 /* Writes the fragment from `offset` on of the stored reply to header->request_id, as much as the

@@ -54,7 +54,7 @@ static void log_failure(const struct applicant *applicant, const char *what, con
         log_info("HELLO of process %u%s: %s%s", applicant->hello.pid, what, reason, unsaid);
 }
 
-/* Once a minute: the client learns only that it was not answered. */
+/* Warns, once a minute: the client learns only that it was not answered. */
 static void warn_of_lost_hello(const char *reason)
 {
     static struct log_pace pace = LOG_PACE(60000);
@@ -63,7 +63,7 @@ static void warn_of_lost_hello(const char *reason)
         log_warn("a client gets no session and no answer: %s%s", reason, unsaid);
 }
 
-/* Whether the name is one that the client may have given to an object of that role. */
+/* Returns whether the name is one that the client may have given to an object of that role. */
 static bool is_named_after_it(const struct hello_terms *terms, const struct applicant *applicant,
                               enum wire_queue_role role)
 {
@@ -125,8 +125,9 @@ static bool open_reply_path(const struct hello_terms *terms, struct applicant *a
     return status == KV_OK;
 }
 
-/* Who holds the lock of the reply queue is its client, whatever it calls itself: in another PID
- * namespace it has another pid, or the kernel shows none here. False: there is nobody to answer. */
+/* Finds the client's process. The process that holds the lock of the reply queue is its client,
+ * whatever it calls itself: in another PID namespace it has another pid, or the kernel shows none
+ * here. False: there is nobody to answer. */
 static bool prove_process(struct applicant *applicant, struct kv_error *refusal)
 {
     applicant->pid = 0;
@@ -234,7 +235,7 @@ static void send_welcome(const struct hello_terms *terms, struct session *sessio
     session_send(terms->sessions, session, message, size);
 }
 
-/* NULL: no room for another. */
+/* Opens the applicant's session. NULL: there is no room for another. */
 static struct session *open_session(const struct hello_terms *terms,
                                     const struct applicant *applicant, struct access_user *access)
 {
@@ -261,8 +262,8 @@ static struct session *open_session(const struct hello_terms *terms,
     return session_open(terms->sessions, &start);
 }
 
-/* Whether its user may have sessions beyond those who only read: asked again when the session is
- * there, for a change of the mode ends only those that it sees. */
+/* Returns whether the applicant's user may have sessions that do more than read. It is asked again
+ * when the session is there, for a change of the mode ends only those that it sees. */
 static bool is_let_in(const struct hello_terms *terms, const struct applicant *applicant)
 {
     return applicant->reads_only || session_table_admits(terms->sessions, applicant->uid);
@@ -315,7 +316,7 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
     session_release(terms->sessions, session);
 }
 
-/* Whether the daemon's options allow replies of that kind. */
+/* Returns whether the daemon's options allow replies of that kind. */
 static enum kv_status check_reply_path(const struct hello_terms *terms,
                                        const struct applicant *applicant, struct kv_error *error)
 {
@@ -331,7 +332,7 @@ static enum kv_status check_reply_path(const struct hello_terms *terms,
     return KV_OK;
 }
 
-/* Whether the server can talk to the client as it describes itself. */
+/* Returns whether the server can talk to the client as it describes itself. */
 static enum kv_status check_form(const struct applicant *applicant, enum kv_status header_status,
                                  const uint8_t *message, struct kv_error *error)
 {

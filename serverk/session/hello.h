@@ -28,7 +28,8 @@ struct hello_terms {
     enum wire_replies replies;        /* how those of the daemon's own user may get theirs */
     uint16_t welcome_flags;           /* WIRE_WELCOME_* */
     struct access *access;            /* what users may do */
-    enum kvstore_direct direct;       /* who may read without messages, and where: */
+    enum kvstore_direct
+        direct; /* whom reads without messages are offered to, and where the store is: */
     uint64_t store_device;
     uint64_t store_inode;
     uint64_t store_number;

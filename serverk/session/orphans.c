@@ -38,7 +38,7 @@ static const struct place {
 
 #define PLACES (sizeof places / sizeof places[0])
 
-/* Anybody can leave as many as he likes. */
+/* Logs what was removed, at a bounded pace: anybody can leave any number of names. */
 static void tell_removed(unsigned count, const char *name)
 {
     static struct log_pace pace = LOG_PACE(1000);
@@ -48,7 +48,7 @@ static void tell_removed(unsigned count, const char *name)
                  format_count(count, "name", names), name, unsaid);
 }
 
-/* Whether the name is one of a dead process; of those, if they are told. */
+/* Returns whether the name is one of a dead process; if `of` is given, one of those. */
 static bool is_leftover(const char *name, const char *queue_name, enum wire_queue_role role,
                         const struct dead_processes *of)
 {
@@ -102,7 +102,7 @@ static void remove_numbered(const struct place *place, const char *queue_name, p
     }
 }
 
-/* until_ms: the directory is looked at no longer. Returns whether all of it was. */
+/* Removes leftovers until until_ms. Returns whether all of the directory was looked at. */
 static bool remove_listed(DIR *listing, const struct place *place, const char *queue_name,
                           const struct dead_processes *of, uint64_t until_ms,
                           struct orphans_removed *removal)

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* At the start: unlinks the reply queues and segments under the queue name whose process is gone,
+/* Unlinks, at the start, the reply queues and segments under the queue name whose process is gone,
  * as far as they can be listed (/dev/mqueue mounted, /dev/shm) in half a second each, and this user
  * may. Returns how many. */
 unsigned orphans_remove(const char *queue_name);
@@ -20,7 +20,7 @@ struct dead_processes {
     bool and_others; /* there were more than these */
 };
 
-/* The same for some processes that have died. A directory in which others have put more than
+/* The same for the processes *dead that have died. A directory in which others have put more than
  * ORPHANS_LISTED names is not listed; then the first numbers of each process are tried. The log has
  * a line a second of it at most. */
 #define ORPHANS_LISTED 2048u

@@ -10,7 +10,7 @@
 #include "serverk/session/hello.h"
 #include "wire/message.h"
 
-/* A SEGMENT message of a session: opens the segment and answers with a REPLY. */
+/* Answers a SEGMENT message of the session: opens the segment and sends a REPLY. */
 void segment_offer_answer(const struct hello_terms *terms, struct session *session,
                           const struct wire_header *header, struct read_cursor *body);
 

@@ -19,8 +19,8 @@ void session_close_queue(mqd_t reply_queue)
     close((int)reply_queue);
 }
 
-/* Whether nobody but the table and the caller holds the session. Who holds it from now on sees what
- * was stored before. */
+/* Returns whether nobody but the table and the caller holds the session. A thread that holds it
+ * from now on sees what was stored before. */
 static bool is_held_by_caller_alone(struct session *session)
 {
     uint64_t state = atomic_fetch_add(&session->state, 0);

@@ -103,11 +103,12 @@ static inline bool session_put(const struct session *session, const void *messag
                          : mq_send(session->reply_queue, message, size, 0) == 0;
 }
 
-/* Uses the segment from now on; false: too many were offered (the caller closes it). */
+/* Makes `segment`, whose name is `name`, the one that the session uses from now on; false: too many
+ * were offered (the caller closes it). */
 bool session_add_segment(struct session *session, struct wire_segment *segment, const char *name);
 
-/* True once nobody waits for what is still being done for the session: its client died, or does not
- * take its replies. False after a BYE: what was sent before it is executed. */
+/* Returns true once nobody waits for what is still being done for the session: its client died, or
+ * does not take its replies. False after a BYE: what was sent before it is executed. */
 static inline bool session_is_lost(const struct session *session)
 {
     return atomic_load_explicit(&session->lost, memory_order_relaxed);
@@ -117,7 +118,7 @@ static inline bool session_is_lost(const struct session *session)
  * from thread to thread know close alone. */
 void session_close_queue(mqd_t reply_queue);
 
-/* "bye" ... */
+/* Returns the name of the reason: "bye" ... */
 const char *session_end_reason_name(enum session_end_reason reason);
 
 #endif

@@ -12,7 +12,7 @@
 #include "wire/message.h"
 #include "wire/queue.h"
 
-/* How long a full lane is tried again for the BYE of a dead client. */
+/* How long the daemon tries to send the BYE of a dead client to a full lane. */
 #define FINAL_BYE_MS 1000u
 
 /* A client that faults again and again does not fill the log: a warning a second. */
@@ -79,7 +79,7 @@ bool session_retire(struct session_table *table, struct session *session,
     return false;
 }
 
-/* After begin_closing. */
+/* Ends a session that begin_closing has begun to close. */
 static void finish_ending(struct session_table *table, struct session *session,
                           enum session_end_reason reason)
 {
@@ -128,8 +128,8 @@ bool session_table_admits(const struct session_table *table, uid_t uid)
     return uid == geteuid() || uid == 0 || lanes_let_others_in(table->lanes);
 }
 
-/* Whether the last word found room in the session's lane, where it comes behind all that the client
- * sent. */
+/* Sends the last word to the session's lane, where it comes behind all that the client sent.
+ * Returns whether there was room for it. */
 static bool send_final_bye(struct session_table *table, const struct session *session)
 {
     uint8_t message[WIRE_HEADER_BYTES];

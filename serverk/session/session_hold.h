@@ -12,25 +12,26 @@
 
 #include "mqkv/kvstore.h"
 
-/* Of all sessions together: each may keep replaced logs on the disk. */
+/* The holds of all sessions together: each may keep replaced logs on the disk. */
 #define SESSION_MAX_HOLDS 4u
 
 struct session;
 struct session_hold;
 
-/* Begins one, in place of an earlier one of the session, and describes it in *text, which is to be
- * freed. KV_OVERLOADED: others have all that there may be; KV_NO_MEMORY, KV_LIMIT, KV_IO. */
+/* Begins a hold, in place of an earlier one of the session, and describes it in *text, which is to
+ * be freed. KV_OVERLOADED: others have all that there may be; KV_NO_MEMORY, KV_LIMIT, KV_IO. */
 enum kv_status session_hold_begin(struct session *session, struct kvstore *store, char **text,
                                   size_t *size);
 
-/* Reads of it as kvstore_hold_read does. KV_BUSY: there is none, or it has lapsed. */
+/* Reads of the session's hold as kvstore_hold_read does. KV_BUSY: there is none, or it has
+ * lapsed. */
 enum kv_status session_hold_read(struct session *session, uint32_t file, uint64_t offset,
                                  void *buffer, size_t size, size_t *got);
 
-/* KV_OK, or KV_BUSY as above. */
+/* Keeps the hold from lapsing. KV_OK, or KV_BUSY as above. */
 enum kv_status session_hold_touch(struct session *session);
 
-/* Ends it. KV_OK, or KV_BUSY: it had ended or lapsed before. */
+/* Ends the hold. KV_OK, or KV_BUSY: it had ended or lapsed before. */
 enum kv_status session_hold_end(struct session *session);
 
 /* Backups since the start: those that were begun; whose client ended them with all that it wanted;
@@ -44,7 +45,7 @@ struct session_hold_counts {
 };
 void session_hold_counts(struct session_hold_counts *counts);
 
-/* When the session is no more. NULL is harmless. */
+/* Frees the hold of a session that is no more. NULL is harmless. */
 void session_hold_free(struct session_hold *hold);
 
 #endif

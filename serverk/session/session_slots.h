@@ -48,7 +48,7 @@ struct session_table {
     _Atomic uint64_t told_found, told_absent;   /* the most that session_reads has said */
 };
 
-/* Whether session_retire was called for it. */
+/* Returns whether session_retire was called for it. */
 static inline bool is_retired(const struct session *session)
 {
     return atomic_load_explicit(&session->counted, memory_order_relaxed) != SESSION_END_REASONS;

@@ -92,7 +92,8 @@ static void return_slot(struct session_table *table, const struct session *sessi
     pthread_mutex_unlock(&table->lock);
 }
 
-/* Where it cannot be examined, it is taken for no other one's. */
+/* Notes which queue the session's is. Where it cannot be examined, it is taken for no other
+ * session's. */
 static void note_queue(struct session *session)
 {
     struct stat facts;
@@ -101,7 +102,7 @@ static void note_queue(struct session *session)
     session->reply_inode = known ? facts.st_ino : 0;
 }
 
-/* Whether the end of the process, if it is seen, will be noticed. */
+/* Sees to it that the end of the process, if it is seen, will be noticed. False: that cannot be. */
 static bool watch_process(const struct session_table *table, int pidfd, uint32_t id)
 {
     struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = id}};
@@ -194,14 +195,14 @@ void session_close_lane(struct session_table *table, struct session *session)
         lanes_arrived(table->lanes, &session->assignment);
 }
 
-/* Whether names with its pid are nobody else's: not those of a client in another PID namespace,
- * where its pid may be that of another process here. */
+/* Returns whether names with its pid are nobody else's: not those of a client in another PID
+ * namespace, where its pid may be that of another process here. */
 static bool owns_names(const struct session *session)
 {
     return session->pid == session->named_pid;
 }
 
-/* The client learns that nothing more comes, behind all that was sent to it: by a message where
+/* Tells the client that nothing more comes, behind all that was sent to it: by a message where
  * there is room for it, and by its ring. */
 static void say_ended(const struct session *session)
 {

@@ -20,7 +20,7 @@
 
 struct session_table;
 
-/* Of a table. */
+/* The most sessions of a table. */
 #define SESSION_MAX_SESSIONS 4096u
 
 /* What a new session is made from. */
@@ -41,8 +41,8 @@ struct session_start {
     const char *reply_name;
 };
 
-/* watch_epoll: an epoll set that has the pidfd of every session until it ends (EPOLLIN, data.u64
- * the id). NULL: out of memory or descriptors. */
+/* Makes a table for `capacity` sessions. watch_epoll: an epoll set that has the pidfd of every
+ * session until it ends (EPOLLIN, data.u64 the id). NULL: out of memory or descriptors. */
 struct session_table *session_table_create(unsigned capacity, struct lanes *lanes, int watch_epoll,
                                            struct fragment_budget *budget);
 
@@ -51,18 +51,19 @@ unsigned session_table_capacity(const struct session_table *table);
 /* Ends all sessions; nobody may hold one. */
 void session_table_free(struct session_table *table);
 
-/* The new session, held. NULL: the table is full, or (errno) it cannot be watched; queue, ring and
- * pidfd then are still the caller's. */
+/* Returns a new session, held. NULL: the table is full, or (errno) the process cannot be watched;
+ * queue, ring and pidfd then are still the caller's. */
 struct session *session_open(struct session_table *table, const struct session_start *start);
 
-/* Holds the live session of that id if its cookie is right; NULL if not. */
+/* Finds the live session of the id `id`, if its cookie is right, and holds it; NULL if not. */
 struct session *session_acquire(struct session_table *table, uint32_t id, uint64_t cookie);
 
-/* A message of the session came through its lane, which until the first one was open to others. */
+/* Notes that a message of the session came through its lane, which until the first one was open to
+ * others. */
 void session_close_lane(struct session_table *table, struct session *session);
 
-/* Its client asks again for what it was welcomed with: so that lane is open to others again, if
- * nothing of the session has come through it yet. */
+/* Notes that the session's client asks again for what it was welcomed with: so the lane is open to
+ * others again, if nothing of the session has come through it yet. */
 void session_reopen_lane(struct session_table *table, struct session *session);
 
 /* Lets go. The last to let go of an ended session tells the client, where it was the server that
@@ -80,44 +81,44 @@ void session_end(struct session_table *table, struct session *session,
  * is found for it in a second, the session ends so. */
 void session_client_died(struct session_table *table, uint32_t id);
 
-/* A timer that becomes readable while there are sessions whose process is not seen. */
+/* Returns a timer that becomes readable while there are sessions whose process is not seen. */
 int session_unseen_timer(const struct session_table *table);
 
-/* The timer is readable: sessions of such processes that hold the lock of their reply queue no more
- * end as by session_client_died. */
+/* To be called when the timer is readable: sessions of such processes that hold the lock of their
+ * reply queue no more end as by session_client_died. */
 void session_unseen_tick(struct session_table *table);
 
 /* Looks once more for room for such messages. False: none is due any more. */
 bool session_send_due_byes(struct session_table *table);
 
-/* Whether a BYE of the session with that request_id is such a message; *reason: for which it ends
- * then. */
+/* Returns whether a BYE of the session with that request_id is such a message; *reason: for which
+ * the session ends then. */
 bool session_final_bye(const struct session_table *table, const struct session *session,
                        uint64_t request_id, enum session_end_reason *reason);
 
-/* The session is about to end for that reason; false: it was so before. It is not counted, watched
- * or shown any more, but found by its messages until session_end. A BYE counts also if it was only
- * handled after that. */
+/* Notes that the session is about to end for that reason; false: that was noted before. The session
+ * is not counted, watched or shown any more, but found by its messages until session_end. A BYE
+ * counts also if it was only handled after that. */
 bool session_retire(struct session_table *table, struct session *session,
                     enum session_end_reason reason);
 
-/* Whether a user may have sessions at all (lanes_set_mode). */
+/* Returns whether the user `uid` may have sessions at all (lanes_set_mode). */
 bool session_table_admits(const struct session_table *table, uid_t uid);
 
 void session_set_death_listener(struct session_table *table, session_death_listener death_listener,
                                 void *context);
 
-/* A BYE that came when there was no such session any more. If it ended lately because its process
- * did, the client had left with a word, and counts so: the end of a process may be noticed before a
- * worker takes its last message. */
+/* Counts a BYE that came when there was no such session any more. If the session ended lately
+ * because its process did, the client had left with a word, and counts so: the end of a process may
+ * be noticed before a worker takes its last message. */
 void session_bye_after_end(struct session_table *table, uint32_t id, uint64_t cookie);
 
 /* Ends sessions of process `pid` that has closed their reply queues without a word, as
  * session_client_died; 0: of all processes, at once. */
 void session_end_abandoned(struct session_table *table, pid_t pid);
 
-/* Whether the client has truncated the segment that a request may have used: what was read from it
- * may be zeros, what was written is lost. */
+/* Returns whether the client has truncated the segment that a request may have used: what was read
+ * from it may be zeros, what was written is lost. */
 bool session_segment_is_broken(const struct session *session);
 #define SESSION_SEGMENT_IS_BROKEN \
     "the segment was shortened while the server used it: the session ends"
@@ -137,7 +138,7 @@ struct session_reads {
     uint64_t found, absent;
 };
 
-/* Threads: any. */
+/* Reads these counts. Threads: any. */
 void session_reads(struct session_table *table, struct session_reads *reads);
 
 struct session_counts {
@@ -147,7 +148,7 @@ struct session_counts {
     uint64_t refused[KV_STATUS_COUNT]; /* who got none, by why */
 };
 
-/* Somebody gets no session: KV_DENIED, KV_LIMIT, ... */
+/* Counts a process that gets no session, with the status that says why: KV_DENIED, KV_LIMIT, ... */
 void session_count_refusal(struct session_table *table, enum kv_status status);
 void session_counts(const struct session_table *table, struct session_counts *counts);
 

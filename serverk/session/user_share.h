@@ -29,19 +29,19 @@ static inline bool user_share_is_owner(uid_t uid)
     return uid == 0 || uid == geteuid();
 }
 
-/* What one user may have of `all`. */
+/* Returns what one user may have of `all`. */
 static inline uint64_t user_share_of_one(uint64_t all)
 {
     return all / 4;
 }
 
-/* What all users but the owner and root may have of `all` together. */
+/* Returns what all users but the owner and root may have of `all` together. */
 static inline uint64_t user_share_of_others(uint64_t all)
 {
     return all / 4 * 3;
 }
 
-/* The same of `capacity` sessions. */
+/* Returns what one user may have of `capacity` sessions. */
 static inline unsigned user_share_sessions_of_one(unsigned capacity)
 {
     unsigned few = USER_SHARE_FEW_SESSIONS, half = capacity / 2, quarter = capacity / 4;
@@ -54,8 +54,8 @@ static inline unsigned user_share_sessions_of_others(unsigned capacity)
     return capacity - capacity / 8;
 }
 
-/* How many of `capacity` sessions are left to processes of the owner and of root that have none
- * yet. */
+/* Returns the number of `capacity` sessions that are left to processes of the owner and of root
+ * that have none yet. */
 static inline unsigned user_share_sessions_reserved(unsigned capacity)
 {
     return capacity / 8 < USER_SHARE_MOST_RESERVED ? capacity / 8 : USER_SHARE_MOST_RESERVED;

@@ -26,6 +26,6 @@ check_way() {
 check_way 10 client get
 check_way 12 client put
 # wire/wait.c is among them where the worker waits for each request.
-check_way 17 daemon get
-check_way 21 daemon put
+check_way 15 daemon get
+check_way 19 daemon put
 check_way 6 direct get

@@ -74,13 +74,13 @@ static int end_a_start(int signal_number)
     pid_t child = fork();
     if (child == 0)
         start_for_ever(ready[1]);
+    close(ready[1]); /* so that a child that fails is noticed */
     ck_assert_int_eq(read(ready[0], &byte, 1), 1);
     ck_assert(queue_exists());
     kill(child, SIGHUP); /* changes nothing */
     kill(child, signal_number);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     close(ready[0]);
-    close(ready[1]);
     return status;
 }
 
@@ -206,6 +206,7 @@ static void set_up(void)
 TEST_SUITE(serverk_start_guard)
 {
     TCase *cases = tcase_create("start_guard");
+    tcase_set_timeout(cases, 60);
     tcase_add_checked_fixture(cases, set_up, remove_queues);
     tcase_add_loop_test(cases, a_signal_ends_a_start, 0, 2);
     tcase_add_test(cases, a_signal_ends_the_start_of_a_first_process);

@@ -38,7 +38,7 @@ static void set_up(void)
     fixture_open(&fixture, KVSTORE_SYNC_NONE, 4096);
     fixture_connect(&fixture, &client, (struct wire_geometry){2, 256});
     watchers = watchers_create(fixture.service.store, fixture.service.sessions, &fixture.budget,
-                               execute, NULL);
+                               &fixture.live, execute, NULL);
     ck_assert_ptr_nonnull(watchers);
     atomic_store(&executed, 0);
     atomic_store(&held, false);
