@@ -160,7 +160,8 @@ static struct leaver *take_ready(struct farewells *farewells)
         KV_ASSERT(before > 0);
     }
     begin_next_farewell(farewells);
-    KV_ASSERT(farewells->leaving || atomic_load(&farewells->waiting) == 0);
+    KV_ASSERT(farewells->leaving ||
+              atomic_load_explicit(&farewells->waiting, memory_order_relaxed) == 0);
     return ready;
 }
 
