@@ -77,6 +77,9 @@ bool explore_quietly(bool quiet);
 void explore_may_kill(unsigned process);
 void explore_may_stop(unsigned process);
 
+/* Kills it now. */
+void explore_kill(unsigned process);
+
 /* Whether the process was killed or stopped. */
 bool explore_is_gone(unsigned process);
 

@@ -13,8 +13,10 @@
 
 #include "serverk/config/dispatch_model.h"
 #include "serverk/dispatch/pool.h"
+#include "serverk/execute/execution.h"
 #include "serverk/lanes/lane_names.h"
 #include "tests/explore/explore.h"
+#include "tests/explore/machine.h"
 #include "wire/queue.h"
 
 #define NAME EXPLORED_NAME
@@ -23,6 +25,7 @@
 #define OPEN_NS UINT64_C(100000000)
 
 #define SESSIONS    16u
+#define STORES_MAX  4u
 #define LONG_MS     20u
 #define REPLY_DEPTH 3u
 #define SEND_MS     60000u /* the clock jumps less while others can go on */
@@ -99,6 +102,30 @@ static void watch(int fd, uint64_t tag)
         epoll_ctl(explored.epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
+/* On the disk of the machine. It is made by the first schedule of a process. */
+static void open_store(struct service *service)
+{
+    static bool is_kept[STORES_MAX];
+    const struct kvstore_options options = {
+        .datafiles = explored.plan.datafiles, .create = true, .durability = KVSTORE_SYNC_ALWAYS};
+    struct machine_faults faults = {.syncs = explore_random(2) ? 4 + explore_random(20) : 0};
+    struct kv_error error = {.text = ""};
+    machine_begin();
+    if (!is_kept[options.datafiles]) {
+        struct kvstore *made = NULL;
+        if (kvstore_open(EXPLORED_STORE, &options, &made, &error) != KV_OK ||
+            kvstore_close(made, &error) != KV_OK)
+            explore_fail("no store: %s", error.text);
+        machine_keep(options.datafiles);
+        is_kept[options.datafiles] = true;
+    } else {
+        machine_put_back(options.datafiles);
+    }
+    if (kvstore_open(EXPLORED_STORE, &options, &service->store, &error) != KV_OK)
+        explore_fail("the store cannot be opened: %s", error.text);
+    machine_set_faults(&faults);
+}
+
 static void set_up(void)
 {
     struct service *service = &explored.service;
@@ -110,6 +137,7 @@ static void set_up(void)
                                                .spin = {.mode = WIRE_SPIN_OFF},
                                                .replies = WIRE_REPLIES_QUEUE,
                                                .max_value_bytes = 4096,
+                                               .durability = KVSTORE_SYNC_ALWAYS,
                                                .mode = explored.plan.mode};
     live_settings_take(&explored.live, &explored.options);
     pthread_mutex_init(&explored.budget.lock, NULL);
@@ -131,8 +159,15 @@ static void set_up(void)
         explore_fail("no lanes: %s", error.text);
     explored.epoll = epoll_create1(EPOLL_CLOEXEC);
     explored.stop_event = eventfd(0, EFD_NONBLOCK);
+    if (explored.plan.datafiles > 0)
+        open_store(service);
     service->sessions =
         session_table_create(SESSIONS, service->lanes, explored.epoll, &explored.budget);
+    if (service->store) {
+        service->commit = commit_create(service->store, service->sessions, &explored.budget);
+        service->watchers = watchers_create(service->store, service->sessions, &explored.budget,
+                                            execute_request, execution_runners);
+    }
     service->farewells = farewells_create(explored.plan.workers, service->sessions);
     session_set_death_listener(service->sessions, farewells_process_died, service->farewells);
     service->terms = (struct hello_terms){.sessions = service->sessions,
@@ -377,22 +412,71 @@ enum client_outcome explore_client_open(struct daemon_client *client)
     return outcome == CLIENT_JOINED ? open_lane(client) : outcome;
 }
 
+/* The worst that its answer says. */
+static void note_put(struct request_fate *fate, const struct wire_header *header,
+                     struct read_cursor *body)
+{
+    fate->status = header->status;
+    for (unsigned i = 0; i < header->count; i++) {
+        struct wire_result result;
+        EXPLORE_CHECK(wire_get_result(body, &result) == KV_OK, "a malformed result");
+        if (result.status != KV_OK)
+            fate->status = result.status;
+    }
+    /* OVERLOADED: the clock has jumped while the message was executed. */
+    EXPLORE_CHECK(fate->status == KV_OK || fate->status == KV_OVERLOADED ||
+                      ((fate->status == KV_NOT_DURABLE || fate->status == KV_READ_ONLY) &&
+                       machine_has_failed()),
+                  "a PUT gives status %d", fate->status);
+}
+
 bool explore_client_take(struct daemon_client *client)
 {
     uint8_t message[WIRE_MIN_REPLY_BYTES];
     struct wire_header header;
     if (!wait_for_message(client))
         return false;
-    receive(client, message, &header);
+    struct read_cursor body = receive(client, message, &header);
     EXPLORE_CHECK(header.kind == WIRE_REPLY && header.session == client->session,
                   "a message of kind %d of session %" PRIu32, header.kind, header.session);
-    EXPLORE_CHECK(header.status == KV_OK, "an answer with status %d", header.status);
     EXPLORE_CHECK(header.request_id < client->sent, "an answer to no request");
     struct request_fate *fate = &client->fates[header.request_id];
     EXPLORE_CHECK(fate->answered++ == 0, "a request is answered twice");
-    EXPLORE_CHECK(atomic_load(&fate->executed) == 1, "a request is answered before it is executed");
     client->in_flight--;
+    if (explored.plan.datafiles > 0) {
+        note_put(fate, &header, &body);
+        return true;
+    }
+    EXPLORE_CHECK(header.status == KV_OK, "an answer with status %d", header.status);
+    EXPLORE_CHECK(atomic_load(&fate->executed) == 1, "a request is answered before it is executed");
     return true;
+}
+
+struct explored_put explore_put_of(unsigned client, unsigned request)
+{
+    struct explored_put put;
+    for (unsigned i = 0; i < KEYS_OF_PUT; i++)
+        snprintf(put.keys[i], sizeof put.keys[i], "%u.%u.%u", client, request, i);
+    return put;
+}
+
+static size_t build_put(const struct daemon_client *client, unsigned number, uint8_t message[256])
+{
+    struct explored_put put = explore_put_of(client->number, number);
+    struct write_cursor cursor = write_cursor(message, 256);
+    struct wire_header header = {.kind = WIRE_REQUEST,
+                                 .session = client->session,
+                                 .count = KEYS_OF_PUT,
+                                 .request_id = number,
+                                 .secret = client->welcome.cookie};
+    wire_put_header(&cursor, &header);
+    for (unsigned i = 0; i < KEYS_OF_PUT; i++) {
+        struct wire_operation operation = {.opcode = WIRE_OP_PUT,
+                                           .key = kv_slice_from_string(put.keys[i]),
+                                           .value = kv_slice_from_string(put.keys[i])};
+        wire_put_operation(&cursor, &operation);
+    }
+    return write_cursor_used(&cursor);
 }
 
 /* A long one is sent as a part that has all of it: the steward executes none of those. */
@@ -434,10 +518,12 @@ bool explore_client_send(struct daemon_client *client)
     EXPLORE_CHECK(number < CLIENT_REQUESTS, "the harness sends too many");
     struct request_fate *fate = &client->fates[number];
     bool is_long = explored.plan.has_long_ones && explore_random(4) == 0;
-    size_t size = build_request(client, number, is_long, message);
+    size_t size = explored.plan.datafiles > 0 ? build_put(client, number, message)
+                                              : build_request(client, number, is_long, message);
     atomic_store(&fate->is_tried, true);
     if (wire_send(client->lane, message, size, 0, SEND_MS) != 0) {
-        EXPLORE_CHECK(atomic_load(&explored.stopping), "a client waits a minute for its lane");
+        EXPLORE_CHECK(atomic_load(&explored.stopping) || explore_is_gone(DAEMON),
+                      "a client waits a minute for its lane");
         return false;
     }
     atomic_store(&fate->is_in_time, !atomic_load(&explored.stopping));
@@ -491,6 +577,8 @@ void explore_daemon_judge(void)
         for (unsigned j = 0; j < CLIENT_REQUESTS; j++) {
             struct request_fate *fate = &explored.clients[i].fates[j];
             unsigned executed = atomic_load(&fate->executed);
+            if (explored.plan.datafiles > 0)
+                continue;
             EXPLORE_CHECK(executed <= 1, "request %u of client %u was executed twice", j, i);
             EXPLORE_CHECK(executed == 0 || atomic_load(&fate->is_tried), "nobody sent it");
             EXPLORE_CHECK(executed == 0 || !atomic_load(&fate->is_forbidden),

@@ -15,7 +15,8 @@
 #include "wire/message.h"
 
 #define EXPLORED_NAME   "/explored" /* of its queues */
-#define DAEMON          1u          /* its process */
+#define EXPLORED_STORE  "/machine/a"
+#define DAEMON          1u /* its process */
 #define FIRST_CLIENT    2u
 #define DAEMON_CLIENTS  3u
 #define CLIENT_REQUESTS 30u
@@ -25,6 +26,8 @@ struct daemon_plan {
     mode_t mode;         /* of its queues */
     bool has_long_ones;  /* some requests keep their worker for long */
     bool leaves_clients; /* it stops while clients are there */
+    uint32_t datafiles; /* of its store, whose writes are synced before they are answered: a request
+                            is a PUT of two keys; 0: there is none */
 };
 
 /* What became of a client's requests. */
@@ -35,7 +38,15 @@ struct request_fate {
     _Atomic bool is_forbidden; /* through the lane of another user */
     _Atomic unsigned executed;
     unsigned answered;
+    enum kv_status status; /* of a PUT that was answered */
 };
+
+/* The keys that a PUT writes, each with its own name as the value. */
+#define KEYS_OF_PUT 2u
+struct explored_put {
+    char keys[KEYS_OF_PUT][16];
+};
+struct explored_put explore_put_of(unsigned client, unsigned request);
 
 struct daemon_client {
     unsigned number; /* 0 .. DAEMON_CLIENTS - 1 */

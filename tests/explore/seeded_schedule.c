@@ -471,6 +471,11 @@ void explore_may_stop(unsigned process)
     may_lose(now.is_stoppable, process);
 }
 
+void explore_kill(unsigned process)
+{
+    lose(process, DECIDED_KILL, __builtin_return_address(0));
+}
+
 bool explore_is_gone(unsigned process)
 {
     return now.is_gone[process];
