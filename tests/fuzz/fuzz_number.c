@@ -113,9 +113,17 @@ static void check_with(parser *parse, const char *text, const struct suffix *suf
 
 static void check_units(const char *text)
 {
-    static const struct suffix sizes[] = {{"", 1},           {"k", 1u << 10},  {"K", 1u << 10},
-                                          {"KiB", 1u << 10}, {"M", 1u << 20},  {"MiB", 1u << 20},
-                                          {"G", 1u << 30},   {"GiB", 1u << 30}};
+    static const struct suffix sizes[] = {{"", 1},
+                                          {"B", 1},
+                                          {"k", 1u << 10},
+                                          {"K", 1u << 10},
+                                          {"KiB", 1u << 10},
+                                          {"M", 1u << 20},
+                                          {"MiB", 1u << 20},
+                                          {"G", 1u << 30},
+                                          {"GiB", 1u << 30},
+                                          {"T", UINT64_C(1) << 40},
+                                          {"TiB", UINT64_C(1) << 40}};
     static const struct suffix times[] = {{"", 1},      {"ms", 1},      {"s", 1000},
                                           {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
     check_with(parse_size, text, sizes, sizeof sizes / sizeof sizes[0]);

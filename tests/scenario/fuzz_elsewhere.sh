@@ -29,7 +29,7 @@ rm -r "$MQKV_TEST_DIR/work"
 for source in "$tree"/tests/fuzz/fuzz_*.c; do
     name=$(basename "$source" .c)
     mkdir "$MQKV_TEST_DIR/$name"
-    options=(-max_total_time=1 -timeout=25 -rss_limit_mb=2560)
+    options=(-seed=1 -max_total_time=1 -timeout=25 -rss_limit_mb=2560)
     [ ! -e "$tree/tests/fuzz/$name.dict" ] || options+=("-dict=$out/$name.dict")
     python3 -m zipfile -e "$out/${name}_seed_corpus.zip" "$MQKV_TEST_DIR/$name"
     check_status 0 "$name runs on its seeds" "$out/$name" "${options[@]}" "$MQKV_TEST_DIR/$name"
