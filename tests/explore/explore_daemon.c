@@ -166,7 +166,7 @@ static void set_up(void)
     if (service->store) {
         service->commit = commit_create(service->store, service->sessions, &explored.budget);
         service->watchers = watchers_create(service->store, service->sessions, &explored.budget,
-                                            execute_request, execution_runners);
+                                            service->live, execute_request, execution_runners);
     }
     service->farewells = farewells_create(explored.plan.workers, service->sessions);
     session_set_death_listener(service->sessions, farewells_process_died, service->farewells);
