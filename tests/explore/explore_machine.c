@@ -32,7 +32,7 @@
 #define PARTS_EACH     16u /* of a worker; the last worker's are the compactor's */
 
 /* How much later than promised a write may be on disk: syncs take time, and wait for each other. */
-#define INTERVAL_SLACK_NS UINT64_C(20000000)
+#define INTERVAL_SLACK_NS UINT64_C(10000000)
 
 enum death { LIVES_ON, DIES_AT_A_CALL, DIES_AT_A_STEP };
 
@@ -402,6 +402,8 @@ static void work(void *argument)
         struct model_random random = random_of(part);
         if (explore_has_part(part))
             act(worker, &random);
+        if (run.options.durability == KVSTORE_SYNC_INTERVAL && model_one_in(&random, 3))
+            explore_sleep_ms(1u << model_below(&random, 7)); /* so that syncs come due */
     }
 }
 
