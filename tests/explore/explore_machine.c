@@ -475,6 +475,8 @@ static void judge_copy(const struct model_moment *moment)
     const char *wrong = NULL;
     struct model_finding found[MODEL_KEYS];
     struct model_circumstances now = circumstances();
+    if (run.clock_jumps)
+        now.now_ms = 0;
     if (find_all(copy, found)) {
         now.latest_ms = circumstances().latest_ms;
         wrong = model_judge_copy(found, moment, &now);
