@@ -21,8 +21,9 @@
 
 #define NAME EXPLORED_NAME
 
-/* A client that comes so soon after it has asked finds its lane open. */
-#define OPEN_NS UINT64_C(100000000)
+/* A client that comes so soon after it has asked finds its lane open: 100 ms, counted in whole
+ * ones. */
+#define OPEN_NS UINT64_C(99000000)
 
 #define SESSIONS    16u
 #define STORES_MAX  4u
