@@ -57,10 +57,6 @@ void model_note_failed(size_t write);
 
 void model_note_durable(size_t write);
 
-/* How many writes were tried so far; and that those of them which are done are durable. */
-size_t model_count(void);
-void model_note_durable_before(size_t count);
-
 /* Those that were done before that time are durable. */
 void model_note_durable_until(uint64_t ns);
 
