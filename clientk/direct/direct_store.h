@@ -119,8 +119,8 @@ bool direct_store_is_replaced(struct direct_store *store);
 /* Like direct_store_is_usable, for a thread that is not reading: no mapping goes away meanwhile. */
 bool direct_store_is_served(struct direct_store *store);
 
-/* Not an acquire load, here and for a log: it must not come before the era of the reader is seen
- * (direct_reader_begin), as one may on ARM. */
+/* Sequentially consistent, here and for a log: C11 lets an acquire load pass the store of the
+ * reader's era (direct_reader_begin). */
 static inline struct direct_view *direct_store_view(const struct direct_store *store)
 {
     return atomic_load(&store->view);

@@ -24,6 +24,7 @@
 
 #include "tests/explore/explore.h"
 #include "tests/explore/explored_store.h"
+#include "tests/explore/fiber.h"
 #include "tests/explore/machine.h"
 #include "tests/explore/seeded_schedule.h"
 
@@ -280,7 +281,7 @@ static void print_decisions(const struct decision *list, size_t count)
         else if (list[i].kind == DECIDED_STILL)
             printf("it stands still at ");
         else if (list[i].kind == DECIDED_STORE)
-            printf("a store of thread %" PRIu32 " is seen at ", list[i].next);
+            printf("a store of thread %" PRIu32 " is seen at ", list[i].next % FIBERS_MAX);
         else
             printf("process %" PRIu32 " is %s at ", list[i].next,
                    list[i].kind == DECIDED_KILL ? "killed" : "stopped");

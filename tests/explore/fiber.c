@@ -13,8 +13,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define STACK_BYTES (UINT64_C(512) * 1024)
-
 /* The bit of AT_HWCAP2 that says that programs may set FS without the kernel. */
 #define MAY_SET_FS 2u
 
@@ -104,7 +102,7 @@ static void make(struct fiber *fiber)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     while (sem_wait(&fiber->is_known) != 0)
         continue;
-    fiber->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+    fiber->stack = mmap(NULL, FIBER_STACK_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (fiber->stack == MAP_FAILED || mprotect(fiber->stack, 4096, PROT_NONE) != 0)
         err(2, "cannot map a stack");
@@ -126,7 +124,7 @@ struct fiber *fiber_prepare(unsigned number, void (*run)(void *), void *argument
     memcpy(fiber->variables, first_values, first_values_bytes);
     memset(fiber->variables + first_values_bytes, 0, variables_bytes - first_values_bytes);
     /* After six pops and the return the stack is aligned as a call leaves it. */
-    uint64_t *top = (uint64_t *)(void *)(fiber->stack + STACK_BYTES) - 9;
+    uint64_t *top = (uint64_t *)(void *)(fiber->stack + FIBER_STACK_BYTES) - 9;
     memset(top, 0, 9 * sizeof *top);
     top[3] = (uint64_t)(uintptr_t)argument;    /* r12 */
     top[4] = (uint64_t)(uintptr_t)run;         /* rbx */

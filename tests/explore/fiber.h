@@ -7,8 +7,10 @@
 #define MQKV_TESTS_EXPLORE_FIBER_H
 
 #include <pthread.h>
+#include <stdint.h>
 
-#define FIBERS_MAX 48u
+#define FIBERS_MAX        48u
+#define FIBER_STACK_BYTES (UINT64_C(512) * 1024)
 
 struct fiber;
 

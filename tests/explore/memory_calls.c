@@ -2,11 +2,15 @@
  * What gcc -fsanitize=thread calls at each access to memory and at each atomic operation. All
  * threads are fibers of one, so a plain operation does; before it, another thread may go on.
  *
- * Where a schedule delays stores, an atomic store that is not sequentially consistent goes into a
- * buffer of its thread, in whose order it becomes visible, at the latest with the thread's next
- * read-modify-write, sequentially consistent operation or wait. The thread itself sees it at once.
- * That is what C11 permits and x86 does (of stores and later loads); plain stores cannot be
- * delayed, since the compiler tells of them only.
+ * Where a schedule delays stores, an atomic store is kept for its thread, and becomes visible to
+ * others later, in an order that C11 and ARM permit: stores pass each other, except that a release
+ * store, or one behind a release fence, passes none, and that those of one word keep their order.
+ * So is the store of a sequentially consistent read-modify-write; others read the old value until
+ * it is visible, but whoever changes the word finds the new one. The thread's own sequentially
+ * consistent operations wait for those before them; its other loads do not, so they may pass a
+ * sequentially consistent store, as ARM's LDAPR and LDR do. Locks, waits and system calls wait for
+ * all. The thread itself sees its stores at once. Plain stores cannot be delayed, since the
+ * compiler tells of them only, and loads see the newest visible value.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,13 +32,21 @@
 
 #define DELAYED_MAX 8u
 
+struct delayed_store {
+    volatile void *address;
+    struct memory_place place; /* the same for all mappings */
+    uint64_t value;
+    unsigned bytes;
+    unsigned barrier;   /* release fences before it */
+    bool is_release;    /* it passes no store */
+    bool is_consistent; /* sequentially */
+    bool is_change;     /* nothing may come between what it read and this */
+};
+
 static struct delayed_stores {
     unsigned count;
-    struct {
-        volatile void *address;
-        uint64_t value;
-        unsigned bytes;
-    } stores[DELAYED_MAX];
+    unsigned barrier;
+    struct delayed_store stores[DELAYED_MAX]; /* the oldest first */
 } delayed[FIBERS_MAX];
 
 void delayed_stores_reset(void)
@@ -42,53 +54,95 @@ void delayed_stores_reset(void)
     memset(delayed, 0, sizeof delayed);
 }
 
-static void flush_first(struct delayed_stores *buffer)
+static bool is_same_place(struct memory_place a, struct memory_place b)
 {
-    memcpy((void *)(uintptr_t)buffer->stores[0].address, &buffer->stores[0].value,
-           buffer->stores[0].bytes);
-    memmove(&buffer->stores[0], &buffer->stores[1], sizeof buffer->stores - sizeof *buffer->stores);
+    return a.object == b.object && a.offset == b.offset;
+}
+
+static void show(unsigned thread, unsigned index);
+
+/* Shows the thread's stores up to that one. */
+static void show_up_to(unsigned thread, unsigned index)
+{
+    for (unsigned i = 0; i <= index; i++)
+        show(thread, 0);
+}
+
+/* Shows what other threads have changed the word to. */
+static void show_changes_of(struct memory_place place, unsigned but_thread)
+{
+    for (unsigned thread = 0; thread < FIBERS_MAX; thread++)
+        for (unsigned i = delayed[thread].count; thread != but_thread && i-- > 0;)
+            if (delayed[thread].stores[i].is_change &&
+                is_same_place(delayed[thread].stores[i].place, place)) {
+                show_up_to(thread, i);
+                break;
+            }
+}
+
+static void show(unsigned thread, unsigned index)
+{
+    struct delayed_stores *buffer = &delayed[thread];
+    struct delayed_store store = buffer->stores[index];
     buffer->count--;
+    memmove(&buffer->stores[index], &buffer->stores[index + 1],
+            (buffer->count - index) * sizeof store);
+    show_changes_of(store.place, thread);
+    memcpy((void *)(uintptr_t)store.address, &store.value, store.bytes);
 }
 
 void delayed_stores_flush(unsigned thread)
 {
     while (delayed[thread].count > 0)
-        flush_first(&delayed[thread]);
+        show(thread, 0);
 }
 
-bool delayed_stores_are_there(unsigned thread)
+unsigned delayed_stores_count(unsigned thread)
 {
-    return delayed[thread].count > 0;
+    return delayed[thread].count;
 }
 
-bool delayed_stores_flush_first(unsigned thread)
+/* Whether the store may be seen before those that are older. */
+static bool may_pass(const struct delayed_stores *buffer, unsigned index)
 {
-    if (delayed[thread].count == 0)
-        return false;
-    flush_first(&delayed[thread]);
+    const struct delayed_store *store = &buffer->stores[index];
+    for (unsigned i = 0; i < index; i++)
+        if (store->is_release || buffer->stores[i].barrier < store->barrier ||
+            is_same_place(buffer->stores[i].place, store->place))
+            return false;
     return true;
 }
 
-static bool delay(volatile void *address, uint64_t value, unsigned bytes, int order)
+bool delayed_stores_show(unsigned thread, unsigned index)
+{
+    if (index >= delayed[thread].count || !may_pass(&delayed[thread], index))
+        return false;
+    show(thread, index);
+    return true;
+}
+
+static void delay(volatile void *address, uint64_t value, unsigned bytes, int order, bool is_change)
 {
     struct delayed_stores *buffer = &delayed[schedule_thread()];
-    if (!schedule_delays_stores() || order == __ATOMIC_SEQ_CST)
-        return false;
     if (buffer->count == DELAYED_MAX)
-        flush_first(buffer);
-    buffer->stores[buffer->count].address = address;
-    buffer->stores[buffer->count].value = value;
-    buffer->stores[buffer->count].bytes = bytes;
-    buffer->count++;
-    return true;
+        show(schedule_thread(), 0);
+    buffer->stores[buffer->count++] =
+        (struct delayed_store){.address = address,
+                               .place = memory_place((const void *)(uintptr_t)address),
+                               .value = value,
+                               .bytes = bytes,
+                               .barrier = buffer->barrier,
+                               .is_release = order != __ATOMIC_RELAXED,
+                               .is_consistent = order == __ATOMIC_SEQ_CST,
+                               .is_change = is_change};
 }
 
 /* The thread's own last store that is still delayed. */
 static bool forward(const volatile void *address, uint64_t *value)
 {
-    if (!schedule_delays_stores())
-        return false;
     const struct delayed_stores *buffer = &delayed[schedule_thread()];
+    if (buffer->count == 0)
+        return false;
     for (unsigned i = buffer->count; i-- > 0;)
         if (buffer->stores[i].address == address) {
             *value = buffer->stores[i].value;
@@ -103,11 +157,20 @@ static void flush_own(void)
         delayed_stores_flush(schedule_thread());
 }
 
+/* A sequentially consistent operation follows. */
+void delayed_stores_keep_order(void)
+{
+    const struct delayed_stores *buffer = &delayed[schedule_thread()];
+    for (unsigned i = schedule_delays_stores() ? buffer->count : 0; i-- > 0;)
+        if (buffer->stores[i].is_consistent) {
+            show_up_to(schedule_thread(), i);
+            return;
+        }
+}
+
 /* A plain access, or the C library, meets what a store of the thread's own has changed. */
 static void flush_at(const void *address, size_t bytes)
 {
-    if (!schedule_delays_stores())
-        return;
     const struct delayed_stores *buffer = &delayed[schedule_thread()];
     for (unsigned i = 0; i < buffer->count; i++) {
         const char *stored = (const char *)(uintptr_t)buffer->stores[i].address;
@@ -119,6 +182,33 @@ static void flush_at(const void *address, size_t bytes)
     }
 }
 
+/* Before a read-modify-write: the word is what the last of all who changed it made of it. */
+static void prepare_change(volatile void *at, int order)
+{
+    if (!schedule_delays_stores())
+        return;
+    const struct delayed_stores *buffer = &delayed[schedule_thread()];
+    struct memory_place place = memory_place((const void *)(uintptr_t)at);
+    if (order != __ATOMIC_RELAXED && order != __ATOMIC_ACQUIRE && order != __ATOMIC_CONSUME)
+        flush_own();
+    for (unsigned i = buffer->count; i-- > 0;)
+        if (is_same_place(buffer->stores[i].place, place)) {
+            show_up_to(schedule_thread(), i);
+            break;
+        }
+    show_changes_of(place, FIBERS_MAX);
+}
+
+/* After one that has made `value` of `before`. */
+static void delay_change(volatile void *at, uint64_t before, uint64_t value, unsigned bytes,
+                         int order)
+{
+    if (!schedule_delays_stores() || order != __ATOMIC_SEQ_CST || before == value)
+        return;
+    memcpy((void *)(uintptr_t)at, &before, bytes);
+    delay(at, value, bytes, order, true);
+}
+
 void __tsan_init(void)
 {
 }
@@ -128,8 +218,16 @@ void __tsan_func_entry(void *place)
     (void)place;
 }
 
+/* What a thread has stored on its own stack is seen before the room is used again. */
 void __tsan_func_exit(void)
 {
+    const struct delayed_stores *buffer = &delayed[schedule_thread()];
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    for (unsigned i = 0; i < buffer->count; i++)
+        if ((uintptr_t)buffer->stores[i].address - here < FIBER_STACK_BYTES) {
+            delayed_stores_flush(schedule_thread());
+            return;
+        }
 }
 
 #define PLAIN(name)                   \
@@ -182,6 +280,8 @@ void __tsan_atomic_thread_fence(int order)
     schedule_step(HERE);
     if (order == __ATOMIC_SEQ_CST)
         flush_own();
+    else if (order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL)
+        delayed[schedule_thread()].barrier++;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -194,10 +294,11 @@ void __tsan_atomic_signal_fence(int order)
     uint##bits##_t __tsan_atomic##bits##_##name(volatile uint##bits##_t *at, uint##bits##_t value, \
                                                 int order)                                         \
     {                                                                                              \
-        (void)order;                                                                               \
         schedule_step(HERE);                                                                       \
-        flush_own();                                                                               \
-        return builtin(at, value, __ATOMIC_SEQ_CST);                                               \
+        prepare_change(at, order);                                                                 \
+        uint##bits##_t before = builtin(at, value, __ATOMIC_SEQ_CST);                              \
+        delay_change(at, before, *at, bits / 8, order);                                            \
+        return before;                                                                             \
     }
 
 #define COMPARE(bits, name)                                                                        \
@@ -205,28 +306,32 @@ void __tsan_atomic_signal_fence(int order)
                                                       uint##bits##_t *expected,                    \
                                                       uint##bits##_t value, int order, int failed) \
     {                                                                                              \
-        (void)order, (void)failed;                                                                 \
+        (void)failed;                                                                              \
         schedule_step(HERE);                                                                       \
-        flush_own();                                                                               \
-        return __atomic_compare_exchange_n(at, expected, value, 0, __ATOMIC_SEQ_CST,               \
-                                           __ATOMIC_SEQ_CST);                                      \
+        prepare_change(at, order);                                                                 \
+        if (!__atomic_compare_exchange_n(at, expected, value, 0, __ATOMIC_SEQ_CST,                 \
+                                         __ATOMIC_SEQ_CST))                                        \
+            return 0;                                                                              \
+        delay_change(at, *expected, value, bits / 8, order);                                       \
+        return 1;                                                                                  \
     }
 
 #define ATOMICS(bits)                                                                              \
     uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *at, int order)        \
     {                                                                                              \
         uint64_t own;                                                                              \
-        (void)order;                                                                               \
         schedule_step(HERE);                                                                       \
+        if (order == __ATOMIC_SEQ_CST)                                                             \
+            delayed_stores_keep_order();                                                           \
         return forward(at, &own) ? (uint##bits##_t)own : __atomic_load_n(at, __ATOMIC_SEQ_CST);    \
     }                                                                                              \
     void __tsan_atomic##bits##_store(volatile uint##bits##_t *at, uint##bits##_t value, int order) \
     {                                                                                              \
         schedule_step(HERE);                                                                       \
-        if (!delay(at, value, bits / 8, order)) {                                                  \
-            flush_own();                                                                           \
+        if (schedule_delays_stores())                                                              \
+            delay(at, value, bits / 8, order, false);                                              \
+        else                                                                                       \
             __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                         \
-        }                                                                                          \
     }                                                                                              \
     CHANGE(bits, exchange, __atomic_exchange_n)                                                    \
     CHANGE(bits, fetch_add, __atomic_fetch_add)                                                    \

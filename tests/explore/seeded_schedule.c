@@ -408,7 +408,7 @@ static void follow_the_list(const void *place)
         } else if (decision->kind == DECIDED_STILL) {
             stand_still(decision->next, place);
         } else if (decision->kind == DECIDED_STORE) {
-            if (delayed_stores_flush_first(decision->next))
+            if (delayed_stores_show(decision->next % FIBERS_MAX, decision->next / FIBERS_MAX))
                 note(DECIDED_STORE, decision->next, false, place);
         } else {
             lose(decision->next, decision->kind, place);
@@ -418,11 +418,12 @@ static void follow_the_list(const void *place)
 
 static void show_some_stores(const void *place)
 {
-    for (unsigned i = 0; i < now.count; i++)
-        if (delayed_stores_are_there(i) && decide() % 4 == 0) {
-            delayed_stores_flush_first(i);
-            note(DECIDED_STORE, i, false, place);
-        }
+    for (unsigned i = 0; i < now.count; i++) {
+        unsigned count = delayed_stores_count(i);
+        unsigned index = count > 0 && decide() % 4 == 0 ? (unsigned)(decide() % count) : count;
+        if (index < count && delayed_stores_show(i, index))
+            note(DECIDED_STORE, i + FIBERS_MAX * index, false, place);
+    }
 }
 
 static void maybe_lose_a_process(const void *place)
@@ -573,6 +574,7 @@ static void run_thread(void *argument)
     thread_values_begin();
     thread->run(thread->argument);
     thread_values_end();
+    schedule_step(NULL);
     if (now.plan->delays_stores)
         delayed_stores_flush(now.current);
     thread->state = ENDED;

@@ -44,19 +44,20 @@ enum decision_kind {
 struct decision {
     uint32_t thread; /* who ran */
     uint32_t kind;
-    uint64_t at;    /* that thread's count of steps */
-    uint32_t next;  /* the thread that goes on, the one whose oldest delayed store is seen, or the
-                           process that is killed or stopped, or how long the thread stands still */
-    uint32_t waits; /* the thread could not go on, or stepped back */
+    uint64_t at;   /* that thread's count of steps */
+    uint32_t next; /* the thread that goes on, or the process that is killed or stopped, or how long
+                       the thread stands still; of a store that is seen, the thread + FIBERS_MAX *
+                       the place among its delayed ones */
+    uint32_t waits;    /* the thread could not go on, or stepped back */
     const void *place; /* in the code */
 };
 
 struct schedule_plan {
     uint64_t seed;
     enum strategy strategy;
-    unsigned depth;     /* PCT */
-    uint64_t length;    /* PCT: how many steps the schedule is expected to have */
-    bool delays_stores; /* atomic stores that are not sequentially consistent may be seen late */
+    unsigned depth;              /* PCT */
+    uint64_t length;             /* PCT: how many steps the schedule is expected to have */
+    bool delays_stores;          /* atomic stores may be seen late, as their orders permit */
     uint32_t most_still_ms;      /* explore.h */
     const struct decision *list; /* STRATEGY_LIST */
     size_t list_count;
@@ -127,7 +128,15 @@ void thread_values_forget(void); /* and which keys there are */
 bool schedule_delays_stores(void);
 void delayed_stores_reset(void);
 void delayed_stores_flush(unsigned thread);
-bool delayed_stores_are_there(unsigned thread);
-bool delayed_stores_flush_first(unsigned thread); /* false: there is none */
+unsigned delayed_stores_count(unsigned thread);
+bool delayed_stores_show(unsigned thread, unsigned index); /* false: it may not be seen yet */
+void delayed_stores_keep_order(void);
+
+/* Where a word lies, the same for all mappings of one object. */
+struct memory_place {
+    uint64_t object; /* 0: memory that is not shared, and the offset is the address */
+    uint64_t offset;
+};
+struct memory_place memory_place(const void *address);
 
 #endif

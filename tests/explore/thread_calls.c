@@ -95,6 +95,7 @@ static int lock_until(pthread_mutex_t *mutex, uint64_t until_ns, const void *pla
 {
     struct own_mutex *own = (struct own_mutex *)(void *)mutex;
     schedule_step(place);
+    delayed_stores_keep_order();
     if (own->owner == schedule_thread() + 1)
         schedule_fail("a thread locks a mutex that it has");
     while (!is_mutex_free(mutex))
@@ -358,6 +359,8 @@ int explored_sem_destroy(sem_t *semaphore)
 int explored_sem_post(sem_t *semaphore)
 {
     schedule_step(HERE);
+    if (schedule_delays_stores())
+        delayed_stores_flush(schedule_thread());
     ((struct own_semaphore *)(void *)semaphore)->value++;
     schedule_note_wake();
     schedule_step(HERE);
@@ -424,6 +427,8 @@ int explored_munmap(void *memory, size_t bytes)
 {
     if (schedule_delays_stores())
         delayed_stores_flush(schedule_thread());
+    if (schedule_delays_stores())
+        delayed_stores_flush(schedule_thread());
     if (machine_runs() && machine_unmap(memory, bytes))
         return 0;
     for (unsigned i = 0; i < MAPPINGS_MAX; i++)
@@ -449,6 +454,12 @@ static struct futex_key key_of(const void *word)
                                           (uint64_t)((const char *)word - mapping->begin)};
     }
     return (struct futex_key){0, 0, (uint64_t)(uintptr_t)word};
+}
+
+struct memory_place memory_place(const void *address)
+{
+    struct futex_key key = key_of(address);
+    return (struct memory_place){(uint64_t)key.inode << 8 ^ key.device, key.offset};
 }
 
 struct futex_sleeper {
