@@ -28,6 +28,7 @@ struct daemon_plan {
     bool leaves_clients; /* it stops while clients are there */
     uint32_t datafiles; /* of its store, whose writes are synced before they are answered: a request
                             is a PUT of two keys; 0: there is none */
+    bool is_sound;      /* its disk fails no sync */
 };
 
 /* What became of a client's requests. */
@@ -71,6 +72,9 @@ void explore_daemon_start(const struct daemon_plan *plan);
  * What it counted. */
 void explore_daemon_stop(struct session_counts *counts);
 
+/* After it was killed, if it had a store. */
+void explore_daemon_forget(void);
+
 struct daemon_client *explore_client(unsigned number);
 
 enum client_outcome { CLIENT_JOINED, CLIENT_LATE, CLIENT_REFUSED, CLIENT_ALONE };
@@ -87,6 +91,11 @@ void explore_client_intrude(struct daemon_client *client, const char *name);
 
 /* Waits for an answer; false: the server is gone. */
 bool explore_client_take(struct daemon_client *client);
+
+/* Executes one operation, with nothing else in flight; the result's value is in the message. False:
+ * the server is gone. */
+bool explore_client_ask(struct daemon_client *client, const struct wire_operation *operation,
+                        struct wire_result *result, uint8_t message[WIRE_MIN_REPLY_BYTES]);
 
 void explore_client_say_bye(const struct daemon_client *client);
 void explore_client_close(struct daemon_client *client);
