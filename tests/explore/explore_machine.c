@@ -748,6 +748,8 @@ static void run_machine(void)
     if (!model_one_in(&random, 16))
         run.store_is_there = machine_put_back(run.options.datafiles);
     unsigned lives = 1 + model_below(&random, LIVES_MOST - 1);
+    if (run.clock_jumps) /* what was gone for the judge of one life would be back in the next */
+        lives = 1;
     explore_note("%u data files, sync %d, io %d, direct %d, evict %d", run.options.datafiles,
                  run.options.durability, run.options.io, run.options.direct, run.options.evict);
     for (unsigned life = 0; life < lives; life++)
