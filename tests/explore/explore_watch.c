@@ -36,7 +36,9 @@ static unsigned read_page(const struct wire_result *result, unsigned next,
                           uint8_t position[WIRE_POSITION_BYTES])
 {
     struct read_cursor page = read_cursor(result->value.data, result->value.size);
-    memcpy(position, read_bytes(&page, WIRE_POSITION_BYTES), WIRE_POSITION_BYTES);
+    const uint8_t *behind = read_bytes(&page, WIRE_POSITION_BYTES);
+    EXPLORE_CHECK(behind != NULL, "changes without a position");
+    memcpy(position, behind, WIRE_POSITION_BYTES);
     while (read_cursor_left(&page) > 0) {
         unsigned number = take_change(&page);
         EXPLORE_CHECK(number == next, "change %u comes, and not %u", number, next);
