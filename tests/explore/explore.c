@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -106,6 +107,7 @@ static bool in_child(void (*work)(const struct explore_harness *, const void *),
     if (child < 0)
         err(2, "fork");
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (!options.is_verbose && !freopen("/dev/null", "w", stderr))
             err(2, "/dev/null");
         work(harness, argument);
@@ -139,6 +141,7 @@ static bool run_forked(const struct explore_harness *harness, const struct sched
     int status = 0;
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         run_plan(harness, plan);
         _exit(0);
     }
@@ -414,6 +417,7 @@ int main(int count, char **words)
         mmap(NULL, sizeof *findings, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (findings == MAP_FAILED)
         err(2, "mmap");
+    explore_remove_stale_directories();
     unsigned passed = 0, failed = 0;
     for (const struct explore_harness *const *at = __start_explore_harnesses;
          at < __stop_explore_harnesses; at++)

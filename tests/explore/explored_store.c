@@ -1,15 +1,19 @@
 #include "tests/explore/explored_store.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kvstore/shared/shared_store.h"
 #include "tests/explore/explore.h"
 #include "tests/history/history.h"
 
@@ -34,6 +38,15 @@ static void remove_directory(const char *path)
         unlinkat(dirfd(open), entry->d_name, 0);
     closedir(open);
     rmdir(path);
+}
+
+/* The same, and the index that a store in it has left in shared memory. */
+static void remove_store(const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) == 0)
+        shm_unlink(shared_store_name(facts.st_dev, facts.st_ino).text);
+    remove_directory(path);
 }
 
 static void copy_directory(const char *from, const char *to)
@@ -86,9 +99,23 @@ void explore_remove_directories(pid_t process)
 {
     char path[64];
     snprintf(path, sizeof path, "/dev/shm/mqkv-explore-%ld", (long)process);
-    remove_directory(path);
+    remove_store(path);
     snprintf(path, sizeof path, "/dev/shm/mqkv-explore-%ld.template", (long)process);
     remove_directory(path);
+}
+
+void explore_remove_stale_directories(void)
+{
+    DIR *open = opendir("/dev/shm");
+    if (!open)
+        return;
+    for (struct dirent *entry = readdir(open); entry; entry = readdir(open)) {
+        long process;
+        if (sscanf(entry->d_name, "mqkv-explore-%ld", &process) == 1 && process > 0 &&
+            kill((pid_t)process, 0) != 0 && errno == ESRCH)
+            explore_remove_directories((pid_t)process);
+    }
+    closedir(open);
 }
 
 void explore_directory_remove(void)

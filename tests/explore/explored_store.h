@@ -21,6 +21,9 @@ void explore_directory_remove(void);
 /* Removes what a process has left. */
 void explore_remove_directories(pid_t process);
 
+/* Removes what explorers that were killed have left. */
+void explore_remove_stale_directories(void);
+
 /* Opens a store there; what fails ends the schedule. */
 struct kvstore *explore_store_open(const struct kvstore_options *options);
 void explore_store_close(struct kvstore *store);
