@@ -62,8 +62,10 @@ static void complete(struct awaited *awaited, enum kv_status status,
         noted->succeeded = true;
         noted->end_ns = explore_clock_ns();
         noted->output = HISTORY_ABSENT;
-        if (noted->kind == HISTORY_GET && status == KV_OK)
+        if (noted->kind == HISTORY_GET && status == KV_OK) {
+            EXPLORE_CHECK(value->data != NULL, "a get succeeds without a value");
             noted->output = strtoll(value->data, NULL, 10);
+        }
         return;
     case KV_TIMEOUT:
     case KV_OUTCOME_UNKNOWN:

@@ -418,6 +418,8 @@ static void remove_name(struct directory *in, const struct machine_name *name)
 static void set_name(struct directory *in, const struct machine_name *name,
                      struct machine_file *file)
 {
+    if (!file)
+        explore_fail("a name without a file");
     file->names++;
     remove_name(in, name);
     if (in->count == NAMES)
