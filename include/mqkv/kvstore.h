@@ -293,7 +293,9 @@ struct kvstore_put_options {
 /* Common to all operations below: KV_BAD_KEY for a key of a bad size; KV_CORRUPT where a record
  * that is needed is damaged (a put or delete without a condition needs none, and so replaces or
  * removes it; keep_expiry is a condition here); KV_IO, where a record cannot be read
- * (without a mapping): then nothing has changed. All writes may also give KV_VALUE_TOO_BIG,
+ * (without a mapping): then nothing has changed; or where the disk refuses a record: the write is
+ * not visible, but if the disk refuses to erase what it wrote, too, the next open may find it. All
+ * writes may also give KV_VALUE_TOO_BIG,
  * KV_NO_SPACE (nothing changed; deletes still work, from a reserve), KV_FULL (above max_bytes),
  * KV_QUOTA, KV_READ_ONLY, KV_NO_MEMORY,
  * KV_CROWDED (512 keys are there whose hash, which is secret, begins as this one's does; other keys

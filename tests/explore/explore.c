@@ -304,13 +304,16 @@ static void print_waits(const struct schedule_result *result)
 static void tell(const struct explore_harness *harness)
 {
     static struct decision list[SCHEDULE_MAX_DECISIONS];
+    static char first_story[SCHEDULE_STORY_BYTES];
     struct schedule_plan plan = findings->plan;
     printf("fail %s: seed %" PRIu64 " (%s): %s\n", harness->name, findings->seed,
            strategy_text(&plan), findings->result.text);
     printf("  after %" PRIu64 " schedules; %s --seed %" PRIu64 " --schedules 1 %s repeats it\n",
            findings->done, program_invocation_short_name, findings->seed, harness->name);
-    if (findings->result.story_bytes > 0)
+    if (findings->result.story_bytes > 0) {
+        memcpy(first_story, findings->result.story, sizeof first_story);
         leave_out_parts(harness, &plan);
+    }
     if (findings->result.has_too_many) {
         printf("  its decisions are more than %u\n", SCHEDULE_MAX_DECISIONS);
         return;
@@ -321,6 +324,7 @@ static void tell(const struct explore_harness *harness)
     if (shortest == 0 && findings->result.failed == false) {
         printf("  its list of %zu decisions does not find it again:\n", count);
         print_decisions(findings->result.decisions, findings->result.decision_count);
+        fputs(first_story, stdout);
         return;
     }
     printf("  shortest schedule: %zu of %zu decisions: %s\n", shortest, count,

@@ -173,12 +173,14 @@ static void read_key(unsigned key)
 
 /* Writing -------------------------------------------------------------------------------------- */
 
-/* True: the write was done. */
+/* True: the write was done. What the disk refused to write, and to erase again, may be found by the
+ * next process: then the write is one that was tried. */
 static bool note_outcome(size_t write, enum kv_status status, const struct kvstore_written *written,
                          const char *what)
 {
     if (status != KV_OK) {
-        model_note_failed(write);
+        if (status != KV_IO || !machine_has_failed())
+            model_note_failed(write);
         check_status(status, what);
         return false;
     }
