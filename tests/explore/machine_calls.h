@@ -15,7 +15,9 @@
 #include <sys/statvfs.h>
 #include <sys/types.h>
 
-bool machine_runs(void);
+bool machine_runs(void); /* a machine is on, and the schedule runs */
+bool machine_is_on(void);
+bool machine_is_eager(void); /* the disk writes something of its own accord now */
 bool machine_has(int descriptor);
 bool machine_has_memory(const void *at);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/explore/explore.h"
+#include "tests/explore/seeded_numbers.h"
 
 #define WRITES      2048u
 #define VALUE_BYTES (UINT64_C(4) << 20) /* of all values together */
@@ -40,13 +41,9 @@ __attribute__((format(printf, 1, 2))) static const char *verdict(const char *for
     return text;
 }
 
-/* splitmix64 (Steele, Lea, Flood, OOPSLA 2014) */
 uint64_t model_draw(struct model_random *random)
 {
-    uint64_t x = random->state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
+    return seeded_next(&random->state);
 }
 
 uint32_t model_below(struct model_random *random, uint32_t bound)
