@@ -29,19 +29,28 @@ enum kv_status store_identify(int dir_fd, const char *dir, struct file_identity 
     return KV_OK;
 }
 
-/* Returns true if a file has records. A file with its header page and nothing after it, or not even
- * that, has none. */
-static bool holds_records(int dir_fd, const char *name)
+/* Looks whether a file has records. A file with its header page and nothing after it, or not even
+ * that, has none; what is no file of a store, but has its name, counts as one. KV_IO: the disk does
+ * not tell. */
+static enum kv_status look_for_records(int dir_fd, const char *dir, const char *name, bool *found,
+                                       struct kv_error *error)
 {
     int fd = fileio->open_at(dir_fd, name, O_RDONLY | O_NOFOLLOW, 0);
+    *found = fd >= 0 || errno != ENOENT;
     if (fd < 0)
-        return errno != ENOENT;
+        return KV_OK;
     uint8_t start[RECORD_HEADER_BYTES];
     ssize_t size = fileio->read_at(fd, start, sizeof start, FILE_HEADER_BYTES);
+    int reason = errno;
     close(fd);
+    if (size < 0 && reason == EIO) {
+        errno = reason;
+        return kv_error_set_errno(error, "%s/%s: cannot read the file", dir, name);
+    }
     struct record record;
     uint64_t size_bytes;
-    return size < 0 || record_parse(start, (uint64_t)size, &record, &size_bytes) != RECORD_END;
+    *found = size < 0 || record_parse(start, (uint64_t)size, &record, &size_bytes) != RECORD_END;
+    return KV_OK;
 }
 
 enum kv_status store_check_vacant(int dir_fd, const char *dir, struct kv_error *error)
@@ -49,7 +58,10 @@ enum kv_status store_check_vacant(int dir_fd, const char *dir, struct kv_error *
     for (uint32_t number = 0; number < KVSTORE_MAX_DATAFILES; number++) {
         struct file_name log = file_name(number, FILE_LOG);
         struct file_name checkpoint = file_name(number, FILE_CHECKPOINT);
-        bool has_log = holds_records(dir_fd, log.text);
+        bool has_log;
+        enum kv_status status = look_for_records(dir_fd, dir, log.text, &has_log, error);
+        if (status != KV_OK)
+            return status;
         /* A checkpoint is written when a store is closed, never while it is made. */
         if (has_log || faccessat(dir_fd, checkpoint.text, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
             return kv_error_set(error, KV_CORRUPT,

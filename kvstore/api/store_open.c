@@ -150,8 +150,11 @@ static enum kv_status find_store(struct store_context *context, struct kv_error 
     const struct kvstore_options *options = &context->options;
     struct file_identity identity;
     enum kv_status status = store_identify(context->dir_fd, context->dir, &identity, error);
-    if (status == KV_NOT_FOUND && store_check_vacant(context->dir_fd, context->dir, error) != KV_OK)
-        return KV_CORRUPT;
+    if (status == KV_NOT_FOUND) {
+        enum kv_status vacant = store_check_vacant(context->dir_fd, context->dir, error);
+        if (vacant != KV_OK)
+            return vacant;
+    }
     if (status == KV_NOT_FOUND && !options->create)
         return kv_error_set(error, KV_NOT_FOUND, "%s: no store in this directory", context->dir);
     if (status == KV_NOT_FOUND) {
