@@ -361,7 +361,7 @@ START_TEST(failed_sync_stops_writes_and_is_never_taken_back)
 }
 END_TEST
 
-/* A store whose making was interrupted has left an empty file; whether it is empty the disk does not
+/* An interrupted making of a store has left an empty file; whether it is empty the disk does not
  * tell at first. (tests/explore: machine, seed 7062658) */
 START_TEST(file_that_cannot_be_read_is_not_taken_for_a_store)
 {
