@@ -63,7 +63,8 @@ def commands(study, profile, point, places, queue, store, seed):
 
     return Commands(
         server=fill(study.server_command),
-        ping=f"{places.build / 'clientk'} -m {queue} --wait --timeout 10000 ping",
+        ping=fill(study.ready_command)
+        or f"{places.build / 'clientk'} -m {queue} --wait --timeout 10000 ping",
         fill=fill(study.fill_command),
         warmup=fill(
             study.load_command, seconds=_plain(profile.warmup_s), prepare=study.prepare_options
@@ -121,7 +122,10 @@ def run(study, profile, point, places, seed):
 def _measure(study, profile, lines, daemon):
     """Filling, warm-up, then the measured load between two readings of every counter."""
     if daemon:
-        daemon.wait_until_ready(lines.ping)
+        if study.ready_command:
+            daemon.wait_until_it_succeeds(lines.ping)
+        else:
+            daemon.wait_until_ready(lines.ping)
     if lines.fill:
         processes.run_load(lines.fill, profile.warmup_s)
     if profile.warmup_s > 0:

@@ -14,6 +14,7 @@ from harness import HarnessError, machine
 
 STOP_TIMEOUT_S = 15
 PING_S = 10
+POLL_S = 0.005
 # Beyond the stated time of a load, which may fill many keys first: then it hangs.
 LOAD_GRACE_S = 300
 QUEUES_MAX = 256  # of an IPC namespace at the kernel's default
@@ -58,6 +59,15 @@ class Daemon:
         except HarnessError:
             self.check_alive()  # if it is gone, its own words say more
             raise
+
+    def wait_until_it_succeeds(self, command):
+        """command is run again and again: it fails until the server answers."""
+        deadline = time.monotonic() + PING_S
+        while not succeeds(command):
+            self.check_alive()
+            if time.monotonic() > deadline:
+                raise HarnessError(f"no success within {PING_S} s from: {command}")
+            time.sleep(POLL_S)
 
     def check_alive(self):
         if self.process.poll() is not None:

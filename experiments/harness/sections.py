@@ -66,8 +66,8 @@ class Sections:
             )
         return text
 
-    def number(self, section, key, kind, least):
-        text = self.need(section, key)
+    def number(self, section, key, kind, least, default=None):
+        text = self.need(section, key) if default is None else self.get(section, key, str(default))
         try:
             number = kind(text)
         except ValueError:

@@ -7,7 +7,7 @@ import csv
 import hashlib
 import pathlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from harness import HarnessError, claim, crossover, figure, noise, theory
 from harness.sections import Sections, is_number
@@ -17,7 +17,8 @@ DEFAULT_METRICS = (
     "server_cpu_us_per_op server_switches_per_op client_cpu_us_per_op client_switches_per_op"
 )
 EXPERIMENTS = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ("scaling", "lessons")  # folders of experiments/ that hold studies
+PROFILE_KEYS = ("values", "repeats", "warmup_s", "measure_s", "cpus", "fixed", "notes")
+ROOMS = ("scaling", "lessons", "cores")  # folders of experiments/ that hold studies
 NAMES = {  # metric -> (what it is called, unit)
     "ops_per_s": ("throughput", "requests/s"),
     "mean_us": ("mean response time", "µs"),
@@ -54,6 +55,10 @@ class Profile:
     warmup_s: float
     measure_s: float
     fields: dict  # further keys of its section, for commands
+    # What follows is not part of what is measured: rows stay when it changes.
+    cpus: int = field(default=1, repr=False)  # the fewest that the profile says anything on
+    fixed: str = field(default="", repr=False)  # in place of the study's, if not empty
+    notes: str = field(default="", repr=False)  # likewise
 
 
 @dataclass
@@ -96,6 +101,7 @@ class Study:
     value_sections: dict  # value -> Value, where study.conf says more of it
     fields: dict  # of commands, with what they are where neither series, value nor profile says it
     server_command: str
+    ready_command: str  # succeeds once the server answers; empty: it is a serverk, which is pinged
     load_command: str
     prepare_options: str
     fill_command: str  # once before the warm-up
@@ -121,11 +127,14 @@ class Study:
         measured += (self.prepare_options, self.fill_command, self.collect_command, self.collected)
         measured += ([(one.name, one.fields) for one in self.series],)
         measured += ([(name, one.fields) for name, one in self.value_sections.items()],)
+        measured += (self.ready_command,) if self.ready_command else ()
         return hashlib.sha256(repr(measured).encode()).hexdigest()[:16]
 
-    def programs(self):
-        """What of {build} the load is, beside serverk and clientk."""
-        return re.findall(r"\{build\}/(\S+)", self.load_command)
+    def programs(self, series=None):
+        """What of {build} the loads are, beside serverk and clientk. series: of those alone."""
+        of_series = [text for one in (self.series if series is None else series) for text in one.fields.values()]
+        found = re.findall(r"\{build\}/(\S+)", " ".join([self.load_command, *of_series]))
+        return list(dict.fromkeys(found))
 
     def name_of(self, metric):
         """What a metric is called, and its unit."""
@@ -145,6 +154,14 @@ class Study:
         if self.base_series:
             return self.series_label(self.base_series)
         return f"{self.symbol} = {self.label_of(self.base)}"
+
+    def in_profile(self, name):
+        """The study in the words of one of its profiles: what is fixed there, and its notes."""
+        profile = self.profiles.get(name)
+        if not profile:
+            return self
+        fixed, notes = profile.fixed or self.fixed, profile.notes or self.notes
+        return replace(self, fixed=fixed, notes=notes)
 
     def profile(self, name):
         if name not in self.profiles:
@@ -223,6 +240,7 @@ def read(folder):
         },
         fields=sections.items("fields"),
         server_command=sections.get("server", "command", ""),
+        ready_command=sections.get("server", "ready", ""),
         load_command=sections.need("load", "command"),
         prepare_options=sections.get("load", "prepare", ""),
         fill_command=sections.get("load", "fill", ""),
@@ -259,7 +277,7 @@ def _check_fields(sections, study):
     """A field that no command uses is a mistyped key."""
     used = set()
     templates = [study.server_command, study.load_command, study.prepare_options]
-    templates += [study.fill_command, study.collect_command]
+    templates += [study.fill_command, study.collect_command, study.ready_command]
     given = [("fields", study.fields)]
     given += [(f"value {name}", one.fields) for name, one in study.value_sections.items()]
     given += [(f"series {one.name}", one.fields) for one in study.series]
@@ -322,7 +340,10 @@ def _profiles(sections, values):
             repeats=sections.number(section, "repeats", int, 1),
             warmup_s=sections.number(section, "warmup_s", float, 0),
             measure_s=sections.number(section, "measure_s", float, 0.01),
-            fields=sections.items(section, but=("values", "repeats", "warmup_s", "measure_s")),
+            cpus=sections.number(section, "cpus", int, 1, 1),
+            fixed=sections.get(section, "fixed", ""),
+            notes=sections.get(section, "notes", ""),
+            fields=sections.items(section, but=PROFILE_KEYS),
         )
     return profiles
 
