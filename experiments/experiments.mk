@@ -2,7 +2,8 @@
 
 #? make experiments   run the studies. PROFILE=quick (default: a minute each), course (runs of 5 s) or full
 #?                    (the published minute a point); lesson is of lessons/ only. STUDIES="NAME..." for
-#?                    some, --all for all that have the profile: lesson takes 20 minutes, course two hours
+#?                    some, --all for all that have the profile: lesson takes 20 minutes, course two
+#?                    hours, cores (for eight CPUs and more) one
 #? make bench         mqkv beside Redis, memcached, LMDB, RocksDB, LevelDB and a bare echo: which goals are
 #?                    met, in about an hour; PROFILE=full: the same, each run longer (1.5 hours);
 #?                    CASES="get-* engines" for some works only; CLUSTER=1: then bench-cluster, too

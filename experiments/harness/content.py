@@ -65,7 +65,8 @@ def load(folder, study_folder=None):
         raise HarnessError(f"{path}: {error}") from error
     if study_folder is None:
         study_folder = studies.find(manifest.get("definition_folder") or manifest["study"])
-    found = studies.read(study_folder).in_profile(manifest["profile"]["name"])
+    found = studies.read(study_folder)
+    found = found.in_profile(manifest["profile"]["name"], manifest["cpus"])
     raw_rows = summary.read_raw(folder / "raw.csv")
     return found, summary.summarise(found, raw_rows), raw_rows, manifest
 

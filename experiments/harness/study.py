@@ -132,7 +132,8 @@ class Study:
 
     def programs(self, series=None):
         """What of {build} the loads are, beside serverk and clientk. series: of those alone."""
-        of_series = [text for one in (self.series if series is None else series) for text in one.fields.values()]
+        series = self.series if series is None else series
+        of_series = [text for one in series for text in one.fields.values()]
         found = re.findall(r"\{build\}/(\S+)", " ".join([self.load_command, *of_series]))
         return list(dict.fromkeys(found))
 
@@ -155,13 +156,15 @@ class Study:
             return self.series_label(self.base_series)
         return f"{self.symbol} = {self.label_of(self.base)}"
 
-    def in_profile(self, name):
-        """The study in the words of one of its profiles: what is fixed there, and its notes."""
+    def in_profile(self, name, cpus):
+        """The study in the words of one of its profiles: what is fixed there, and its notes. cpus:
+        of the machine, which the title of a profile for many of them tells."""
         profile = self.profiles.get(name)
         if not profile:
             return self
+        title = self.title if profile.cpus == 1 else f"{self.title} ({cpus} CPUs)"
         fixed, notes = profile.fixed or self.fixed, profile.notes or self.notes
-        return replace(self, fixed=fixed, notes=notes)
+        return replace(self, title=title, fixed=fixed, notes=notes)
 
     def profile(self, name):
         if name not in self.profiles:

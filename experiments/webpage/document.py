@@ -8,10 +8,10 @@ from webpage.markup import Markup, join, tag
 STYLE = pathlib.Path(__file__).with_name("style.css")
 
 
-def render(learned, published, scaling, bench):
+def render(learned, published, scaling, many_cpus, bench):
     """The HTML, a text. Arguments as opening.section."""
-    sections = [opening.section(learned, published, scaling, bench)]
-    sections += [study.section(one) for one in [*published, *scaling]]
+    sections = [opening.section(learned, published, scaling, many_cpus, bench)]
+    sections += [study.section(one) for one in [*published, *scaling, *many_cpus]]
     if bench:
         sections.append(bench.section())
     head = join(
@@ -24,13 +24,14 @@ def render(learned, published, scaling, bench):
         ],
         "\n",
     )
-    body = tag("body", _contents(published, scaling, bench), tag("main", *sections))
+    body = tag("body", _contents(published, scaling, many_cpus, bench), tag("main", *sections))
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n{body}\n</html>\n'
 
 
-def _contents(published, scaling, bench):
+def _contents(published, scaling, many_cpus, bench):
     links = [("opening", "Overview")]
     links += [(study.anchor(one), one.name) for one in [*published, *scaling]]
+    links += [("many-cpus", "many CPUs")] if many_cpus else []
     links += [(peers.ANCHOR, "peers")] if bench else []
     items = [tag("a", name, href=f"#{anchor}") for anchor, name in links]
     return tag("nav", join(items, " "), aria_label="Contents")

@@ -12,6 +12,7 @@ from harness import study as studies
 from harness.summary import runs_range
 
 PROFILES = ("full", "course", "lesson", "quick")  # which one is shown, if there are several
+MANY_CPUS = ("cores", "cores-short")  # likewise, and beside one of those
 ORDER = (
     "workers valuesize locking clients workload threads scheduling cache compare allocator".split()
 )
@@ -29,6 +30,10 @@ class Measured:
     report: str  # REPORT.md
     rows: list  # of summary.csv, dicts of text
     raw_rows: list  # of raw.csv, likewise
+
+    @property
+    def is_of_many_cpus(self):
+        return self.profile in MANY_CPUS
 
     @property
     def title(self):
@@ -112,10 +117,14 @@ class Measured:
 
 
 def folders(results):
-    """(name, profile, folder) of what there is, one profile a study, in the order of the page."""
+    """(name, profile, folder) of what there is, in the order of the page: of each study one
+    profile, and one of those for many CPUs."""
     of_studies = sorted({manifest.parents[1] for manifest in results.glob("*/*/manifest.json")})
-    there = filter(None, map(profiles_of, of_studies))
-    chosen = [min(profiles, key=preference) for profiles in there]
+    chosen = []
+    for there in map(profiles_of, of_studies):
+        many = [folder for folder in there if folder.name in MANY_CPUS]
+        few = [folder for folder in there if folder not in many]
+        chosen += [min(profiles, key=preference) for profiles in (few, many) if profiles]
     return sorted(((f.parent.name, f.name, f) for f in chosen), key=lambda one: _place(one[0]))
 
 
@@ -127,7 +136,8 @@ def profiles_of(of_study):
 
 def preference(folder):
     """The smallest is shown: one that was not finished only where no other is there."""
-    known = PROFILES.index(folder.name) if folder.name in PROFILES else len(PROFILES)
+    names = PROFILES + MANY_CPUS
+    known = names.index(folder.name) if folder.name in names else len(names)
     return not _is_finished(folder), known, folder.name
 
 
@@ -171,12 +181,14 @@ def read(name, profile, folder, definition):
         report = (folder / "REPORT.md").read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise HarnessError(f"{folder / 'REPORT.md'}: {error}") from error
+    manifest = read_manifest(folder)
+    study = studies.read(definition) if definition else None
     return Measured(
         name,
         profile,
         folder,
-        read_manifest(folder),
-        studies.read(definition) if definition else None,
+        manifest,
+        study.in_profile(profile, manifest.get("cpus")) if study else None,
         report,
         _read_csv(folder / "summary.csv"),
         _read_csv(folder / "raw.csv"),

@@ -14,17 +14,20 @@ FACTS = (
 )
 
 
-def section(learned, published, scaling, bench):
-    """learned: Markdown, '' if nobody wrote it. published, scaling: lists of Measured. bench: Peers
-    or None."""
+def section(learned, published, scaling, many_cpus, bench):
+    """learned: Markdown, '' if nobody wrote it. published, scaling, many_cpus: lists of Measured.
+    bench: Peers or None."""
     parts = [tag("h1", TITLE)]
     if learned:
         parts.append(markdown.render(learned, 1, None, "learned-"))
-    manifests = [one.manifest for one in [*published, *scaling, *([bench] if bench else [])]]
+    measured = [*published, *scaling, *many_cpus, *([bench] if bench else [])]
+    manifests = [one.manifest for one in measured]
     if published:
         parts += [tag("h2", "The studies at a glance", id="glance"), _glance(published)]
     if scaling:
         parts += [tag("h2", "How it scales", id="scaling"), _scaling(scaling)]
+    if many_cpus:
+        parts += [tag("h2", "On many CPUs", id="many-cpus"), _glance(many_cpus)]
     if bench:
         link = tag("a", peers.TITLE, href=f"#{peers.ANCHOR}")
         parts.append(tag("p", link, f": {bench.goals_met()}."))

@@ -34,7 +34,8 @@ def section(measured):
 
 
 def anchor(measured):
-    return f"study-{measured.name}"
+    ending = "-many-cpus" if measured.is_of_many_cpus else ""
+    return f"study-{measured.name}{ending}"
 
 
 def verdict_badges(measured):

@@ -187,6 +187,25 @@ check_equal True "$(page "'Profile full, unfinished: 1 of 3 runs a point. Bars' 
 check_equal True "$(page "'Each point is run 1 of 3 times' in $halfway")" 'in its report, too'
 rm -r "$results/halfway"
 
+# One profile for many CPUs stands beside the one for few, on its own.
+add_study both
+for profile in cores cores-short; do
+    cp -r "$results/both/rows" "$results/both/$profile"
+    sed -i "s/\"name\": \"rows\"/\"name\": \"$profile\"/" "$results/both/$profile/manifest.json"
+    printf '\n[profile %s]\nrepeats = 3\nwarmup_s = 0\nmeasure_s = 1\ncpus = 8\n' $profile \
+        >>"$studies/both/study.conf"
+done
+check_status 0 'a page is made of rows from few and from many CPUs' report
+check_equal 'study-both study-both-many-cpus' "$(page \
+    '" ".join(s.get("id") for s in tree.iter("section") if "both" in s.get("id"))')" \
+    'which has a section for each'
+many='" ".join(" ".join(tree.find(".//section[@id=\"study-both-many-cpus\"]").itertext()).split())'
+check_equal True "$(page "'Profile cores. Bars' in $many")" 'the longer profile'
+check_equal True "$(page "' CPUs) Question.' in $many")" 'with the CPUs in its title'
+check_equal '[]' "$(page '[i for i in (a["id"] for _, a in tags if "id" in a)
+    if sum(1 for _, b in tags if b.get("id") == i) > 1]')" 'and no two things have one name'
+rm -r "$results/both" "$studies/both"
+
 # What cannot be read is left out, with the reason; a study without its definition is not.
 rm -r "$studies/golden"
 echo 'one,2' >>"$results/hostile/rows/raw.csv"

@@ -91,6 +91,51 @@ sed 's/^values    = 1 2 4/values = 2 4/' "$study/study.conf" >"$MQKV_TEST_DIR/st
 check_status 1 'values without the base are refused' run --profile wide "$MQKV_TEST_DIR"
 check_match 'profile wide. values: the base 1 is missing' "$errors" 'by name'
 
+# A profile for many CPUs says nothing on few, and tells of itself in its own words.
+cat >>"$study/study.conf" <<'CONF'
+[profile many]
+repeats   = 1
+warmup_s  = 0
+measure_s = 0.01
+cpus      = 9999
+fixed     = what is fixed there
+notes     = what is said of it
+CONF
+check_status 1 'a profile for more CPUs is refused' run --profile many "$study"
+check_match 'about 9999 CPUs or more, and here are [0-9]+.*--few-cpus' "$errors" \
+    'with how many there are'
+check_status 0 'unless it is to be tried' run --profile many --few-cpus "$study"
+told=$(cat "$out/knobs/many/REPORT.md")
+check_match '^# Knobs [(][0-9]+ CPUs[)]$' "$told" 'its title tells the CPUs'
+check_match 'what is fixed there' "$told" 'what is fixed in the profile is told'
+check_match 'what is said of it' "$told" 'and its notes'
+
+# Within a time: all studies in turn, a repeat of each after the other.
+cp -r "$study" "$MQKV_TEST_DIR/second"
+: >"$calls"
+check_status 0 'two studies within a time' \
+    run --profile short --fresh --within 60 "$study" "$MQKV_TEST_DIR/second"
+check_equal 24 "$(lines_of "$calls")" 'that is enough for all runs'
+check_equal 1,2,3, "$(tail -n +2 "$out/second/short/raw.csv" | cut -d, -f3 | uniq | tr '\n' ,)" \
+    'have them repeat by repeat'
+check_match '"finished_utc"' "$(cat "$out/second/short/manifest.json")" 'and are finished'
+check_status 1 'a time that is too short for one run' \
+    run --profile short --fresh --within 0.1 "$study"
+check_match 'over before its first run' "$errors" 'is told'
+run_short --fresh 2>/dev/null >&2
+
+# Without gnuplot the rows are kept, and what is to be done with them is told.
+mkdir "$MQKV_TEST_DIR/programs"
+for program in env sh sleep cat git; do
+    ln -s "$(command -v $program)" "$MQKV_TEST_DIR/programs/$program"
+done
+ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$MQKV_TEST_DIR/programs/python3"
+check_status 0 'a study runs without gnuplot' \
+    env PATH="$MQKV_TEST_DIR/programs" "$root/experiments/run" "${common[@]}" --profile wide \
+    --fresh "$study"
+check_match 'wide/raw.csv: no gnuplot here.*analyse' "$output" 'which is told'
+check_equal 7 "$(lines_of "$out/knobs/wide/raw.csv")" 'and its rows are there'
+
 # Interrupted: the last rows are missing, and one is torn.
 run_short 2>/dev/null >&2
 head -n 9 "$rows" >"$rows.kept"
@@ -150,7 +195,7 @@ check_match 'experiments/run: knobs: status 4' "$errors" 'is named'
 check_equal 13 "$(lines_of "$out/others/short/raw.csv")" 'and those behind it are run'
 rm "$calls.fail"
 check_status 1 'an unknown profile is refused' run --profile tiny "$study"
-check_match "no profile 'tiny'.*short, long, wide" "$errors" 'and the known ones are named'
+check_match "no profile 'tiny'.*short, long, wide, many" "$errors" 'and the known ones are named'
 check_status 1 'a study that is not there is refused' run "$MQKV_TEST_DIR/nowhere"
 check_match 'no study .*nowhere.*--list' "$errors" 'and where the studies are is said'
 
@@ -186,6 +231,14 @@ check_daemon() {
     wait $runner
     check_equal '' "$("$root/tests/leftovers" "$MQKV_TEST_QUEUE")" 'no queue is left after a signal'
     check_equal '' "$(pgrep -f "serverk.*$MQKV_TEST_DIR" || true)" 'and no daemon'
+
+    # A server that is asked until it answers.
+    sed -i 's/^\[load\]/ready = {clientk} -m {queue} ping\n[load]/' "$mini/study.conf"
+    check_status 0 'a server is asked with a command of its own' run --check "$mini"
+    sed -i 's/^ready = .*/ready = false/' "$mini/study.conf"
+    sed -i 's/^values = .*/values = 1/' "$mini/study.conf"
+    check_status 1 'one that never answers' run --check "$mini"
+    check_match 'no success within 10 s from: false' "$errors" 'is told'
 }
 if [ -x "$MQKV_BUILD/serverk" ] && [ -x "$MQKV_BUILD/clientk" ]; then
     check_daemon
