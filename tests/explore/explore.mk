@@ -8,6 +8,8 @@ EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/explore/explore
 EXPLORE_RUNTIME := $(filter-out $(EXPLORE_HARNESSES),$(wildcard tests/explore/*.c))
 # The daemon is one without the lab.
 EXPLORE_ROOMS := $(foreach room,config dispatch execute lanes receive session,$(call objects,serverk/$(room))) \
+	$(foreach noun,backup_dir backup_manifest backup_source backup_target file_copy restore_target tar_stream, \
+	$(OUT)/obj/clientk/program/backup/$(noun).o) $(call without_main,$(KVCHECK_OBJ)) \
 	$(OUT)/obj/bridges/cluster/natskv/bucket_name.o $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
 EXPLORE_OBJ := $(patsubst $(OUT)/obj/%,$(EXPLORE_OUT)/obj/%,$(sort $(EXPLORE_ROOMS))) $(EXPLORE_HARNESSES:%.c=$(EXPLORE_OUT)/obj/%.o)
 EXPLORE_RUNTIME_OBJ := $(EXPLORE_RUNTIME:%.c=$(EXPLORE_OUT)/obj/%.o)
@@ -20,8 +22,16 @@ $(EXPLORE_RENAMED): $(EXPLORE_RUNTIME)
 	@grep -oh '\bexplored_[a-zA-Z0-9_]*' $^ | sort -u | sed 's/explored_\(.*\)/\1 explored_\1/' >$@.new
 	@cmp -s $@.new $@ || cp $@.new $@
 
-# Functions of the rooms that a harness stands for.
-EXPLORE_WRAPPED := lane_names_remove_stale guest_lanes_remove_stale
+# Functions of the rooms that a harness stands for; and opendir, which has the machine's directories.
+EXPLORE_WRAPPED := opendir lane_names_remove_stale guest_lanes_remove_stale
+
+# The stores of an older version that explore_machine_upgrade has.
+OLD_STORE_TAR := $(EXPLORE_OUT)/store-0.1.0.tar
+$(OLD_STORE_TAR): tests/data/store-0.1.0.tar.gz
+	@mkdir -p $(@D)
+	@gzip -dc $< >$@
+$(EXPLORE_OUT)/obj/tests/explore/explore_machine_upgrade.o: $(OLD_STORE_TAR)
+$(EXPLORE_OUT)/obj/tests/explore/explore_machine_upgrade.o: EXPLORE_CFLAGS += -DOLD_STORE_TAR='"$(OLD_STORE_TAR)"'
 
 $(EXPLORE_RUNTIME_OBJ): $(EXPLORE_OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)

@@ -9,8 +9,9 @@
 
 #include "common/report/log.h"
 #include "tests/explore/explore.h"
-#include "tests/explore/explore_machine_copies.h"
+#include "tests/explore/explore_machine_backup.h"
 #include "tests/explore/explore_machine_reads.h"
+#include "tests/explore/explore_machine_upgrade.h"
 #include "tests/explore/explore_machine_writes.h"
 #include "tests/support/store_variants.h"
 
@@ -48,6 +49,8 @@ bool machine_excuses(enum kv_status status)
         return run.options.max_bytes != 0;
     case KV_CORRUPT:
         return run.may_refuse;
+    case KV_BUSY: /* a hold has lapsed */
+        return !explore_keeps_time();
     default:
         return false;
     }
@@ -81,7 +84,7 @@ static void maintain(void *unused)
             continue;
         explore_sleep_ms(model_below(&random, 4));
         if (model_one_in(&random, 4))
-            machine_copy_store();
+            machine_back_up();
         else
             compact(&random);
     }
@@ -108,11 +111,15 @@ static void live(void *unused)
 {
     (void)unused;
     struct kv_error error = {.text = ""};
-    if (!open_store(STORE_PATH, &run.store)) {
+    if (!open_store(run.path, &run.store)) {
         run.ended = true;
         return;
     }
     machine_judge_store(run.store);
+    struct model_random random = machine_part_random(2000 + run.life);
+    machine_judge_upgraded();
+    if (model_one_in(&random, 2))
+        machine_judge_backup();
     for (uintptr_t i = 0; i < run.workers; i++)
         explore_thread(run.life + 1, machine_work, (void *)i);
     explore_thread(run.life + 1, maintain, NULL);
@@ -125,6 +132,8 @@ static void live(void *unused)
         model_note_all_durable();
     else if (!machine_excuses(status))
         explore_fail("the store cannot be closed: status %d: %s", status, error.text);
+    if (status == KV_OK && model_one_in(&random, 8))
+        machine_upgrade(model_one_in(&random, 2));
     run.ended = true;
 }
 
@@ -229,9 +238,15 @@ static void look_at_the_end(void)
         return;
     for (unsigned left = run.options.datafiles + 2; left > 0; left--) {
         run.is_strict = left <= 2;
-        if (!open_store(STORE_PATH, &run.store))
+        if (!open_store(run.path, &run.store))
             continue;
         machine_judge_store(run.store);
+        machine_judge_upgraded();
+        machine_judge_backup();
+        if (left == 1) {
+            machine_back_up();
+            machine_judge_backup();
+        }
         enum kv_status status = kvstore_close(run.store, &error);
         explore_note(" close: %s %s", kv_status_name(status), error.text);
         if (status == KV_OK && left > 2)
@@ -240,7 +255,6 @@ static void look_at_the_end(void)
             explore_fail("the store cannot be closed: status %d: %s", status, error.text);
         run.all_done &= status == KV_OK;
     }
-    machine_compare_copies();
 }
 
 /* Making a store takes longer than the rest of a schedule, so it is made once for each number of
@@ -258,6 +272,7 @@ static void keep_stores(void)
             machine_keep(datafiles);
         explore_forget_statics();
     }
+    machine_keep_old_stores();
     explore_quietly(false);
     done = true;
 }
@@ -267,6 +282,7 @@ static void run_machine(void)
     keep_stores();
     log_set_level(LOG_LEVEL_ERROR);
     memset(&run, 0, sizeof run);
+    run.path = STORE_PATH;
     run.seed = (uint64_t)explore_random(UINT32_MAX) << 32 | explore_random(UINT32_MAX);
     struct model_random random = {run.seed};
     machine_begin();
@@ -274,12 +290,18 @@ static void run_machine(void)
     run.all_done = true;
     choose_options(&random);
     choose_faults(&random);
-    machine_forget_copies();
+    machine_forget_backups();
+    machine_forget_upgrades();
     run.clock_jumps = model_one_in(&random, 4);
     run.waits_together = run.options.durability == KVSTORE_SYNC_ALWAYS &&
                          run.options.datafiles > 1 && !model_one_in(&random, 3);
-    if (!model_one_in(&random, 16))
+    if (run.options.datafiles == OLD_DATAFILES && run.options.max_bytes == 0 &&
+        model_one_in(&random, 4)) {
+        machine_put_old_store(model_one_in(&random, 2));
+        run.store_is_there = true;
+    } else if (!model_one_in(&random, 16)) {
         run.store_is_there = machine_put_back(run.options.datafiles);
+    }
     unsigned lives = 1 + model_below(&random, LIVES_MOST - 1);
     if (run.clock_jumps) /* what was gone for the judge of one life would be back in the next */
         lives = 1;

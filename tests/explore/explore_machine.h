@@ -12,8 +12,7 @@
 #include "tests/explore/machine.h"
 #include "tests/explore/store_model.h"
 
-#define STORE_PATH  MACHINE_PATH "/a"
-#define BACKUP_PATH MACHINE_PATH "/b"
+#define STORE_PATH MACHINE_PATH "/a"
 
 #define LIVES_MOST     4u
 #define WORKERS_MOST   3u
@@ -23,6 +22,7 @@
 
 extern struct machine_run {
     uint64_t seed;
+    const char *path; /* of the store */
     struct kvstore_options options;
     struct machine_faults faults;
     unsigned workers, actions;

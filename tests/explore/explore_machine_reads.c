@@ -1,9 +1,14 @@
 #include "tests/explore/explore_machine_reads.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "tests/explore/explore.h"
 #include "tests/explore/explore_machine.h"
+#include "tests/explore/explore_machine_upgrade.h"
 
 struct model_circumstances machine_circumstances(void)
 {
@@ -54,6 +59,7 @@ void machine_judge_store(struct kvstore *store)
     const char *wrong = model_judge(found, run.all_done, &now);
     if (wrong)
         explore_fail("%s", wrong);
+    machine_judge_old_entries(store);
     bool all_read = true;
     for (uint32_t file = 0; file < kvstore_datafiles(store); file++) {
         struct kvstore_file_statistics statistics;
@@ -63,6 +69,56 @@ void machine_judge_store(struct kvstore *store)
     if (all_read && !run.options.read_only)
         model_note_all_durable(); /* an open for writing syncs what it has read */
     run.all_done = run.is_judged = true;
+}
+
+void machine_judge_copy(const char *path, const struct model_moment moments[], unsigned count,
+                        bool is_mixed, const char *what)
+{
+    struct kvstore_options options = {.read_only = true};
+    struct kvstore *store;
+    struct kv_error error = {.text = ""};
+    enum kv_status status = kvstore_open(path, &options, &store, &error);
+    if (status != KV_OK) {
+        if (!machine_excuses(status))
+            explore_fail("%s cannot be opened: status %d: %s", what, status, error.text);
+        return;
+    }
+    const char *wrong = NULL;
+    struct model_finding found[MODEL_KEYS];
+    struct model_circumstances now = machine_circumstances();
+    if (run.clock_jumps)
+        now.now_ms = 0;
+    if (machine_find_all(store, found)) {
+        now.latest_ms = machine_circumstances().latest_ms;
+        wrong = model_judge_copy(found, moments, count, is_mixed, &now);
+    }
+    if (wrong)
+        explore_fail("in %s: %s", what, wrong);
+    machine_judge_old_entries(store);
+    kvstore_close(store, NULL);
+}
+
+bool machine_is_there(const char *path)
+{
+    return faccessat(AT_FDCWD, path, F_OK, 0) == 0;
+}
+
+#define LISTED 16u
+
+void machine_empty_directory(const char *path)
+{
+    char names[LISTED][24];
+    unsigned count = 0;
+    int fd = open(path, O_RDONLY | O_DIRECTORY);
+    if (fd < 0)
+        explore_fail("%s cannot be opened", path);
+    unlinkat(fd, "data.0000", 0);
+    DIR *listing = fdopendir(fd);
+    for (const struct dirent *entry; count < LISTED && (entry = readdir(listing));)
+        snprintf(names[count++], sizeof names[0], "%.23s", entry->d_name);
+    for (unsigned i = 0; i < count; i++)
+        unlinkat(fd, names[i], 0);
+    closedir(listing);
 }
 
 void machine_read_key(unsigned key)

@@ -98,6 +98,9 @@ static void put_together(unsigned worker, struct model_random *random)
     explore_note("  all of them are waited for");
 }
 
+/* The machine maps 2 MiB of a file at most, of which the store leaves half for what comes. */
+#define FILLED_MOST_BYTES (UINT64_C(700) << 10)
+
 /* Brings the end of the key's log close to where the file has to grow, so that what comes next
  * does it. */
 static void fill_up(unsigned key, struct model_random *random)
@@ -108,7 +111,7 @@ static void fill_up(unsigned key, struct model_random *random)
     for (unsigned i = 0; i < 8; i++) {
         kvstore_file_statistics(run.store, kvstore_file_of(run.store, model_key(key)), &now);
         uint64_t tail = FILE_HEADER_BYTES + now.live_bytes + now.dead_bytes;
-        if (tail + spare >= now.file_bytes)
+        if (tail + spare >= now.file_bytes || now.file_bytes > FILLED_MOST_BYTES)
             return;
         uint64_t size = now.file_bytes - tail - spare;
         memset(value, (int)model_below(random, 256), sizeof value);

@@ -172,6 +172,15 @@ static int descriptor_of(const DIR *listing)
     return listed[(const char *)listing - listings];
 }
 
+int explored_mkdir(const char *path, mode_t mode)
+{
+    int result;
+    if (!machine_runs() || !machine_fstatat(AT_FDCWD, path, NULL, &result))
+        return mkdir(path, mode);
+    errno = result == 0 ? EEXIST : ENOENT; /* the machine has the directories that it has */
+    return -1;
+}
+
 DIR *explored_fdopendir(int descriptor)
 {
     if (!machine_has(descriptor))
@@ -179,6 +188,17 @@ DIR *explored_fdopendir(int descriptor)
     size_t place = (size_t)descriptor % sizeof listings;
     listed[place] = descriptor;
     return (DIR *)(void *)&listings[place];
+}
+
+/* What kernel_calls.c opens is the machine's, too (explore.mk wraps opendir). */
+DIR *__real_opendir(const char *path);
+
+DIR *__wrap_opendir(const char *path)
+{
+    int descriptor;
+    if (!machine_runs() || !machine_openat(AT_FDCWD, path, O_DIRECTORY, 0, &descriptor, HERE))
+        return __real_opendir(path);
+    return descriptor < 0 ? NULL : explored_fdopendir(descriptor);
 }
 
 struct dirent *explored_readdir(DIR *listing)

@@ -88,19 +88,37 @@ void machine_keep(unsigned number)
     }
 }
 
+/* The first `top` bytes are given; zeros follow. */
+static void put_file(const struct machine_name *name, mode_t mode, const void *content,
+                     uint64_t top, uint64_t size)
+{
+    struct machine_file *file = machine_file_make(mode);
+    memcpy(file->cache, content, top);
+    memcpy(file->disk, content, top);
+    file->cache_top = file->disk_top = top;
+    file->size = file->disk_size = size;
+    memset(file->has_block, true, (size + MACHINE_PAGE_BYTES - 1) / MACHINE_PAGE_BYTES);
+    machine_names_put(name, file);
+}
+
 bool machine_put_back(unsigned number)
 {
     for (unsigned i = 0; i < kept[number].count; i++) {
         const struct kept_file *from = &kept[number].files[i];
-        struct machine_file *file = machine_file_make(from->mode);
-        memcpy(file->cache, from->content, from->top);
-        memcpy(file->disk, from->content, from->top);
-        file->cache_top = file->disk_top = from->top;
-        file->size = file->disk_size = from->size;
-        memset(file->has_block, true, (from->size + MACHINE_PAGE_BYTES - 1) / MACHINE_PAGE_BYTES);
-        machine_names_put(&from->name, file);
+        put_file(&from->name, from->mode, from->content, from->top, from->size);
     }
     return kept[number].count > 0;
+}
+
+void machine_put_file(const char *path, const void *content, uint64_t bytes)
+{
+    static const char root[] = MACHINE_PATH "/";
+    if (strncmp(path, root, sizeof root - 1) != 0 || path[sizeof root] != '/' ||
+        bytes > MACHINE_FILE_BYTES)
+        explore_fail("%s is no place for a file of the machine", path);
+    struct machine_name name =
+        machine_names_find((unsigned)(path[sizeof root - 1] - 'a'), path + sizeof root + 1);
+    put_file(&name, 0600, content, bytes, bytes);
 }
 
 void machine_bury(unsigned process)

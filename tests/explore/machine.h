@@ -55,6 +55,9 @@ void machine_end(void);
 void machine_keep(unsigned number);
 bool machine_put_back(unsigned number);
 
+/* A file of the machine, all on disk. */
+void machine_put_file(const char *path, const void *content, uint64_t bytes);
+
 void machine_set_faults(const struct machine_faults *faults);
 
 /* Whether the disk has failed a call or refused a page since the power came last. */

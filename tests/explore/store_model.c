@@ -1,6 +1,7 @@
 #include "tests/explore/store_model.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,12 +23,14 @@ struct model_write {
     uint64_t version; /* 0: not known */
     uint64_t done_ns;
     bool is_durable;
+    unsigned lost_in; /* the judgement that found it to be lost; 0: none */
 };
 
 static struct model_write writes[WRITES];
 static size_t count;
 static uint8_t values[VALUE_BYTES];
 static size_t value_bytes;
+static unsigned judgements;
 static unsigned file_of[MODEL_KEYS];
 static uint64_t told[MODEL_KEYS]; /* the highest version that a writer of the key was told */
 
@@ -70,7 +73,7 @@ struct kv_slice model_make_value(struct model_random *random, uint8_t buffer[MOD
 
 void model_begin(void)
 {
-    count = value_bytes = 0;
+    count = value_bytes = judgements = 0;
     memset(told, 0, sizeof told);
 }
 
@@ -181,11 +184,20 @@ const char *model_judge_read(unsigned key, const struct model_finding *found,
                    write ? write->value.size : 0);
 }
 
+/* Whether the write may have been done before that many judgements: what was lost later was there. */
+static bool may_be_done(const struct model_write *write, unsigned until)
+{
+    return write->state <= DONE || (write->state == LOST && write->lost_in > until);
+}
+
+/* The writes that are looked at: those before `count` that may be done by then. */
+static unsigned looked_until = UINT_MAX;
+
 /* The next write of the key behind `after` that may have happened; -1: the first. count: none. */
 static size_t next_write(unsigned key, size_t after)
 {
     size_t i = after + 1;
-    while (i < count && (writes[i].key != key || writes[i].state > DONE))
+    while (i < count && (writes[i].key != key || !may_be_done(&writes[i], looked_until)))
         i++;
     return i;
 }
@@ -265,8 +277,10 @@ static const char *complain(unsigned file, const struct model_finding found[MODE
 
 static void settle_key(unsigned key, const struct model_finding *found, size_t explanation)
 {
-    for (size_t i = next_write(key, explanation); i < count; i = next_write(key, i))
+    for (size_t i = next_write(key, explanation); i < count; i = next_write(key, i)) {
         writes[i].state = LOST;
+        writes[i].lost_in = judgements;
+    }
     if (explanation == SIZE_MAX)
         return;
     struct model_write *write = &writes[explanation];
@@ -315,6 +329,7 @@ const char *model_judge(const struct model_finding found[MODEL_KEYS], bool all_d
                         const struct model_circumstances *now)
 {
     const char *wrong = NULL;
+    judgements++;
     for (unsigned file = 0; file < MODEL_FILES && !wrong; file++)
         wrong = judge_file(file, found, all_done, now);
     return wrong;
@@ -331,20 +346,47 @@ void model_begin_moment(struct model_moment *moment)
 void model_end_moment(struct model_moment *moment)
 {
     moment->count = count;
+    moment->judgements = judgements;
+}
+
+static const char *judge_file_at(unsigned file, const struct model_finding found[MODEL_KEYS],
+                                 const struct model_moment *moment,
+                                 const struct model_circumstances *now)
+{
+    size_t all = count;
+    uint64_t version, least = moment->least[file];
+    count = moment->count;
+    looked_until = moment->judgements;
+    const char *wrong =
+        find_version(file, found, least, now, &version) ? NULL : complain(file, found, least, now);
+    count = all;
+    looked_until = UINT_MAX;
+    return wrong;
+}
+
+static const char *judge_moment(const struct model_finding found[MODEL_KEYS],
+                                const struct model_moment *moment,
+                                const struct model_circumstances *now)
+{
+    const char *wrong = NULL;
+    for (unsigned file = 0; file < MODEL_FILES && !wrong; file++)
+        wrong = judge_file_at(file, found, moment, now);
+    return wrong;
 }
 
 const char *model_judge_copy(const struct model_finding found[MODEL_KEYS],
-                             const struct model_moment *moment,
-                             const struct model_circumstances *now)
+                             const struct model_moment moments[], unsigned moment_count,
+                             bool is_mixed, const struct model_circumstances *now)
 {
-    const char *wrong = NULL;
-    size_t all = count;
-    count = moment->count;
-    for (unsigned file = 0; file < MODEL_FILES && !wrong; file++) {
-        uint64_t version;
-        if (!find_version(file, found, moment->least[file], now, &version))
-            wrong = complain(file, found, moment->least[file], now);
+    const char *wrong = "there is no moment";
+    for (unsigned i = 0; i < moment_count && wrong && !is_mixed; i++)
+        wrong = judge_moment(found, &moments[i], now);
+    for (unsigned file = 0; file < MODEL_FILES && is_mixed; file++) {
+        for (unsigned i = 0; i < moment_count && wrong; i++)
+            wrong = judge_file_at(file, found, &moments[i], now);
+        if (wrong)
+            return wrong;
+        wrong = file + 1 < MODEL_FILES ? "there is no moment" : NULL;
     }
-    count = all;
     return wrong;
 }

@@ -89,15 +89,17 @@ const char *model_judge(const struct model_finding found[MODEL_KEYS], bool all_d
 struct model_moment {
     uint64_t least[MODEL_FILES];
     size_t count;
+    unsigned judgements; /* that were before */
 };
 
 void model_begin_moment(struct model_moment *moment);
 void model_end_moment(struct model_moment *moment);
 
-/* What is wrong with a copy of the store as it was at that moment, or NULL. */
+/* What is wrong with a copy of the store as it was at one of these moments, or NULL. is_mixed: each
+ * of its files may be of another one. What the store has lost since is no matter. */
 const char *model_judge_copy(const struct model_finding found[MODEL_KEYS],
-                             const struct model_moment *moment,
-                             const struct model_circumstances *now);
+                             const struct model_moment moments[], unsigned moment_count,
+                             bool is_mixed, const struct model_circumstances *now);
 
 /* Everything that is there is durable. */
 void model_note_all_durable(void);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "clientk/program/backup/file_copy.h"
+#include "common/memory/whole_io.h"
 #include "common/report/error.h"
 #include "kvstore/format/file_name.h"
 
@@ -48,7 +49,7 @@ static char *read_manifest_text(int fd, size_t *size)
         return NULL;
     }
     char *text = malloc((size_t)facts.st_size + 1);
-    ssize_t got = text ? pread(fd, text, (size_t)facts.st_size, 0) : -1;
+    ssize_t got = text ? whole_read(fd, text, (size_t)facts.st_size, 0, 1) : -1;
     if (got < 0) {
         free(text);
         return NULL;

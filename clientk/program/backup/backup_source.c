@@ -13,6 +13,7 @@
 #include "clientk/program/backup/file_copy.h"
 #include "clientk/program/backup/tar_stream.h"
 #include "common/memory/cursor.h"
+#include "common/memory/whole_io.h"
 #include "common/report/error.h"
 #include "kvstore/format/file_name.h"
 
@@ -80,7 +81,7 @@ static enum kv_status check_source_file(struct backup_source *source, struct sou
     const struct backup_file *said = &source->manifest.files[file->number];
     uint8_t page[BACKUP_HEADER_BYTES];
     struct stat facts;
-    if (fstat(file->fd, &facts) != 0 || pread(file->fd, page, sizeof page, 0) < 0)
+    if (fstat(file->fd, &facts) != 0 || whole_read(file->fd, page, sizeof page, 0, 1) < 0)
         return kv_error_set_errno(error, "%s/%s: cannot read the file", source->path, name);
     bool is_said = backup_header_check(page) == said->header_check;
     file->bytes = said->bytes;
@@ -138,7 +139,7 @@ static enum kv_status spool(int from, int to, uint64_t size, struct kv_error *er
 static bool note_file(struct backup_source *source, const struct source_file *file)
 {
     uint8_t page[BACKUP_HEADER_BYTES];
-    if (file->bytes < sizeof page || pread(file->fd, page, sizeof page, 0) != sizeof page)
+    if (file->bytes < sizeof page || whole_read(file->fd, page, sizeof page, 0, 1) != sizeof page)
         return false;
     uint32_t count = load_u32(page + DATAFILES_OFFSET);
     if (file->number == 0 && count >= 1 && count <= 4096) {

@@ -12,6 +12,7 @@
 
 #include "clientk/program/backup/backup_dir.h"
 #include "clientk/program/backup/file_copy.h"
+#include "common/memory/whole_io.h"
 #include "common/report/error.h"
 #include "kvstore/format/file_chapters.h"
 #include "kvstore/format/file_name.h"
@@ -38,6 +39,7 @@ static enum kv_status check_vacant(const struct backup_target *target, struct kv
         const char *name = entry->d_name, *end = strrchr(name, '.');
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
             strcmp(name, LOCK_FILE_NAME) == 0 || strcmp(name, "lost+found") == 0 ||
+            strcmp(name, BACKUP_MANIFEST_NAME ".new") == 0 ||
             (strncmp(name, "data.", 5) == 0 && end && strcmp(end, ".new") == 0))
             continue;
         status = kv_error_set(error, KV_USAGE,
@@ -130,24 +132,30 @@ static enum kv_status compare_end(struct held_file *file, int fd, const uint8_t 
     file_chapters_read(file->header, base->generation, &of_store);
     uint64_t chapter = file_chapters_at(&of_base, end);
     bool is_same = chapter != 0 && chapter == file_chapters_at(&of_store, end);
-    *equal = (size == 0 || is_same) && pread(fd, here, size, (off_t)from) == (ssize_t)size;
+    *equal = (size == 0 || is_same) && whole_read(fd, here, size, (off_t)from, 1) == (ssize_t)size;
     enum kv_status status = *equal ? held_file_read(file, from, there, size, error) : KV_OK;
     *equal = *equal && status == KV_OK && memcmp(here, there, size) == 0;
     return status;
 }
 
-/* Returns true if the file, whose header page is read here, is as the earlier backup left it or,
- * after an interrupted backup, begins with it. */
-static bool is_as_left(const struct backup_target *target, uint32_t number, int fd,
-                       uint8_t page[BACKUP_HEADER_BYTES])
+/* Looks whether the file, whose header page is read here, is as the earlier backup left it or, after
+ * an interrupted backup, begins with it. */
+static enum kv_status look_as_left(const struct backup_target *target, uint32_t number, int fd,
+                                   uint8_t page[BACKUP_HEADER_BYTES], bool *as_left,
+                                   struct kv_error *error)
 {
     const struct backup_file *base = &target->base.files[number];
     struct stat facts;
-    return fstat(fd, &facts) == 0 &&
-           pread(fd, page, BACKUP_HEADER_BYTES, 0) == (ssize_t)BACKUP_HEADER_BYTES &&
-           backup_header_check(page) == base->header_check &&
-           (target->base.under_way ? (uint64_t)facts.st_size >= base->bytes
-                                   : (uint64_t)facts.st_size == base->bytes);
+    struct file_name name;
+    ssize_t got = whole_read(fd, page, BACKUP_HEADER_BYTES, 0, 1);
+    if (got < 0 || fstat(fd, &facts) != 0)
+        return kv_error_set_errno(error, "%s/%s: cannot read the file", target->dir,
+                                  log_name(number, &name));
+    *as_left = got == (ssize_t)BACKUP_HEADER_BYTES &&
+               backup_header_check(page) == base->header_check &&
+               (target->base.under_way ? (uint64_t)facts.st_size >= base->bytes
+                                       : (uint64_t)facts.st_size == base->bytes);
+    return KV_OK;
 }
 
 /* Decides whether the open file belongs to an earlier backup which the new one continues. */
@@ -158,15 +166,18 @@ static enum kv_status plan_of(struct backup_target *target, struct held_file *fi
     const struct backup_file *next = &target->next.files[file->number];
     uint8_t page[BACKUP_HEADER_BYTES];
     struct file_name name;
-    bool equal = false;
+    bool as_left = false, equal = false;
     *plan = BACKUP_REPLACE;
-    if (!is_as_left(target, file->number, fd, page))
+    enum kv_status status = look_as_left(target, file->number, fd, page, &as_left, error);
+    if (status != KV_OK)
+        return status;
+    if (!as_left)
         return target->base.under_way
                    ? KV_OK
                    : refuse_changed(target, log_name(file->number, &name), error);
     if (base->generation != next->generation || base->bytes > next->bytes)
         return KV_OK;
-    enum kv_status status = compare_end(file, fd, page, base, &equal, error);
+    status = compare_end(file, fd, page, base, &equal, error);
     if (status == KV_OK && equal)
         *plan = base->bytes == next->bytes ? BACKUP_KEEP : BACKUP_APPEND;
     return status;
@@ -282,17 +293,16 @@ static int put_header(const struct backup_target *target, uint32_t number)
     return result;
 }
 
+/* A file whose header was perhaps written is not cut any more: the header says how long it is. */
 static int commit_file(const struct backup_target *target, uint32_t number)
 {
     struct file_name name, new_name = file_name(number, FILE_LOG_NEW);
-    switch (target->files[number].plan) {
-    case BACKUP_APPEND:
-        return put_header(target, number);
-    case BACKUP_REPLACE:
-        return renameat(target->dir_fd, new_name.text, target->dir_fd, log_name(number, &name));
-    default:
-        return 0;
-    }
+    enum backup_plan plan = target->files[number].plan;
+    if (plan == BACKUP_REPLACE &&
+        renameat(target->dir_fd, new_name.text, target->dir_fd, log_name(number, &name)) != 0)
+        return -1;
+    target->files[number].plan = BACKUP_KEEP;
+    return plan == BACKUP_APPEND ? put_header(target, number) : 0;
 }
 
 enum kv_status backup_target_commit(struct backup_target *target, struct kv_error *error)
@@ -301,13 +311,20 @@ enum kv_status backup_target_commit(struct backup_target *target, struct kv_erro
     enum kv_status synced = sync_files(target, error);
     if (synced != KV_OK)
         return synced;
+    if (target->base.count == 0) { /* else the directory would be refused if the process dies */
+        struct backup_manifest marked = target->next;
+        marked.under_way = true;
+        enum kv_status status =
+            backup_dir_write_manifest(target->dir_fd, target->dir, &marked, error);
+        if (status != KV_OK)
+            return status;
+    }
     target->is_marked = false; /* from here on the new backup cannot be undone */
     for (uint32_t number = target->next.count;
          number-- > 0;) { /* data.0000, which makes the directory a store, comes last */
         if (commit_file(target, number) != 0)
             return kv_error_set_errno(error, "%s/%s: cannot put the file in its place", target->dir,
                                       log_name(number, &name));
-        target->files[number].plan = BACKUP_KEEP;
     }
     enum kv_status status = KV_OK;
     if (fsync(target->dir_fd) != 0)
@@ -341,6 +358,8 @@ static void remove_new_files(const struct backup_target *target)
     for (uint32_t number = 0; target->files && number < target->next.count; number++)
         if (target->files[number].plan == BACKUP_KEEP)
             unlinkat(target->dir_fd, log_name(number, &name), 0);
+    if (target->files) /* last, since data files alone would be taken for somebody's store */
+        unlinkat(target->dir_fd, BACKUP_MANIFEST_NAME, 0);
     if (!target->was_made)
         return;
     unlinkat(target->dir_fd, LOCK_FILE_NAME, 0);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/memory/whole_io.h"
 #include "common/report/error.h"
 #include "common/time/clock.h"
 
@@ -205,7 +206,7 @@ static int open_in_place(const struct held_file *file)
         return -1;
     if (fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
         (uint64_t)facts.st_size >= file->bytes &&
-        pread(fd, identity, sizeof identity, 0) == (ssize_t)sizeof identity &&
+        whole_read(fd, identity, sizeof identity, 0, 1) == (ssize_t)sizeof identity &&
         memcmp(identity, file->header, sizeof identity) == 0)
         return fd;
     close(fd);
