@@ -411,16 +411,22 @@ void logfile_prefetch(const struct logfile *log, uint64_t offset)
     __builtin_prefetch(log->map + offset + (uint64_t)2 * CACHE_LINE_BYTES);
 }
 
+/* A disk that fails one call may take the next. */
+#define NOTE_TRIES 3u
+
 /* The kernel may have forgotten any page since the last sync. A note that cannot be written is not
- * missed on disk: whoever finds the disk without it finds another boot. */
+ * missed on disk: whoever finds the disk without it finds another boot. But the next process of this
+ * boot would take what was forgotten for damage. */
 static void note_failed_sync(const struct logfile *log)
 {
     uint8_t page[FILE_HEADER_BYTES] = {0};
     uint8_t *header = log->map ? log->map : page;
     int reason = errno;
     boot_note_failed_sync(header, log->identity.salt);
-    (void)logfile_put_header(log, header, fileheader_note_offset(FILE_NOTE_BOOT),
-                             FILE_NOTE_PLACE_BYTES);
+    uint32_t at = fileheader_note_offset(FILE_NOTE_BOOT);
+    for (unsigned left = NOTE_TRIES; left > 0; left--)
+        if (logfile_put_header(log, header, at, FILE_NOTE_PLACE_BYTES) == 0)
+            break;
     errno = reason;
 }
 

@@ -361,6 +361,26 @@ START_TEST(failed_sync_stops_writes_and_is_never_taken_back)
 }
 END_TEST
 
+/* The next process of this boot has to know of a failed sync. (tests/explore: machine, seed
+ * 7171900) */
+START_TEST(failed_sync_is_noted_by_the_next_call_if_the_first_fails)
+{
+    struct kvstore_options by_call = options;
+    by_call.io = KVSTORE_IO_PREAD;
+    store_dir_make(dir);
+    struct kvstore *store = must_open(dir, &by_call);
+    ck_assert_int_eq(kvstore_put(store, key_of(0), value_of(1), NULL, NULL), KV_OK);
+    log_set_level(LOG_LEVEL_ERROR - 1);
+    fault_install(&(struct fault_plan){.call = FAULT_ANY, .nth = 1, .length = 2, .error = EIO});
+    ck_assert_int_eq(kvstore_sync(store), KV_NOT_DURABLE);
+    ck_assert_uint_eq(fault_calls(FAULT_SYNC_DATA), 1);
+    ck_assert_uint_eq(fault_calls(FAULT_WRITE), 2);
+    fault_clear();
+    kvstore_close(store, NULL);
+    store_dir_remove(dir);
+}
+END_TEST
+
 /* An interrupted making of a store has left an empty file; whether it is empty the disk does not
  * tell at first. (tests/explore: machine, seed 7062658) */
 START_TEST(file_that_cannot_be_read_is_not_taken_for_a_store)
@@ -397,6 +417,7 @@ TEST_SUITE(kvstore_faults)
     tcase_add_test(tests, full_disk_at_open_does_not_prevent_reads);
     tcase_add_test(tests, populating_is_given_up_where_the_kernel_has_it_not);
     tcase_add_test(tests, bringing_pages_in_may_fail);
+    tcase_add_test(tests, failed_sync_is_noted_by_the_next_call_if_the_first_fails);
     tcase_add_test(tests, file_that_cannot_be_read_is_not_taken_for_a_store);
     tcase_add_test(tests, failed_sync_stops_writes_and_is_never_taken_back);
     suite_add_tcase(suite, tests);
