@@ -24,7 +24,7 @@ void machine_judge_old_entries(struct kvstore *store);
  * directory, where the lives may go on from then on. */
 void machine_upgrade(bool moves);
 
-/* What an upgrade has left, which may have died: a store with everything, or none. It is removed. */
+/* What an upgrade has left, which may have died: a store with everything, or none. Is removed. */
 void machine_judge_upgraded(void);
 
 /* None was tried yet. */

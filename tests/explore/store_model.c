@@ -184,7 +184,8 @@ const char *model_judge_read(unsigned key, const struct model_finding *found,
                    write ? write->value.size : 0);
 }
 
-/* Whether the write may have been done before that many judgements: what was lost later was there. */
+/* Whether the write may have been done before that many judgements: what was lost later was
+ * there. */
 static bool may_be_done(const struct model_write *write, unsigned until)
 {
     return write->state <= DONE || (write->state == LOST && write->lost_in > until);
