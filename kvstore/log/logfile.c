@@ -415,8 +415,8 @@ void logfile_prefetch(const struct logfile *log, uint64_t offset)
 #define NOTE_TRIES 3u
 
 /* The kernel may have forgotten any page since the last sync. A note that cannot be written is not
- * missed on disk: whoever finds the disk without it finds another boot. But the next process of this
- * boot would take what was forgotten for damage. */
+ * missed on disk: whoever finds the disk without it finds another boot. But the next process of
+ * this boot would take what was forgotten for damage. */
 static void note_failed_sync(const struct logfile *log)
 {
     uint8_t page[FILE_HEADER_BYTES] = {0};

@@ -29,7 +29,7 @@ static struct {
     struct model_moment moments[BACKUPS_MOST + 1];
 } book;
 
-/* What stands for the daemon's hold (held_store.h), and for Ctrl-C ------------------------------- */
+/* What stands for the daemon's hold (held_store.h), and for Ctrl-C ----------------------------- */
 
 static struct kvstore_hold *held;
 

@@ -138,8 +138,8 @@ static enum kv_status compare_end(struct held_file *file, int fd, const uint8_t 
     return status;
 }
 
-/* Looks whether the file, whose header page is read here, is as the earlier backup left it or, after
- * an interrupted backup, begins with it. */
+/* Looks whether the file, whose header page is read here, is as the earlier backup left it or,
+ * after an interrupted backup, begins with it. */
 static enum kv_status look_as_left(const struct backup_target *target, uint32_t number, int fd,
                                    uint8_t page[BACKUP_HEADER_BYTES], bool *as_left,
                                    struct kv_error *error)
