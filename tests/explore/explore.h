@@ -54,6 +54,12 @@ void explore_wait_until(bool (*is_ready)(const void *what), const void *what);
 /* Whether the timer (timerfd) was set. */
 bool explore_timer_runs(int timer);
 
+/* Sends a signal that ends, to all who have a descriptor for signals (signalfd). */
+void explore_ask_to_end(void);
+
+/* How many ends of stream sockets are open, or wait to be accepted. */
+unsigned explore_open_sockets(void);
+
 /* From here on each process has a pid, record locks of its own, and an end that its pidfds show;
  * and the uid that it is given (else the real one). */
 void explore_simulate_processes(void);

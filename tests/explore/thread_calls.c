@@ -678,17 +678,28 @@ static bool has_ended(const void *what)
     return schedule_has_ended((unsigned)(uintptr_t)what);
 }
 
-int explored_pthread_join(pthread_t thread, void **result)
+static int join_until(pthread_t thread, uint64_t until_ns, const void *place)
 {
-    if (!schedule_is_running())
-        return pthread_join(thread, result);
     unsigned number = schedule_thread_of(thread);
     if (number == FIBERS_MAX)
         return ESRCH;
     while (!has_ended((const void *)(uintptr_t)number))
-        schedule_wait(has_ended, (const void *)(uintptr_t)number, UINT64_MAX, HERE);
+        if (!schedule_wait(has_ended, (const void *)(uintptr_t)number, until_ns, place))
+            return ETIMEDOUT;
     schedule_note_joined(number);
     return 0;
+}
+
+int explored_pthread_join(pthread_t thread, void **result)
+{
+    return schedule_is_running() ? join_until(thread, UINT64_MAX, HERE)
+                                 : pthread_join(thread, result);
+}
+
+int explored_pthread_timedjoin_np(pthread_t thread, void **result, const struct timespec *until)
+{
+    return schedule_is_running() ? join_until(thread, ns_of(until), HERE)
+                                 : pthread_timedjoin_np(thread, result, until);
 }
 
 int explored_pthread_setname_np(pthread_t thread, const char *name)
