@@ -1,5 +1,6 @@
-/* Commands that read and then write, when --buffers has nothing left for what they read: they must
- * end with an error before they write. */
+/* Commands that take several batches. If --buffers has nothing left for what they read, they must
+ * end with an error before they write. And what one batch has planned for them is what its answer
+ * is about. */
 #include <check.h>
 #include <stdint.h>
 
@@ -81,8 +82,64 @@ START_TEST(msetnx_puts_nothing_that_it_could_not_take_back)
 }
 END_TEST
 
+static struct clientk_result results[4];
+
+static void begin_batch(void)
+{
+    memory = (struct batch_memory){.results = results};
+    memset(results, 0, sizeof results);
+    session = (struct redis_session){.reply.protocol = 2};
+    job = (struct redis_job){.session = &session, .memory = &memory};
+}
+
+static void end_batch(void)
+{
+    redis_job_end(&job);
+    byte_buffer_free(&session.reply.bytes);
+    memory.results = NULL;
+    batch_memory_free(&memory);
+}
+
+/* The next session of the batch reads small values, and so has another limit. */
+START_TEST(mget_answers_for_the_keys_that_it_has_asked_for)
+{
+    struct kv_slice arguments[] = {kv_slice("mget", 4), kv_slice("a", 1), kv_slice("b", 1)};
+    job.arguments = arguments;
+    job.count = 3;
+    batch_memory_limit_session(&memory, BATCH_SESSION_BYTES);
+    plan_mget(&job);
+    ck_assert_uint_eq(job.operations, 1);
+    batch_memory_limit_session(&memory, 1);
+    results[0].status = KV_NOT_FOUND;
+    ck_assert(!answer_mget(&job));
+    ck_assert_uint_eq(job.steps->next, 2);
+    ck_assert_uint_eq(byte_buffer_size(&session.reply.bytes), strlen("*2\r\n$-1\r\n"));
+}
+END_TEST
+
+START_TEST(mset_is_done_when_all_that_it_has_put_is)
+{
+    struct kv_slice arguments[] = {kv_slice("mset", 4), kv_slice("a", 1), kv_slice("1", 1),
+                                   kv_slice("b", 1), kv_slice("2", 1)};
+    job.arguments = arguments;
+    job.count = 5;
+    batch_memory_limit_session(&memory, 1);
+    plan_mset(&job);
+    ck_assert_uint_eq(job.operations, 2);
+    batch_memory_limit_session(&memory, BATCH_SESSION_BYTES);
+    ck_assert(answer_mset(&job));
+    ck_assert_uint_eq(byte_buffer_size(&session.reply.bytes), strlen("+OK\r\n"));
+}
+END_TEST
+
 TEST_SUITE(kresp_steps)
 {
+    TCase *chunks = tcase_create("chunks");
+    tcase_add_checked_fixture(chunks, begin_batch, end_batch);
+    tcase_add_test(chunks, mget_answers_for_the_keys_that_it_has_asked_for);
+    tcase_add_test(chunks, mset_is_done_when_all_that_it_has_put_is);
+    suite_add_tcase(suite, chunks);
+
     TCase *full = tcase_create("no buffers left");
     tcase_add_checked_fixture(full, use_up_buffers, give_buffers_back);
     tcase_add_test(full, getdel_deletes_nothing);

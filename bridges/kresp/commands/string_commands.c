@@ -138,35 +138,39 @@ bool answer_getdel(struct redis_job *job)
 
 /* MGET, MSET: a chunk of their keys in each batch. steps: next. -------------------------------- */
 
-/* Returns the first argument of this batch's chunk; *end is the one behind its last. For a command
- * that needs one batch only no steps are made. */
-static size_t chunk(struct redis_job *job, size_t step, size_t *end)
+static size_t chunk_start(const struct redis_job *job)
 {
-    size_t start = job->steps ? job->steps->next : 1;
-    size_t keys = (job->count - start) / step, most = redis_job_chunk(job);
-    *end = start + (keys > most ? most : keys) * step;
-    if (job->steps || *end < job->count)
-        redis_job_plan_last(job);
-    return start;
+    return job->steps ? job->steps->next : 1;
 }
 
-/* Returns true if the chunk that ends at `end` was the last; false: the job continues behind it in
- * the next batch. */
-static bool chunks_done(struct redis_job *job, size_t end)
+/* Decides in plan where this batch's chunk ends, in job->number: by the time of the answer the
+ * memory's limit is that of another session. For a command that needs one batch only no steps are
+ * made. */
+static void plan_chunk(struct redis_job *job, size_t step)
 {
-    if (end == job->count)
+    size_t start = chunk_start(job);
+    size_t keys = (job->count - start) / step, most = redis_job_chunk(job);
+    job->number = start + (keys > most ? most : keys) * step;
+    if (job->steps || job->number < job->count)
+        redis_job_plan_last(job);
+}
+
+/* Returns true if the chunk was the last; false: the job continues behind it in the next batch. */
+static bool chunks_done(struct redis_job *job)
+{
+    if (job->number == job->count)
         return true;
     struct redis_steps *steps = redis_job_steps(job);
     if (!steps)
         return true;
-    steps->next = end;
+    steps->next = job->number;
     return false;
 }
 
 void plan_mget(struct redis_job *job)
 {
-    size_t end, start = chunk(job, 1, &end);
-    for (size_t i = start; i < end; i++)
+    plan_chunk(job, 1);
+    for (size_t i = chunk_start(job); i < job->number; i++)
         redis_job_add(job, CLIENTK_GET, job->arguments[i]);
 }
 
@@ -174,10 +178,10 @@ void plan_mget(struct redis_job *job)
  * would take it for one of the values. */
 bool answer_mget(struct redis_job *job)
 {
-    size_t end, start = chunk(job, 1, &end);
+    size_t start = chunk_start(job);
     if (start == 1)
         reply_array(redis_job_reply(job), job->count - 1);
-    for (size_t i = start; i < end; i++) {
+    for (size_t i = start; i < job->number; i++) {
         enum redis_found found = redis_job_found(job, i - start);
         count_lookup(job, found == FOUND);
         if (found == FOUND)
@@ -185,7 +189,7 @@ bool answer_mget(struct redis_job *job)
         else if (found == ABSENT)
             reply_null(redis_job_reply(job));
     }
-    return chunks_done(job, end);
+    return chunks_done(job);
 }
 
 static bool has_pairs(struct redis_job *job)
@@ -200,18 +204,17 @@ void plan_mset(struct redis_job *job)
 {
     if (!has_pairs(job))
         return;
-    size_t end, start = chunk(job, 2, &end);
-    for (size_t i = start; i < end; i += 2)
+    plan_chunk(job, 2);
+    for (size_t i = chunk_start(job); i < job->number; i += 2)
         redis_job_add(job, CLIENTK_PUT, job->arguments[i])->value = job->arguments[i + 1];
 }
 
 bool answer_mset(struct redis_job *job)
 {
-    size_t end, start = chunk(job, 2, &end);
-    for (size_t i = start; i < end; i += 2)
-        if (redis_job_written(job, (i - start) / 2) != FOUND)
+    for (size_t i = 0; i < job->operations; i++)
+        if (redis_job_written(job, i) != FOUND)
             return true;
-    if (!chunks_done(job, end))
+    if (!chunks_done(job))
         return false;
     reply_ok(redis_job_reply(job));
     return true;
