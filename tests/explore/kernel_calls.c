@@ -243,7 +243,7 @@ DIR *explored_opendir(const char *path)
     return opendir(path);
 }
 
-/* What holds for all kinds ---------------------------------------------------------------------- */
+/* What holds for all kinds -------------------------------------------------------------------- */
 
 uint32_t kernel_ready_events(const struct object *object)
 {

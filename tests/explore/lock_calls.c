@@ -1,4 +1,4 @@
-/* Record locks, which are a process's, and end with it or when it closes a descriptor of the file. */
+/* Record locks: a process's, until it ends or closes a descriptor of the file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
