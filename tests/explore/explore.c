@@ -187,6 +187,36 @@ static void run_many(const struct explore_harness *harness, const void *until)
     }
 }
 
+void explore_branch(void (*run)(void *), void *argument)
+{
+    struct schedule_result *result = &findings->result;
+    size_t decisions = result->decision_count, story_bytes = result->story_bytes;
+    char text[SCHEDULE_TEXT_BYTES];
+    int status = 0;
+    pid_t child = fork();
+    if (child < 0)
+        schedule_fail("fork: %s", strerror(errno));
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(SCHEDULE_SECONDS);
+        run(argument);
+        _exit(0);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    alarm(SCHEDULE_SECONDS);
+    if (status != 0 && !result->failed)
+        schedule_fail("the code ended by %s in a branch",
+                      WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "an exit of its own");
+    if (status != 0) {
+        memcpy(text, result->text, sizeof text);
+        schedule_fail("%s", text);
+    }
+    result->decision_count = decisions;
+    result->story_bytes = story_bytes;
+    result->story[story_bytes] = '\0';
+}
+
 /* The list without the decisions from `from` on, `count` of them. */
 static size_t leave_out(const struct decision *list, size_t list_count, size_t from, size_t count,
                         struct decision *shorter)

@@ -112,6 +112,10 @@ uint32_t explore_random(uint32_t bound);
  * sleep. */
 uint64_t explore_clock_ns(void);
 
+/* Calls run(argument) in a copy of all that there is (a child of the operating system's), which then
+ * is gone: for what may come of one moment in many ways. What it finds, this schedule has found. */
+void explore_branch(void (*run)(void *), void *argument);
+
 /* Ends the schedule as one that found something. */
 void explore_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 

@@ -10,6 +10,8 @@
 #include "common/report/log.h"
 #include "tests/explore/explore.h"
 #include "tests/explore/explore_machine_backup.h"
+#include "tests/explore/explore_machine_follower.h"
+#include "tests/explore/explore_machine_logs.h"
 #include "tests/explore/explore_machine_reads.h"
 #include "tests/explore/explore_machine_upgrade.h"
 #include "tests/explore/explore_machine_writes.h"
@@ -85,6 +87,8 @@ static void maintain(void *unused)
         explore_sleep_ms(model_below(&random, 4));
         if (model_one_in(&random, 4))
             machine_back_up();
+        else if (model_one_in(&random, 3))
+            machine_follow();
         else
             compact(&random);
     }
@@ -96,6 +100,7 @@ static bool open_store(const char *path, struct kvstore **store)
 {
     struct kv_error error = {.text = ""};
     struct kvstore_options options = run.options;
+    machine_read_logs();
     enum kv_status status = kvstore_open(path, &options, store, &error);
     explore_note(" open: %s %s", kv_status_name(status), error.text);
     if (status == KV_OK) {
@@ -157,8 +162,8 @@ static void choose_options(struct model_random *random)
         run.options.max_bytes = KVSTORE_MIN_BOUND_BYTES;
         run.options.evict = (enum kvstore_evict)(1 + model_below(random, 2));
     }
-    if (model_one_in(random, 6))
-        run.options.keep_changes_ms = 1 + model_below(random, 1000);
+    if (model_one_in(random, 4))
+        run.options.keep_changes_ms = 1 + model_below(random, 1u << model_below(random, 22));
 }
 
 static void choose_faults(struct model_random *random)
@@ -267,8 +272,9 @@ static void keep_stores(void)
     explore_quietly(true);
     for (uint32_t datafiles = 1; datafiles <= DATAFILES_MOST; datafiles++) {
         machine_begin();
-        run.options = (struct kvstore_options){.create = true, .datafiles = datafiles};
-        if (open_store(STORE_PATH, &run.store) && kvstore_close(run.store, NULL) == KV_OK)
+        run = (struct machine_run){.path = STORE_PATH,
+                                   .options = {.create = true, .datafiles = datafiles}};
+        if (open_store(run.path, &run.store) && kvstore_close(run.store, NULL) == KV_OK)
             machine_keep(datafiles);
         explore_forget_statics();
     }
@@ -291,6 +297,7 @@ static void run_machine(void)
     choose_options(&random);
     choose_faults(&random);
     machine_forget_backups();
+    machine_forget_follower();
     machine_forget_upgrades();
     run.clock_jumps = model_one_in(&random, 4);
     run.waits_together = run.options.durability == KVSTORE_SYNC_ALWAYS &&

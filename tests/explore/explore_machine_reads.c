@@ -8,6 +8,8 @@
 
 #include "tests/explore/explore.h"
 #include "tests/explore/explore_machine.h"
+#include "tests/explore/explore_machine_follower.h"
+#include "tests/explore/explore_machine_logs.h"
 #include "tests/explore/explore_machine_upgrade.h"
 
 struct model_circumstances machine_circumstances(void)
@@ -60,6 +62,8 @@ void machine_judge_store(struct kvstore *store)
     if (wrong)
         explore_fail("%s", wrong);
     machine_judge_old_entries(store);
+    machine_compare_logs(found);
+    machine_judge_follower(found);
     bool all_read = true;
     for (uint32_t file = 0; file < kvstore_datafiles(store); file++) {
         struct kvstore_file_statistics statistics;

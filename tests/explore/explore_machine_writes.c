@@ -58,6 +58,8 @@ static void put(unsigned key, struct model_random *random, bool exchanges)
     if (model_one_in(random, 5))
         options.expiry_ms =
             machine_realtime_ms() + model_below(random, 1u << model_below(random, 12));
+    if (options.expiry_ms != 0 && slice.size > sizeof options.expiry_ms)
+        slice.size -= sizeof options.expiry_ms; /* the record is as large as without it */
     size_t write = model_try(key, &slice, options.expiry_ms);
     bool found;
     enum kv_status status = exchanges
@@ -77,8 +79,8 @@ static void put_together(unsigned worker, struct model_random *random)
     struct kvstore_ticket tickets[MODEL_KEYS];
     unsigned count = 0;
     for (unsigned key = worker; key < MODEL_KEYS; key += run.workers) {
-        uint64_t word = model_draw(random);
-        struct kv_slice slice = kv_slice(&word, sizeof word);
+        uint64_t words[4] = {model_draw(random)};
+        struct kv_slice slice = kv_slice(words, MODEL_SMALL_BYTES);
         struct kvstore_written written = {0};
         tried[count] = model_try(key, &slice, 0);
         enum kv_status status = kvstore_put(run.store, model_key(key), slice, NULL, &written);

@@ -128,13 +128,32 @@ void machine_bury(unsigned process)
     faults.die_in = 0;
 }
 
+static void start_again(void)
+{
+    machine_shared_forget();
+    machine_clock_boot();
+    faults.has_failed = false;
+}
+
 void machine_cut_power(void)
 {
     uint64_t random = machine.seed + ++machine.cuts;
     machine_names_commit(seeded_some_of(&random, machine_names_pending()));
     machine_names_wake_up();
     machine_files_wake_up(&random);
-    machine_shared_forget();
-    machine_clock_boot();
-    faults.has_failed = false;
+    start_again();
+}
+
+uint64_t machine_disk_states(void)
+{
+    return machine_names_states();
+}
+
+void machine_cut_power_at(uint64_t state)
+{
+    uint64_t random = machine.seed + ++machine.cuts;
+    machine_names_take_state(state);
+    machine_names_wake_up();
+    machine_files_wake_up_as_they_are(&random);
+    start_again();
 }

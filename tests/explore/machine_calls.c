@@ -86,6 +86,11 @@ bool machine_openat(int at, const char *path, int flags, mode_t mode, int *descr
     const char *text;
     if (!resolve(at, path, &directory, &text))
         return false;
+    bool names_file = directory != BOOT_DIRECTORY && strcmp(text, ".") != 0;
+    if (names_file && !(flags & O_CREAT) && !machine_names_find(directory, text).file) {
+        *descriptor = machine_fail(ENOENT); /* thousands of these, when a store is made */
+        return true;
+    }
     enter(place);
     if (directory == BOOT_DIRECTORY && faults.rates.boot_untold) {
         *descriptor = machine_fail(ENOENT);

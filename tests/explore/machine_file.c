@@ -332,9 +332,56 @@ struct machine_file *machine_file_any(uint64_t *random)
     return file->in_use ? file : NULL;
 }
 
+/* States --------------------------------------------------------------------------------------- */
+
+#define FATES_MOST 12u /* of pages, each there or not */
+
+/* Brings those pages to the disk whose fate is a bit that is set; returns how many there are that
+ * could be. */
+static unsigned choose_pages(struct machine_file *file, uint64_t fates)
+{
+    unsigned pages = 0;
+    uint64_t size = at_most(writable_size(file), (uint64_t)pages_in_use(file) * MACHINE_PAGE_BYTES);
+    for (unsigned page = 0; (uint64_t)page * MACHINE_PAGE_BYTES < size; page++)
+        if (is_dirty(file, page) && fates >> (pages++ % FATES_MOST) & 1)
+            put_on_disk(file, page);
+    return pages;
+}
+
+/* Of a file of which so many new lengths get to the disk. */
+static uint64_t states_with_sizes(const struct machine_file *file, uint64_t sizes)
+{
+    static uint8_t disk[MACHINE_FILE_BYTES];
+    struct machine_file trial = *file;
+    trial.disk = disk;
+    memset(disk, 0, sizeof disk);
+    memcpy(disk, file->disk, file->disk_top);
+    commit_sizes(&trial, sizes);
+    return UINT64_C(1) << at_most(choose_pages(&trial, 0), FATES_MOST);
+}
+
+uint64_t machine_file_states(const struct machine_file *file)
+{
+    uint64_t states = 0;
+    for (unsigned sizes = 0; sizes <= file->pending_count; sizes++)
+        states += states_with_sizes(file, sizes);
+    return states;
+}
+
+void machine_file_take_state(struct machine_file *file, uint64_t state)
+{
+    unsigned sizes = 0;
+    for (uint64_t states; sizes < file->pending_count; sizes++, state -= states)
+        if (state < (states = states_with_sizes(file, sizes)))
+            break;
+    commit_sizes(file, sizes);
+    choose_pages(file, state);
+}
+
+/* The power comes back ------------------------------------------------------------------------- */
+
 static void wake_up(struct machine_file *file, uint64_t *random)
 {
-    machine_file_write_back(file, random, true);
     set_disk_size(file, file->disk_size); /* what lies beyond is gone */
     file->cache_top = at_least(file->cache_top, file->size);
     memset(file->cache, 0, file->cache_top);
@@ -354,9 +401,18 @@ static void wake_up(struct machine_file *file, uint64_t *random)
     }
 }
 
-void machine_files_wake_up(uint64_t *random)
+void machine_files_wake_up_as_they_are(uint64_t *random)
 {
     for (unsigned i = 0; i < FILES; i++)
         if (files[i].in_use)
             wake_up(&files[i], random);
+}
+
+void machine_files_wake_up(uint64_t *random)
+{
+    for (unsigned i = 0; i < FILES; i++)
+        if (files[i].in_use) {
+            machine_file_write_back(&files[i], random, true);
+            wake_up(&files[i], random);
+        }
 }

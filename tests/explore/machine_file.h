@@ -84,7 +84,18 @@ void machine_file_fail_to_sync(struct machine_file *file, uint64_t *random);
 /* The pages that are clean, or taken for it, are read from the disk when they are needed next. */
 void machine_file_forget_clean(struct machine_file *file, uint64_t from);
 
+/* All that the disk may be found to have of the file, without torn sectors, as numbers below this:
+ * any number of the new lengths, in their order, with any of the pages. Where there are more than
+ * 12 pages, some share their fate. */
+uint64_t machine_file_states(const struct machine_file *file);
+
+/* The disk has it in that state. */
+void machine_file_take_state(struct machine_file *file, uint64_t state);
+
 /* The power comes back: the page cache of all files is what the disk has. */
 void machine_files_wake_up(uint64_t *random);
+
+/* The same, without anything getting to the disk any more. */
+void machine_files_wake_up_as_they_are(uint64_t *random);
 
 #endif

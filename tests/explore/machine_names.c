@@ -47,6 +47,35 @@ static void set_name(struct directory *in, const struct machine_name *name,
     in->names[in->count++].file = file;
 }
 
+/* The same, on a copy of a directory, whose files do not know of it. */
+static void set_name_only(struct directory *in, const struct machine_name *name,
+                          struct machine_file *file)
+{
+    struct machine_name *found = find_name(in, name->directory, name->text);
+    if (!found)
+        found = &in->names[in->count++];
+    *found = *name;
+    found->file = file;
+}
+
+static void remove_name_only(struct directory *in, const struct machine_name *name)
+{
+    struct machine_name *found = find_name(in, name->directory, name->text);
+    if (found)
+        *found = in->names[--in->count];
+}
+
+static void apply_to_copy(struct directory *in, const struct machine_change *change)
+{
+    if (change->kind == NAME_SET || change->kind == NAME_EXCHANGED)
+        set_name_only(in, &change->name,
+                      change->kind == NAME_SET ? change->name.file : change->to.file);
+    if (change->kind == NAME_EXCHANGED || change->kind == NAME_MOVED)
+        set_name_only(in, &change->to, change->name.file);
+    if (change->kind == NAME_REMOVED || change->kind == NAME_MOVED)
+        remove_name_only(in, &change->name);
+}
+
 static void apply_change(struct directory *in, const struct machine_change *change)
 {
     switch (change->kind) {
@@ -129,6 +158,47 @@ void machine_names_put(const struct machine_name *name, struct machine_file *fil
 void machine_names_forget(void)
 {
     cached.count = on_disk.count = pending_count = 0;
+}
+
+#define STATES_MOST (UINT64_C(1) << 62)
+
+static uint64_t product(uint64_t a, uint64_t b)
+{
+    return b != 0 && a > STATES_MOST / b ? STATES_MOST : a * b;
+}
+
+static uint64_t states_of_files(const struct directory *in)
+{
+    uint64_t states = 1;
+    for (unsigned i = 0; i < in->count; i++)
+        states = product(states, machine_file_states(in->names[i].file));
+    return states;
+}
+
+uint64_t machine_names_states(void)
+{
+    static struct directory copy;
+    copy = on_disk;
+    uint64_t states = states_of_files(&copy);
+    for (unsigned i = 0; i < pending_count; i++) {
+        apply_to_copy(&copy, &pending[i]);
+        states = at_most(states + states_of_files(&copy), STATES_MOST);
+    }
+    return states;
+}
+
+void machine_names_take_state(uint64_t state)
+{
+    for (uint64_t states; pending_count > 0; state -= states) {
+        if (state < (states = states_of_files(&on_disk)))
+            break;
+        machine_names_commit(1);
+    }
+    for (unsigned i = 0; i < on_disk.count; i++) {
+        uint64_t states = machine_file_states(on_disk.names[i].file);
+        machine_file_take_state(on_disk.names[i].file, state % states);
+        state /= states;
+    }
 }
 
 void machine_names_wake_up(void)

@@ -40,6 +40,13 @@ void machine_names_put(const struct machine_name *name, struct machine_file *fil
 unsigned machine_names_pending(void);
 void machine_names_commit(uint64_t count);
 
+/* All that may be found on disk of the names and their files, as numbers below this: so many of the
+ * changes, in their order, with any state of each file that has a name then. At most 2^62. */
+uint64_t machine_names_states(void);
+
+/* The disk has that. */
+void machine_names_take_state(uint64_t state);
+
 /* The power comes back: what is not on disk is forgotten. */
 void machine_names_wake_up(void);
 

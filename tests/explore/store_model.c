@@ -61,10 +61,13 @@ bool model_one_in(struct model_random *random, uint32_t n)
 
 struct kv_slice model_make_value(struct model_random *random, uint8_t buffer[MODEL_VALUE_BYTES])
 {
-    static const uint32_t sizes[] = {0, 8, 8, 40, 200, 200, 480, 900, 4000, 9000, 17000};
+    /* Records are multiples of 24 bytes, that of a delete included: a new one often ends where an
+     * old one did, whose remains may follow. */
+    static const uint32_t sizes[] = {
+        0, MODEL_SMALL_BYTES, MODEL_SMALL_BYTES, 51, 195, 195, 483, 891, 3987, 9003, 17019};
     uint32_t size = sizes[model_below(random, sizeof sizes / sizeof *sizes)];
     struct model_random bytes = {model_draw(random)};
-    for (uint32_t at = 0; at < size; at += 8) {
+    for (uint32_t at = 0; at < size; at += sizeof(uint64_t)) {
         uint64_t word = model_draw(&bytes);
         memcpy(buffer + at, &word, sizeof word);
     }

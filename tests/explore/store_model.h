@@ -23,6 +23,7 @@
 #define MODEL_KEYS        12u
 #define MODEL_FILES       4u
 #define MODEL_VALUE_BYTES 20000u
+#define MODEL_SMALL_BYTES 27u /* of the smallest values, but for none */
 
 /* Numbers from a seed. */
 struct model_random {
