@@ -51,6 +51,8 @@ struct explore_findings {
     uint64_t done;
     uint64_t steps;
     uint64_t length; /* of the schedule of seed 0 */
+    uint64_t counted;
+    const char *counted_noun; /* static */
     struct schedule_plan plan;
     struct schedule_result result;
 };
@@ -185,6 +187,12 @@ static void run_many(const struct explore_harness *harness, const void *until)
         if (harness->most_in_a_process != 0 && ++done_here == harness->most_in_a_process)
             return;
     }
+}
+
+void explore_count(uint64_t more, const char *noun)
+{
+    findings->counted += more;
+    findings->counted_noun = noun;
 }
 
 void explore_branch(void (*run)(void *), void *argument)
@@ -373,7 +381,7 @@ static bool explore(const struct explore_harness *harness)
     struct schedule_plan plain = plan_of(0, 1000);
     bool sound = in_child(run_one, harness, &plain);
     findings->length = findings->result.steps;
-    findings->steps = 0;
+    findings->steps = findings->counted = 0;
     uint64_t before;
     do { /* a child ends early where schedules leave something behind */
         before = findings->done;
@@ -384,9 +392,12 @@ static bool explore(const struct explore_harness *harness)
         tell(harness);
         return false;
     }
-    printf("pass %s: %" PRIu64 " schedules in %.1f s, %.0f a second, %" PRIu64 " steps each\n",
+    printf("pass %s: %" PRIu64 " schedules in %.1f s, %.0f a second, %" PRIu64 " steps each",
            harness->name, findings->done, took, (double)findings->done / took,
            findings->steps / (findings->done ? findings->done : 1));
+    if (findings->counted_noun)
+        printf(", %" PRIu64 " %s", findings->counted, findings->counted_noun);
+    puts("");
     return true;
 }
 

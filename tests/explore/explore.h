@@ -98,6 +98,10 @@ void explore_forget_statics(void);
 #define EXPLORE_PARTS 256u
 bool explore_has_part(unsigned part);
 
+/* Counts what the harness tries beside schedules; the sum is told with its noun, of which a harness
+ * has one. */
+void explore_count(uint64_t more, const char *noun);
+
 /* Notes a line of what happens, which is told of a schedule that finds something. */
 void explore_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -112,8 +116,9 @@ uint32_t explore_random(uint32_t bound);
  * sleep. */
 uint64_t explore_clock_ns(void);
 
-/* Calls run(argument) in a copy of all that there is (a child of the operating system's), which then
- * is gone: for what may come of one moment in many ways. What it finds, this schedule has found. */
+/* Calls run(argument) in a copy of all that there is (a child of the operating system's), which is
+ * gone then: for what may come of one moment in many ways. What it finds, this schedule has
+ * found. */
 void explore_branch(void (*run)(void *), void *argument);
 
 /* Ends the schedule as one that found something. */

@@ -189,6 +189,7 @@ static void run_disk_states(void)
     explore_forget_statics();
     log_set_level(LOG_LEVEL_ERROR);
     uint64_t states = machine_disk_states();
+    explore_count(states < most ? states : most, "states of the disk");
     for (uint64_t i = 0; i < (states < most ? states : most); i++) {
         uint64_t drawn = (uint64_t)explore_random(UINT32_MAX) << 32 | explore_random(UINT32_MAX);
         uint64_t state = states <= most ? i : drawn % states;

@@ -163,7 +163,8 @@ static void choose_options(struct model_random *random)
         run.options.evict = (enum kvstore_evict)(1 + model_below(random, 2));
     }
     if (model_one_in(random, 4))
-        run.options.keep_changes_ms = 1 + model_below(random, 1u << model_below(random, 22));
+        run.options.keep_changes_ms =
+            model_one_in(random, 2) ? 2 * 3600000 : 1 + model_below(random, 1000);
 }
 
 static void choose_faults(struct model_random *random)
@@ -200,6 +201,7 @@ static void bury(unsigned process, struct model_random *random)
     explore_note("%s%s", was_killed ? "killed" : "ended",
                  loses_power ? ", and the power goes" : "");
     run.all_done &= !failed && !loses_power;
+    run.goes_on_smoothly &= !failed && !loses_power && !was_killed;
     if (!loses_power)
         return;
     if (explore_keeps_time() && !failed && run.options.durability != KVSTORE_SYNC_NONE &&
@@ -208,6 +210,7 @@ static void bury(unsigned process, struct model_random *random)
         model_note_durable_until(explore_clock_ns() - late_ns);
     }
     machine_cut_power();
+    explore_count(1, "cuts of the power");
 }
 
 static void lead_life(unsigned life)

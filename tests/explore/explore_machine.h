@@ -31,9 +31,10 @@ extern struct machine_run {
     bool store_is_there; /* an open has returned */
     unsigned life;
     enum machine_death { LIVES_ON, DIES_AT_A_CALL, DIES_AT_A_STEP } death;
-    bool all_done;   /* since the last judgement no power was lost, and no disk failed */
-    bool is_judged;  /* what the life has found */
-    bool may_refuse; /* the boot is not known */
+    bool goes_on_smoothly; /* since the follower was at the end the store was closed at most */
+    bool all_done;         /* since the last judgement no power was lost, and no disk failed */
+    bool is_judged;        /* what the life has found */
+    bool may_refuse;       /* the boot is not known */
     struct kvstore *store;
     bool ended;     /* the life, by itself */
     bool is_strict; /* nothing is excused any more */

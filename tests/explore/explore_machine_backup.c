@@ -187,13 +187,16 @@ static void judge_restored(unsigned first, unsigned last, bool is_mixed)
                        "what was restored");
 }
 
-/* What the directory of an earlier restore, which may have died, has become. */
-static void judge_earlier_restore(void)
+/* What the directory of an earlier restore, which may have died, has become. False: it cannot be
+ * emptied. */
+static bool judge_earlier_restore(void)
 {
     if (book.restoring != 0 && machine_is_there(RESTORED_PATH "/data.0000"))
         judge_restored(book.restoring, book.restoring_last, true);
-    machine_empty_directory(RESTORED_PATH);
+    if (!machine_empty_directory(RESTORED_PATH))
+        return false;
     book.restoring = 0;
+    return true;
 }
 
 static void restore_from(struct backup_source *source)
@@ -220,7 +223,8 @@ void machine_judge_backup(void)
 {
     struct backup_source source;
     struct kv_error error = {.text = ""};
-    judge_earlier_restore();
+    if (!judge_earlier_restore())
+        return;
     enum kv_status status = backup_source_open(&source, BACKUP_PATH, &error);
     if (status == KV_OK) {
         restore_from(&source);

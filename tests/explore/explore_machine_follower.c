@@ -6,7 +6,9 @@
 #include "tests/explore/explore.h"
 #include "tests/explore/explore_machine.h"
 
-static struct {
+#define KEPT_FOR_LONG_MS 3600000u
+
+static struct follower_state {
     bool follows;
     struct kvstore_position positions[DATAFILES_MOST];
     struct followed {
@@ -14,13 +16,13 @@ static struct {
         uint64_t newest;  /* of all changes of the key */
         bool expires;     /* or did: it is there for some, and not for others */
     } keys[MODEL_KEYS];
-} follower;
+} follower, taking;
 
 static bool take_change(void *unused, const struct kvstore_change *change)
 {
     (void)unused;
     for (unsigned key = 0; key < MODEL_KEYS; key++) {
-        struct followed *followed = &follower.keys[key];
+        struct followed *followed = &taking.keys[key];
         if (!kv_slice_equal(change->key, model_key(key)))
             continue;
         if (change->version <= followed->newest)
@@ -33,16 +35,29 @@ static bool take_change(void *unused, const struct kvstore_change *change)
     return true;
 }
 
-/* False: it stopped before the end. */
+/* Where the store was not even killed, and everything is kept, nothing may be missed. */
+static void miss(void)
+{
+    const struct kvstore_options *options = &run.options;
+    follower.follows = false;
+    if (run.goes_on_smoothly && !machine_has_failed() && run.faults.disk_bytes == 0 &&
+        !run.clock_jumps && options->max_bytes == 0 && options->keep_changes_ms >= KEPT_FOR_LONG_MS)
+        explore_fail("a follower has missed some, though nothing was lost");
+}
+
+/* False: it stopped before the end, or died, and what was taken is void. */
 static bool catch_up_with(uint32_t file)
 {
     bool at_end = false;
     enum kv_status status = KV_OK;
+    taking = follower;
     while (status == KV_OK && !at_end)
-        status = kvstore_changes(run.store, file, &follower.positions[file],
-                                 kv_slice_from_string(""), 100, take_change, NULL, &at_end);
-    if (status == KV_MISSED)
-        follower.follows = false;
+        status = kvstore_changes(run.store, file, &taking.positions[file], kv_slice_from_string(""),
+                                 100, take_change, NULL, &at_end);
+    if (status == KV_OK)
+        follower = taking;
+    else if (status == KV_MISSED)
+        miss();
     else
         machine_check_status(status, "kvstore_changes");
     return status == KV_OK;
@@ -53,6 +68,7 @@ static bool catch_up(void)
     bool all = true;
     for (uint32_t file = 0; file < run.options.datafiles && follower.follows; file++)
         all = catch_up_with(file) && all;
+    run.goes_on_smoothly |= all && follower.follows;
     explore_note("  follower: %s", !follower.follows ? "missed some"
                                    : all             ? "caught up"
                                                      : "cannot read");
@@ -61,16 +77,18 @@ static bool catch_up(void)
 
 static void start_anew(const struct model_finding found[MODEL_KEYS])
 {
-    follower.follows = true;
-    for (uint32_t file = 0; file < run.options.datafiles && follower.follows; file++) {
-        enum kv_status status = kvstore_changes_now(run.store, file, &follower.positions[file]);
+    taking.follows = true;
+    for (uint32_t file = 0; file < run.options.datafiles && taking.follows; file++) {
+        enum kv_status status = kvstore_changes_now(run.store, file, &taking.positions[file]);
         machine_check_status(status, "kvstore_changes_now");
-        follower.follows = status == KV_OK;
+        taking.follows = status == KV_OK;
     }
     for (unsigned key = 0; key < MODEL_KEYS; key++) {
         uint64_t version = found[key].is_there ? found[key].version : 0;
-        follower.keys[key] = (struct followed){version, version, true};
+        taking.keys[key] = (struct followed){version, version, true};
     }
+    follower = taking;
+    run.goes_on_smoothly = follower.follows;
 }
 
 void machine_follow(void)

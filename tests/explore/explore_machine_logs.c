@@ -15,7 +15,7 @@
 
 #define LOG_BYTES (2u << 20) /* of the largest file of the machine */
 
-struct content {
+struct raw_file {
     uint64_t bytes;
     uint8_t at[LOG_BYTES];
 };
@@ -28,7 +28,7 @@ static struct {
     } keys[MODEL_KEYS];
 } logs;
 
-static void read_file(const char *name, struct content *content)
+static void read_file(const char *name, struct raw_file *content)
 {
     char path[64];
     snprintf(path, sizeof path, "%s/%s", run.path, name);
@@ -42,7 +42,7 @@ static void read_file(const char *name, struct content *content)
 }
 
 /* Puts what the commit log has of the file into it. */
-static void apply_commit_log(const struct content *log, struct content *file,
+static void apply_commit_log(const struct raw_file *log, struct raw_file *file,
                              const struct file_identity *identity)
 {
     uint64_t epoch;
@@ -70,7 +70,7 @@ static void note_record(const struct record *record)
                                              record->version};
 }
 
-static void read_records(const struct content *file, uint64_t salt)
+static void read_records(const struct raw_file *file, uint64_t salt)
 {
     struct record record;
     uint64_t size;
@@ -82,7 +82,7 @@ static void read_records(const struct content *file, uint64_t salt)
 
 static void read_all(void)
 {
-    static struct content commit_log, file;
+    static struct raw_file commit_log, file;
     read_file(COMMIT_LOG_NAME, &commit_log);
     for (uint32_t number = 0; number < run.options.datafiles; number++) {
         char name[24];

@@ -109,7 +109,7 @@ bool machine_is_there(const char *path)
 
 #define LISTED 16u
 
-void machine_empty_directory(const char *path)
+bool machine_empty_directory(const char *path)
 {
     char names[LISTED][24];
     unsigned count = 0;
@@ -122,7 +122,9 @@ void machine_empty_directory(const char *path)
         snprintf(names[count++], sizeof names[0], "%.23s", entry->d_name);
     for (unsigned i = 0; i < count; i++)
         unlinkat(fd, names[i], 0);
+    bool done = fsync(fd) == 0;
     closedir(listing);
+    return done;
 }
 
 void machine_read_key(unsigned key)

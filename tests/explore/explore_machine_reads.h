@@ -23,8 +23,9 @@ void machine_judge_copy(const char *path, const struct model_moment moments[], u
 
 bool machine_is_there(const char *path);
 
-/* Removes the files of the directory; data.0000 goes first: then it is no store any more. */
-void machine_empty_directory(const char *path);
+/* Removes the files of the directory; data.0000 goes first: then it is no store any more. False:
+ * the disk has failed, and they may come back. */
+bool machine_empty_directory(const char *path);
 
 /* A read by the writer of the key. */
 void machine_read_key(unsigned key);

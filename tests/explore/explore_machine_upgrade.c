@@ -151,7 +151,8 @@ void machine_upgrade(bool moves)
     struct kv_error error = {.text = ""};
     if (strcmp(run.path, UPGRADED_PATH) == 0)
         return;
-    machine_empty_directory(UPGRADED_PATH);
+    if (!machine_empty_directory(UPGRADED_PATH))
+        return;
     model_begin_moment(&upgrade.moment);
     model_end_moment(&upgrade.moment);
     upgrade.is_tried = true;
@@ -168,6 +169,7 @@ void machine_upgrade(bool moves)
     explore_note(" and the next lives are there");
     model_note_all_durable();
     run.path = UPGRADED_PATH;
+    run.goes_on_smoothly = false; /* its logs are others */
     upgrade.is_tried = false;
 }
 

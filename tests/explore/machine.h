@@ -75,8 +75,8 @@ void machine_bury(unsigned process);
  * files; shared memory is empty; the boot is another one. */
 void machine_cut_power(void);
 
-/* How many things a disk may be found to have if the power goes now, torn sectors left out (2^62: or
- * more); and the power goes, and it is this one of them. */
+/* How many things a disk may be found to have if the power goes now, torn sectors left out (2^62:
+ * or more); and the power goes, and it is this one of them. */
 uint64_t machine_disk_states(void);
 void machine_cut_power_at(uint64_t state);
 

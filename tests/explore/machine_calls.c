@@ -117,6 +117,7 @@ bool machine_openat(int at, const char *path, int flags, mode_t mode, int *descr
     } else {
         struct machine_change made = {NAME_SET, name, {0}};
         made.name.file = machine_file_make(mode);
+        made.name.file->changed_ns = machine_clock_now_ns();
         machine_names_change(&made);
         *descriptor = machine_handle_open(made.name.file, directory);
     }
@@ -154,6 +155,8 @@ static void describe(const struct machine_file *file, unsigned directory, struct
     facts->st_ino = (ino_t)(16 + machine_file_number(file));
     facts->st_mode = S_IFREG | file->mode;
     facts->st_size = (off_t)file->size;
+    facts->st_ctim = (struct timespec){(time_t)(file->changed_ns / 1000000000),
+                                       (long)(file->changed_ns % 1000000000)};
     facts->st_nlink = 0;
     const struct machine_name *name;
     for (unsigned i = 0; (name = machine_names_nth(i)); i++)
@@ -286,6 +289,7 @@ ssize_t machine_pwrite(int descriptor, const void *from, size_t bytes, off_t off
     if (part == 0 && !dies && !fails && bytes > 0)
         return machine_fail(EINTR);
     size_t done = machine_file_put(file, from, part, (uint64_t)offset);
+    file->changed_ns = machine_clock_now_ns();
     if (dies)
         schedule_lose_own(place);
     if (fails)
@@ -346,8 +350,12 @@ bool machine_rename(int at, const char *from, const char *to, bool exchange, int
                                     machine_names_find(directory, from),
                                     machine_names_find(directory, to)};
     *result = change.name.file && (change.to.file || !exchange) ? 0 : machine_fail(ENOENT);
-    if (*result == 0)
-        machine_names_change(&change);
+    if (*result != 0)
+        return true;
+    machine_names_change(&change);
+    change.name.file->changed_ns = machine_clock_now_ns();
+    if (exchange)
+        change.to.file->changed_ns = machine_clock_now_ns();
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include "tests/explore/machine.h"
 #include "tests/explore/machine_calls.h"
 #include "tests/explore/machine_file.h"
+#include "tests/explore/seeded_schedule.h"
 
 static uint64_t machine_seed;
 static uint32_t boots;
@@ -37,10 +38,20 @@ ssize_t machine_read_boot(void *to, size_t bytes, off_t offset)
     return (ssize_t)bytes;
 }
 
-uint64_t machine_clock_ns(uint64_t clock_ns)
+static uint64_t day_ns(uint64_t clock_ns)
 {
     /* Some day in 2026. */
-    uint64_t now_ns = clock_ns + UINT64_C(1790000000000000000) + (uint64_t)(offset_ms * 1000000);
+    return clock_ns + UINT64_C(1790000000000000000) + (uint64_t)(offset_ms * 1000000);
+}
+
+uint64_t machine_clock_now_ns(void)
+{
+    return day_ns(schedule_clock_ns());
+}
+
+uint64_t machine_clock_ns(uint64_t clock_ns)
+{
+    uint64_t now_ns = day_ns(clock_ns);
     latest_ms = at_least(latest_ms, now_ns / 1000000);
     return now_ns;
 }

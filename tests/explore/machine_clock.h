@@ -14,6 +14,9 @@
 void machine_clock_begin(uint64_t seed);
 void machine_clock_boot(void);
 
+/* What CLOCK_REALTIME would tell now. */
+uint64_t machine_clock_now_ns(void);
+
 /* A read of the file that tells the boot's number. */
 ssize_t machine_read_boot(void *to, size_t bytes, off_t offset);
 

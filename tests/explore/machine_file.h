@@ -30,6 +30,7 @@ struct machine_file {
     bool stays_in_memory;          /* another program maps it */
     unsigned handles, maps, names; /* in use; names: in the cache or on disk or on the way */
     mode_t mode;
+    uint64_t changed_ns; /* its content or a name of it, by the clock of the day */
 };
 
 static inline uint64_t at_most(uint64_t a, uint64_t b)

@@ -1,108 +1,18 @@
-/* Who follows changes over cuts of the power, and where bytes are lost: what it has is right, or it
- * is told that it missed some. */
+/* Who follows changes where bytes are lost: what it has is right, or it is told. Cuts of the power
+ * are explored (tests/explore/explore_machine_follower.c). */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/memory/mapguard.h"
-#include "common/numbers/random.h"
-#include "common/report/log.h"
-#include "common/time/clock.h"
 #include "kvstore/format/record.h"
 #include "mqkv/kvstore.h"
-#include "tests/support/follower.h"
 #include "tests/support/one_file_store.h"
-#include "tests/support/powercut.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/test_suite.h"
 
 #define KEY(text) kv_slice_from_string(text)
-
-/* The power is cut ----------------------------------------------------------------------------- */
-
-#define LIVES 48u
-
-static struct random_state dice;
-
-static void do_something(struct follower *follower)
-{
-    char value[600];
-    unsigned key = (unsigned)random_below(&dice, FOLLOWER_KEYS);
-    memset(value, 'v', sizeof value);
-    struct kvstore_put_options options = {0};
-    if (random_below(&dice, 6) == 0)
-        options.expiry_ms = clock_realtime_ms() + random_below(&dice, 3);
-    struct kv_slice name = KEY(numbered("key", (int)key));
-    switch (random_below(&dice, 16)) {
-    case 0:
-        ck_assert_int_eq(kvstore_compact(store, 0, NULL), KV_OK);
-        break;
-    case 1:
-        ck_assert_int_eq(kvstore_sync(store), KV_OK);
-        break;
-    case 2:
-    case 3:
-        ck_assert_int_eq(follower_catch_up(follower, store), KV_OK);
-        break;
-    case 4:
-        powercut_write_back();
-        break;
-    case 5:
-    case 6:
-        kvstore_delete(store, name, 0, NULL);
-        break;
-    default: /* of one size mostly, so that places are taken again after a cut */
-        ck_assert_int_eq(kvstore_put(store, name,
-                                     kv_slice(value, random_below(&dice, 4) == 0 ? 600 : 20),
-                                     &options, NULL),
-                         KV_OK);
-    }
-}
-
-START_TEST(after_a_cut_of_the_power_it_is_right_or_missed)
-{
-    struct follower follower = {0};
-    unsigned missed = 0;
-    must_close(store);
-    store = NULL;
-    log_set_level(LOG_LEVEL_ERROR);
-    random_seed(&dice, 7);
-    struct kvstore_options options = keeping_changes;
-    options.sync_interval_ms = 5;
-    for (unsigned life = 0; life < LIVES; life++) {
-        options.durability = life % 3 == 0 ? KVSTORE_SYNC_NONE : KVSTORE_SYNC_INTERVAL;
-        powercut_install(dir, life + 1);
-        store = must_open(dir, &options);
-        if (life == 0 || follower_catch_up(&follower, store) != KV_OK) {
-            missed += life > 0;
-            follower_start(&follower, store);
-        }
-        follower.expiries = 1; /* some may not be swept */
-        follower_check(&follower, store);
-        for (uint64_t left = random_below(&dice, 60); left > 0; left--)
-            do_something(&follower);
-        if (random_below(&dice, 4) == 0) {
-            must_close(store);
-            store = must_open(dir, &options);
-            ck_assert_int_eq(follower_catch_up(&follower, store), KV_OK);
-        }
-        store_dir_remove(copy_dir);
-        store_dir_make(copy_dir);
-        powercut_cut();
-        powercut_restore(copy_dir, &dice);
-        powercut_go_on();
-        kvstore_close(store, NULL);
-        store = NULL;
-        powercut_clear();
-        store_dir_remove(dir);
-        strcpy(dir, copy_dir);
-        store_dir_make(copy_dir);
-    }
-    ck_assert_uint_gt(missed, 0);
-    ck_assert_uint_lt(missed, LIVES * 9 / 10);
-}
-END_TEST
 
 /* Bytes that are lost -------------------------------------------------------------------------- */
 
@@ -213,7 +123,6 @@ TEST_SUITE(kvstore_change_losses)
     TCase *tests = tcase_create("changes and losses");
     tcase_set_timeout(tests, 600);
     one_file_case_add(tests);
-    tcase_add_test(tests, after_a_cut_of_the_power_it_is_right_or_missed);
     tcase_add_loop_test(tests, bytes_that_are_lost_are_no_change, 0, 3);
     tcase_add_test(tests, who_begins_behind_damage_goes_on);
     suite_add_tcase(suite, tests);

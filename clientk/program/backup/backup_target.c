@@ -20,6 +20,8 @@
 /* The last bytes of an earlier backup, of this number, are compared with those of the store. */
 #define OVERLAP_BYTES 4096u
 
+#define SECTOR_BYTES 512u /* of a disk */
+
 static const char *log_name(uint32_t number, struct file_name *name)
 {
     *name = file_name(number, FILE_LOG);
@@ -278,15 +280,26 @@ static enum kv_status sync_files(const struct backup_target *target, struct kv_e
     return KV_OK;
 }
 
+/* A power failure may tear each sector that is written. The header says twice, in the second sector
+ * and in the third, up to where the file is synced: one of both is always whole. */
+static int write_header(int fd, const uint8_t *header)
+{
+    if (file_copy_write(fd, header, SECTOR_BYTES, 0) != 0 ||
+        file_copy_write(fd, header + 2 * SECTOR_BYTES, BACKUP_HEADER_BYTES - 2 * SECTOR_BYTES,
+                        2 * SECTOR_BYTES) != 0 ||
+        fsync(fd) != 0)
+        return -1;
+    return file_copy_write(fd, header + SECTOR_BYTES, SECTOR_BYTES, SECTOR_BYTES) == 0 ? fsync(fd)
+                                                                                       : -1;
+}
+
 static int put_header(const struct backup_target *target, uint32_t number)
 {
     struct file_name name;
     int fd = openat(target->dir_fd, log_name(number, &name), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    int result = file_copy_write(fd, target->files[number].header, BACKUP_HEADER_BYTES, 0);
-    if (result == 0)
-        result = fsync(fd);
+    int result = write_header(fd, target->files[number].header);
     int failure = errno;
     close(fd);
     errno = failure;
@@ -335,20 +348,20 @@ enum kv_status backup_target_commit(struct backup_target *target, struct kv_erro
     return status;
 }
 
-/* Removes what was copied of one file. */
-static void undo_file(const struct backup_target *target, uint32_t number)
+/* Removes what was copied of one file. False: it may still be at the end of the earlier one. */
+static bool undo_file(const struct backup_target *target, uint32_t number)
 {
     struct file_name name;
     if (target->files[number].plan == BACKUP_REPLACE)
         unlinkat(target->dir_fd, file_name(number, FILE_LOG_NEW).text, 0);
     if (target->files[number].plan != BACKUP_APPEND)
-        return;
+        return true;
     int fd = openat(target->dir_fd, log_name(number, &name), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0) {
-        if (ftruncate(fd, (off_t)target->base.files[number].bytes) == 0)
-            fsync(fd);
-        close(fd);
-    }
+    if (fd < 0)
+        return false;
+    bool undone = ftruncate(fd, (off_t)target->base.files[number].bytes) == 0 && fsync(fd) == 0;
+    close(fd);
+    return undone;
 }
 
 /* Removes the files of a first backup that failed, however late. */
@@ -368,11 +381,12 @@ static void remove_new_files(const struct backup_target *target)
 
 void backup_target_close(struct backup_target *target)
 {
+    bool undone = true;
     for (uint32_t number = 0; target->files && number < target->next.count; number++) {
-        undo_file(target, number);
+        undone = undo_file(target, number) && undone;
         free(target->files[number].header);
     }
-    if (target->is_marked) /* the earlier backup is whole, if it was before */
+    if (target->is_marked && undone) /* the earlier backup is whole, if it was before */
         backup_dir_write_manifest(target->dir_fd, target->dir, &target->base, NULL);
     if (target->base.count == 0 && target->lock_fd >= 0 && !target->is_complete)
         remove_new_files(target);
