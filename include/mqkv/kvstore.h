@@ -434,6 +434,101 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
 enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                                  kvstore_visit visit, void *context);
 
+/* Transactions --------------------------------------------------------------------------------- */
+
+/* What must hold for the list `then` of a transaction to be done. An entry that has expired is
+ * absent. */
+enum kvstore_guard_kind {
+    KVSTORE_GUARD_VERSION, /* the entry has this version; 0: the key is absent */
+    KVSTORE_GUARD_PRESENT,
+    KVSTORE_GUARD_ABSENT,
+    KVSTORE_GUARD_VALUE, /* the entry has this value */
+    KVSTORE_GUARDS
+};
+
+struct kvstore_guard {
+    enum kvstore_guard_kind kind;
+    struct kv_slice key;
+    struct kv_slice value; /* VALUE */
+    uint64_t version;      /* VERSION */
+    uint64_t reserved[1];
+};
+
+enum kvstore_step_kind {
+    KVSTORE_STEP_PUT,
+    KVSTORE_STEP_DELETE, /* a key that is absent is KV_NOT_FOUND in its result, and no failure */
+    KVSTORE_STEP_ADD,
+    KVSTORE_STEP_APPEND,
+    KVSTORE_STEP_TOUCH, /* as DELETE */
+    KVSTORE_STEP_GET,   /* reads are KV_NOT_FOUND for a key that is absent, and no failure */
+    KVSTORE_STEP_EXISTS,
+    KVSTORE_STEPS
+};
+
+/* One operation of a transaction, which does what the call of that name does without a condition.
+ */
+struct kvstore_step {
+    enum kvstore_step_kind kind;
+    struct kv_slice key;
+    struct kv_slice value;          /* PUT; APPEND: what is appended */
+    uint64_t expiry_ms;             /* PUT, TOUCH */
+    bool keep_expiry;               /* PUT */
+    int64_t delta;                  /* ADD, */
+    struct kvstore_add_options add; /* and its options */
+    uint64_t reserved[1];
+};
+
+/* What a step tells. */
+struct kvstore_step_result {
+    enum kv_status status;
+    struct kvstore_entry entry;     /* GET, EXISTS */
+    struct kvstore_written written; /* of writes; a ticket with position 0: nothing was written */
+    int64_t number;                 /* ADD: the sum; APPEND: the new size */
+};
+
+#define KVSTORE_MAX_TRANSACTION_STEPS 128u /* guards and the steps of both lists together */
+
+struct kvstore_transaction {
+    const struct kvstore_guard *guards; /* all must hold; none: they hold */
+    uint32_t guard_count;
+    uint32_t then_count;
+    const struct kvstore_step *then;      /* done if the guards hold */
+    const struct kvstore_step *otherwise; /* done if one does not */
+    uint32_t otherwise_count;
+    /* Where GET of step number `step` of the list that is done copies its value of `bytes` bytes,
+     * as kvstore_place: it may be called several times, the last one counts. NULL, from it or in
+     * its place: nowhere, and the step's status is KV_BUFFER_TOO_SMALL, which is no failure. */
+    void *(*place)(void *context, uint32_t step, size_t bytes);
+    void *context;
+    uint64_t reserved[2];
+};
+
+struct kvstore_transacted {
+    bool held;      /* all guards held: `then` was done, or was to be done; else `otherwise` */
+    uint32_t guard; /* the first that did not hold, if !held */
+    uint32_t at;    /* of a failure: the guard (if `in_guard`) or step that it is about */
+    bool in_guard;
+    uint64_t reserved[2];
+};
+
+/* Checks the guards and does one of the two lists, as one step: no other call, and nobody who reads
+ * in place (enum kvstore_direct), sees a part of it; a crash leaves all of it or nothing, whatever
+ * the durability. Reads see what was there before the transaction. A list writes a key once at
+ * most. Holds the locks of all files concerned, for reading if neither list writes: then it is a
+ * read of several keys at one moment.
+ *
+ * KV_OK: results[i] is of step i of the list that was done. Otherwise nothing has changed,
+ * and transacted->at tells where it failed: with what the calls of the steps can fail with, among
+ * them KV_OUT_OF_BOUNDS and KV_NOT_A_NUMBER (results[at].number is the value found, if it is one).
+ * KV_USAGE: too many steps, a kind that does not exist, a key that a list writes twice;
+ * KV_UNSUPPORTED: something in reserved space. A write is durable when its ticket is, and
+ * the ticket of one write of a transaction is not before all of them are. `results` has room for
+ * the longer list; transacted may be NULL. */
+enum kv_status kvstore_transact(struct kvstore *store,
+                                const struct kvstore_transaction *transaction,
+                                struct kvstore_step_result *results,
+                                struct kvstore_transacted *transacted);
+
 /* Durability ----------------------------------------------------------------------------------- */
 
 /* Sleeps until the write of the ticket is on disk; syncs the file itself if nobody else is about
