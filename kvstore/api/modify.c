@@ -28,23 +28,35 @@ static enum kv_status number_found(const struct write *write,
     return parse_i64_bytes(value.data, value.size, number) ? KV_OK : KV_NOT_A_NUMBER;
 }
 
-static enum kv_status number_add(struct write *write, int64_t delta,
-                                 const struct kvstore_add_options *options, int64_t *sum,
-                                 struct kvstore_written *written)
+enum kv_status write_prepare_sum(struct write *write, int64_t delta,
+                                 const struct kvstore_add_options *options,
+                                 char text[INTEGER_BYTES], int64_t *sum)
 {
     int64_t number, result;
     enum kv_status status = number_found(write, options, &number);
     if (status != KV_OK)
         return status;
+    *sum = number;
     if (__builtin_add_overflow(number, delta, &result) ||
-        (options->has_min && result < options->min) ||
-        (options->has_max && result > options->max)) {
-        *sum = number;
+        (options->has_min && result < options->min) || (options->has_max && result > options->max))
         return KV_OUT_OF_BOUNDS;
-    }
-    char text[INTEGER_BYTES];
     write->record.value = kv_slice(text, format_i64(result, text));
     write->record.expiry_ms = write->live ? write->lookup.record.expiry_ms : options->expiry_ms;
+    *sum = result;
+    return KV_OK;
+}
+
+static enum kv_status number_add(struct write *write, int64_t delta,
+                                 const struct kvstore_add_options *options, int64_t *sum,
+                                 struct kvstore_written *written)
+{
+    char text[INTEGER_BYTES];
+    int64_t result;
+    enum kv_status status = write_prepare_sum(write, delta, options, text, &result);
+    if (status == KV_OUT_OF_BOUNDS)
+        *sum = result;
+    if (status != KV_OK)
+        return status;
     status = write_append(write, kv_slice(NULL, 0), written);
     if (status == KV_OK)
         *sum = result;
@@ -74,8 +86,7 @@ enum kv_status kvstore_add(struct kvstore *store, struct kv_slice key, int64_t d
     return status;
 }
 
-/* Gives the record to be written the value and expiry of the entry that is there. */
-static void keep_entry(struct write *write)
+void write_keep_entry(struct write *write)
 {
     write->record.value = write->lookup.record.value;
     write->record.expiry_ms = write->lookup.record.expiry_ms;
@@ -92,7 +103,7 @@ enum kv_status kvstore_append(struct kvstore *store, struct kv_slice key, struct
         if (status != KV_OK)
             return status;
         if (write.live)
-            keep_entry(&write);
+            write_keep_entry(&write);
         status = write_append(&write, suffix, written);
         if (status == KV_OK && value_bytes)
             *value_bytes = (uint32_t)(write.record.value.size + suffix.size);
@@ -153,7 +164,7 @@ enum kv_status kvstore_touch(struct kvstore *store, struct kv_slice key, uint64_
             return status;
         if (!write.live)
             return write_end(&write, KV_NOT_FOUND);
-        keep_entry(&write);
+        write_keep_entry(&write);
         write.record.expiry_ms = expiry_ms;
         status = write_end(&write, write_append(&write, kv_slice(NULL, 0), written));
     } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));

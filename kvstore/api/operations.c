@@ -20,6 +20,34 @@ static enum kv_status verify_write(struct write *write)
     return status == KV_NOT_FOUND ? KV_OK : status;
 }
 
+/* Inline: it is on the way of every write. */
+__attribute__((always_inline)) static inline enum kv_status find_for_write(struct key_place place,
+                                                                           struct kv_slice key,
+                                                                           bool blind, bool reads,
+                                                                           struct write *write)
+{
+    if (!reads && datafile_is_read_only(place.file))
+        return KV_READ_ONLY;
+    generation_find(place.file->current, keyhash_index(place.hash), key, &write->lookup);
+    if (!blind || write->lookup.error != 0) {
+        enum kv_status status = verify_write(write);
+        if (status != KV_OK)
+            return status;
+    }
+    write->live = write->lookup.found && record_is_live(&write->lookup.record);
+    write->record = (struct record){.kind = RECORD_PUT, .key = key};
+    return KV_OK;
+}
+
+enum kv_status write_find(struct kvstore *store, struct kv_slice key, bool blind, bool reads,
+                          struct write *write)
+{
+    struct key_place place = key_place(&store->context, key);
+    write->store = store;
+    write->file = place.file;
+    return find_for_write(place, key, blind, reads, write);
+}
+
 enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blind,
                            struct write *write)
 {
@@ -29,17 +57,15 @@ enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blin
     write->store = store;
     write->file = place.file;
     lockset_write_lock(store->context.locks, place.file->number);
-    if (datafile_is_read_only(place.file))
-        return write_end(write, KV_READ_ONLY);
-    generation_find(place.file->current, keyhash_index(place.hash), key, &write->lookup);
-    if (!blind || write->lookup.error != 0) {
-        enum kv_status status = verify_write(write);
-        if (status != KV_OK)
-            return write_end(write, status);
-    }
-    write->live = write->lookup.found && record_is_live(&write->lookup.record);
-    write->record = (struct record){.kind = RECORD_PUT, .key = key};
-    return KV_OK;
+    enum kv_status status = find_for_write(place, key, blind, false, write);
+    return status == KV_OK ? KV_OK : write_end(write, status);
+}
+
+void write_evict(struct kvstore *store, uint32_t number)
+{
+    const struct bound_share *share = &store->context.files[number].share;
+    if (share->bound && bound_is_exceeded(share->bound))
+        evict_entries(store, number, EVICT_MOST);
 }
 
 enum kv_status write_end(struct write *write, enum kv_status status)
@@ -48,8 +74,7 @@ enum kv_status write_end(struct write *write, enum kv_status status)
     KV_ASSERT(lockset_is_write_held(context->locks, write->file->number));
     lockset_write_unlock(context->locks, write->file->number);
     logfile_end(context->options.io);
-    if (write->file->share.bound && bound_is_exceeded(write->file->share.bound))
-        evict_entries(write->store, write->file->number, EVICT_MOST);
+    write_evict(write->store, write->file->number);
     return status;
 }
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/text/parse.h"
 #include "kvstore/api/write_append.h"
 
 /* Locks the file of `key` for writing and looks the key up into *write. KV_OK: the lock is held
@@ -17,6 +18,23 @@
 enum kv_status write_begin(struct kvstore *store, struct kv_slice key, bool blind,
                            struct write *write);
 enum kv_status write_end(struct write *write, enum kv_status status);
+
+/* What write_begin does under the lock, which the caller holds: looks `key` up, which is a valid
+ * one, into *write. For a read the file may take no writes: `reads` leaves that out, and the lock
+ * may be held for reading. KV_OK, KV_READ_ONLY, KV_CORRUPT, KV_IO. */
+enum kv_status write_find(struct kvstore *store, struct kv_slice key, bool blind, bool reads,
+                          struct write *write);
+
+/* Give write->record what kvstore_add, kvstore_append and kvstore_touch write: the sum, which is
+ * put into `text`, and *sum as kvstore_add tells it (KV_OUT_OF_BOUNDS, KV_NOT_A_NUMBER,
+ * KV_NOT_FOUND); the value and expiry of the entry that is there. */
+enum kv_status write_prepare_sum(struct write *write, int64_t delta,
+                                 const struct kvstore_add_options *options,
+                                 char text[INTEGER_BYTES], int64_t *sum);
+void write_keep_entry(struct write *write);
+
+/* Makes room where a write to `file` has taken the store above its bound. Holds no lock. */
+void write_evict(struct kvstore *store, uint32_t file);
 
 /* How many times a call that finds no room is tried, at most. */
 #define WRITE_TRIES 8u

@@ -12,6 +12,7 @@
 #include "common/time/pause.h"
 #include "kvstore/core/lock_kind.h"
 #include "kvstore/core/variants.h"
+#include "kvstore/format/sizes.h"
 #include "mqkv/kvstore.h"
 
 /* Most operations hold a lock for less than a microsecond, but a thread that sleeps for a lock
@@ -45,7 +46,7 @@ static _Thread_local uint64_t spin_ns = SPIN_MAX_NS;
 #ifdef MQKV_ASSERT
 
 /* Locks that a thread holds for reading at a time, at most. */
-#define READ_HELD_MAX 4u
+#define READ_HELD_MAX (KVSTORE_MAX_TRANSACTION_STEPS + 4u)
 
 static _Thread_local const struct lock *read_held[READ_HELD_MAX];
 
@@ -337,6 +338,31 @@ void lockset_write_lock(struct lockset *locks, uint32_t file)
 void lockset_write_unlock(struct lockset *locks, uint32_t file)
 {
     write_unlock(locks, lock_of(locks, file));
+}
+
+void lockset_lock_several(struct lockset *locks, const uint32_t *numbers, uint32_t count,
+                          bool for_writing)
+{
+    uint32_t taken = locks->file_mask == 0 ? at_most(count, 1) : count;
+    for (uint32_t i = 0; i < taken; i++) {
+        KV_ASSERT(i == 0 || numbers[i] > numbers[i - 1]);
+        if (for_writing)
+            lockset_write_lock(locks, numbers[i]);
+        else
+            lockset_read_lock(locks, numbers[i]);
+    }
+}
+
+void lockset_unlock_several(struct lockset *locks, const uint32_t *numbers, uint32_t count,
+                            bool for_writing)
+{
+    uint32_t taken = locks->file_mask == 0 ? at_most(count, 1) : count;
+    for (uint32_t i = 0; i < taken; i++) {
+        if (for_writing)
+            lockset_write_unlock(locks, numbers[i]);
+        else
+            lockset_read_unlock(locks, numbers[i]);
+    }
 }
 
 void lockset_write_lock_all(struct lockset *locks)

@@ -28,13 +28,20 @@ struct lockset *lockset_create_mutexes(uint32_t count);
 /* NULL is harmless. */
 void lockset_free(struct lockset *locks);
 
-/* A thread takes the lock of one file at a time, once, except by the calls below that take all. */
+/* A thread takes the lock of one file at a time, once, except by the calls below that take several
+ * or all, in the order of the files. */
 void lockset_read_lock(struct lockset *locks, uint32_t file);
 /* Takes the lock if that is possible within `patience_ms` milliseconds; 0: at once. */
 bool lockset_try_read_lock(struct lockset *locks, uint32_t file, unsigned patience_ms);
 void lockset_read_unlock(struct lockset *locks, uint32_t file);
 void lockset_write_lock(struct lockset *locks, uint32_t file);
 void lockset_write_unlock(struct lockset *locks, uint32_t file);
+
+/* Takes the locks of `count` files, whose `numbers` ascend, all for writing or all for reading. */
+void lockset_lock_several(struct lockset *locks, const uint32_t *numbers, uint32_t count,
+                          bool for_writing);
+void lockset_unlock_several(struct lockset *locks, const uint32_t *numbers, uint32_t count,
+                            bool for_writing);
 
 /* For KV_ASSERT only (common/assert/assert.h; a release does not know who holds a lock): whether
  * the calling thread holds the lock of `file`, for reading or writing; for writing. */
@@ -45,8 +52,7 @@ bool lockset_is_write_held(const struct lockset *locks, uint32_t file);
  * before_unlock. */
 void lockset_set_before_unlock(struct lockset *locks, void (*before_unlock)(void));
 
-/* Takes every lock, in the order of the files: the one case in which a thread holds more than one.
- * */
+/* Takes every lock. */
 void lockset_write_lock_all(struct lockset *locks);
 /* Does the same if that is possible within `patience_ms` milliseconds; else takes none. */
 bool lockset_try_write_lock_all(struct lockset *locks, unsigned patience_ms);

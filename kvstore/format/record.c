@@ -24,11 +24,14 @@ enum {
 };
 
 _Static_assert(FLAGS_AT + 1 == RECORD_HEADER_BYTES, "layout");
-_Static_assert(EXPIRY_AT + 8 == RECORD_MAX_HEADER_BYTES, "layout");
+_Static_assert(EXPIRY_AT + RECORD_EXPIRY_BYTES + RECORD_PART_BYTES == RECORD_MAX_HEADER_BYTES,
+               "layout");
 
 #define CHECKSUM_BYTES 4u
-#define EXPIRY_BYTES   8u
 #define FLAG_EXPIRY    0x01u
+#define FLAG_GOES_ON   0x02u
+#define FLAG_PART      0x04u
+#define FLAGS          (FLAG_EXPIRY | FLAG_GOES_ON | FLAG_PART)
 
 /* Where the parts of a record lie, counted from its start. With 64 bits no sum of the fields, at
  * most 4 GiB + 64 KiB, can overflow. */
@@ -39,14 +42,22 @@ struct record_layout {
     uint64_t end;         /* with padding */
 };
 
-static struct record_layout layout_of(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
+static inline struct record_layout layout_of(uint64_t key_bytes, uint64_t value_bytes,
+                                             unsigned flags)
 {
     struct record_layout layout;
-    layout.key_at = RECORD_HEADER_BYTES + (has_expiry ? EXPIRY_BYTES : 0);
+    layout.key_at = RECORD_HEADER_BYTES + ((flags & FLAG_EXPIRY) != 0 ? RECORD_EXPIRY_BYTES : 0) +
+                    ((flags & FLAG_PART) != 0 ? RECORD_PART_BYTES : 0);
     layout.value_at = layout.key_at + key_bytes;
     layout.content_end = layout.value_at + value_bytes;
-    layout.end = record_size(key_bytes, value_bytes, has_expiry);
+    layout.end = record_padded(layout.content_end);
     return layout;
+}
+
+static unsigned flags_of(const struct record *record)
+{
+    return (record->expiry_ms != 0 ? FLAG_EXPIRY : 0) | (record->goes_on ? FLAG_GOES_ON : 0) |
+           (record->transaction != 0 ? FLAG_PART : 0);
 }
 
 static uint32_t record_checksum(const uint8_t *at, const struct record_layout *layout,
@@ -72,22 +83,31 @@ static bool all_zero(const uint8_t *at, uint64_t size)
 /* Writes the bytes before the key, except the checksum. */
 static void write_head(uint8_t *at, const struct record *record, uint64_t value_bytes)
 {
-    bool has_expiry = record->expiry_ms != 0;
+    unsigned flags = flags_of(record);
     KV_ASSERT(record->key.size <= UINT16_MAX && value_bytes <= UINT32_MAX);
+    KV_ASSERT(!record->goes_on || record->transaction == 0);
     store_u32(at + VALUE_BYTES_AT, (uint32_t)value_bytes);
     store_u64(at + VERSION_AT, record->version);
     store_u16(at + KEY_BYTES_AT, (uint16_t)record->key.size);
     at[KIND_AT] = (uint8_t)record->kind;
-    at[FLAGS_AT] = has_expiry ? FLAG_EXPIRY : 0;
-    if (has_expiry)
-        store_u64(at + EXPIRY_AT, record->expiry_ms);
+    at[FLAGS_AT] = (uint8_t)flags;
+    at += EXPIRY_AT;
+    if ((flags & FLAG_EXPIRY) != 0) {
+        store_u64(at, record->expiry_ms);
+        at += RECORD_EXPIRY_BYTES;
+    }
+    if ((flags & FLAG_PART) != 0) {
+        store_u64(at, record->transaction);
+        store_u32(at + 8, record->next_file);
+        store_u32(at + 12, 0);
+    }
 }
 
 uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
                       uint64_t salt, uint64_t offset)
 {
     uint64_t value_bytes = record->value.size + value_tail.size;
-    struct record_layout layout = layout_of(record->key.size, value_bytes, record->expiry_ms != 0);
+    struct record_layout layout = layout_of(record->key.size, value_bytes, flags_of(record));
 
     store_u64(at + layout.end - RECORD_ALIGNMENT, 0); /* the padding, and what is written over it */
     write_head(at, record, value_bytes);
@@ -126,7 +146,7 @@ int record_write_pieces(const struct record *record, struct kv_slice value_tail,
 {
     static const uint8_t padding[RECORD_ALIGNMENT];
     uint64_t value_bytes = record->value.size + value_tail.size;
-    struct record_layout layout = layout_of(record->key.size, value_bytes, record->expiry_ms != 0);
+    struct record_layout layout = layout_of(record->key.size, value_bytes, flags_of(record));
     if (layout.end <= room_bytes)
         return put(context, room, record_write(room, record, value_tail, salt, offset), 0);
 
@@ -158,7 +178,7 @@ static bool header_is_sound(const uint8_t *at)
     uint8_t kind = at[KIND_AT];
     uint64_t version = load_u64(at + VERSION_AT);
     return (kind == RECORD_PUT || (kind == RECORD_DELETE && load_u32(at + VALUE_BYTES_AT) == 0)) &&
-           (at[FLAGS_AT] & ~FLAG_EXPIRY) == 0 && load_u16(at + KEY_BYTES_AT) > 0 && version > 0 &&
+           (at[FLAGS_AT] & ~FLAGS) == 0 && load_u16(at + KEY_BYTES_AT) > 0 && version > 0 &&
            version < RECORD_VERSION_LIMIT;
 }
 
@@ -176,6 +196,20 @@ static bool content_is_sound(const uint8_t *at, const struct record_layout *layo
            padding_is_zero(at, layout);
 }
 
+/* Reads what the header of a record of a transaction says beyond others. False: nothing that may
+ * be. */
+__attribute__((noinline)) static bool parse_transaction(const uint8_t *at, unsigned flags,
+                                                        struct record *record)
+{
+    record->goes_on = (flags & FLAG_GOES_ON) != 0;
+    if ((flags & FLAG_PART) == 0)
+        return true;
+    at += EXPIRY_AT + ((flags & FLAG_EXPIRY) != 0 ? RECORD_EXPIRY_BYTES : 0);
+    record->transaction = load_u64(at);
+    record->next_file = load_u32(at + 8);
+    return !record->goes_on && record->transaction != 0 && load_u32(at + 12) == 0;
+}
+
 /* Inline: record_parse is on the way of every lookup. */
 __attribute__((always_inline)) static inline enum record_verdict
 parse_layout(const uint8_t *at, uint64_t available, struct record *record,
@@ -188,15 +222,20 @@ parse_layout(const uint8_t *at, uint64_t available, struct record *record,
 
     uint32_t value_bytes = load_u32(at + VALUE_BYTES_AT);
     uint16_t key_bytes = load_u16(at + KEY_BYTES_AT);
-    bool has_expiry = (at[FLAGS_AT] & FLAG_EXPIRY) != 0;
-    *layout = layout_of(key_bytes, value_bytes, has_expiry);
+    unsigned flags = at[FLAGS_AT];
+    *layout = layout_of(key_bytes, value_bytes, flags);
     if (layout->end > available)
         return RECORD_INVALID;
 
     record->kind = at[KIND_AT];
     record->version = load_u64(at + VERSION_AT);
-    record->expiry_ms = has_expiry ? load_u64(at + EXPIRY_AT) : 0;
-    if (has_expiry && record->expiry_ms == 0)
+    record->expiry_ms = (flags & FLAG_EXPIRY) != 0 ? load_u64(at + EXPIRY_AT) : 0;
+    if ((flags & FLAG_EXPIRY) != 0 && record->expiry_ms == 0)
+        return RECORD_INVALID;
+    record->goes_on = false;
+    record->transaction = 0;
+    if (__builtin_expect((flags & (FLAG_GOES_ON | FLAG_PART)) != 0, 0) &&
+        !parse_transaction(at, flags, record))
         return RECORD_INVALID;
     record->key = kv_slice(at + layout->key_at, key_bytes);
     record->value = kv_slice(at + layout->value_at, value_bytes);
@@ -228,7 +267,6 @@ enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t 
 
 bool record_is_sound(const uint8_t *at, const struct record *record, uint64_t salt, uint64_t offset)
 {
-    struct record_layout layout =
-        layout_of(record->key.size, record->value.size, record->expiry_ms != 0);
+    struct record_layout layout = layout_of(record->key.size, record->value.size, flags_of(record));
     return content_is_sound(at, &layout, salt, offset);
 }

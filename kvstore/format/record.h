@@ -10,12 +10,18 @@
  *       16    2 key_bytes
  *       18    1 kind: 1 put, 2 delete
  *       19    1 flags: bit 0: an expiry follows
- *       20    8 expiry_ms, only with the flag
+ *                      bit 1: the next record is of the same transaction as this one
+ *                      bit 2: a part follows: the part of a transaction of several files ends here
+ *       20    8 expiry_ms, only with flag 0
+ *        .   16 part, only with flag 2: 8 number of the transaction, 4 number of the data file that
+ *               has the next part (after the last one the first), 4 zero
  *        .    . key, value, zero bytes up to a multiple of 8
  *
  * A record is valid if its checksum holds, its kind and flags are known, key_bytes and version are
  * not 0, the version is below 2^63, value_bytes of a deletion and the padding are 0, an expiry that
- * follows is not 0, and it ends within the file. A log position whose first RECORD_HEADER_BYTES are
+ * follows is not 0, nor is the number of a transaction, flags 1 and 2 are not both set, and it ends
+ * within the file. Records with flag 1 count together with the next one, and with a part together
+ * with the other files' parts, or not at all (recovery.h); files with such records have format 2. A log position whose first RECORD_HEADER_BYTES are
  * all zero is its end. Seeding with salt and offset makes a record valid only in its own file and
  * place: remains of an older file or of a cut tail never look like records.
  */
@@ -31,7 +37,7 @@
 #include "mqkv/slice.h"
 
 #define RECORD_HEADER_BYTES     20u
-#define RECORD_MAX_HEADER_BYTES 28u /* with an expiry */
+#define RECORD_MAX_HEADER_BYTES 44u /* with an expiry and a part */
 #define RECORD_ALIGNMENT        8u
 
 /* Versions are below this: far beyond what a store reaches, low enough that adding to a version
@@ -47,6 +53,9 @@ struct record {
     uint64_t expiry_ms; /* 0: none */
     struct kv_slice key;
     struct kv_slice value;
+    bool goes_on;         /* the next record is of the same transaction */
+    uint32_t next_file;   /* that has the next part of the transaction */
+    uint64_t transaction; /* whose part ends here; 0: none */
 };
 
 enum record_verdict {
@@ -91,18 +100,43 @@ static inline enum kv_status record_give(const struct record *record, kvstore_pl
     return KV_OK;
 }
 
-/* The bytes that a record takes in the log, padding included: a multiple of RECORD_ALIGNMENT. */
-static inline uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
+#define RECORD_EXPIRY_BYTES 8u
+#define RECORD_PART_BYTES   16u
+
+/* Returns `bytes` with the padding that follows them in a record. */
+static inline uint64_t record_padded(uint64_t bytes)
 {
-    uint64_t header_bytes = has_expiry ? RECORD_MAX_HEADER_BYTES : RECORD_HEADER_BYTES;
-    return (header_bytes + key_bytes + value_bytes + RECORD_ALIGNMENT - 1) &
-           ~(uint64_t)(RECORD_ALIGNMENT - 1);
+    return (bytes + RECORD_ALIGNMENT - 1) & ~(uint64_t)(RECORD_ALIGNMENT - 1);
 }
 
-/* Writes `record`, whose value continues in `value_tail`, to `at`, which has room for record_size()
- * bytes, as it belongs at `offset` of a file with the salt `salt`. The checksum is taken over the
+/* The bytes that a record without a part takes in the log, padding included: a multiple of
+ * RECORD_ALIGNMENT. */
+static inline uint64_t record_size(uint64_t key_bytes, uint64_t value_bytes, bool has_expiry)
+{
+    return record_padded(RECORD_HEADER_BYTES + (has_expiry ? RECORD_EXPIRY_BYTES : 0) + key_bytes +
+                         value_bytes);
+}
+
+/* The bytes that `record` takes in the log, if its value has value_bytes. */
+static inline uint64_t record_bytes_in_log(const struct record *record, uint64_t value_bytes)
+{
+    return record_padded(RECORD_HEADER_BYTES + (record->expiry_ms != 0 ? RECORD_EXPIRY_BYTES : 0) +
+                         (record->transaction != 0 ? RECORD_PART_BYTES : 0) + record->key.size +
+                         value_bytes);
+}
+
+/* Makes `record`, which may be of a transaction, one that stands alone: to be written elsewhere,
+ * when the transaction is known to be whole. */
+static inline void record_detach(struct record *record)
+{
+    record->goes_on = false;
+    record->transaction = 0;
+}
+
+/* Writes `record`, whose value continues in `value_tail`, to `at`, which has room for
+ * record_bytes_in_log() bytes, as it belongs at `offset` of a file with the salt `salt`. The checksum is taken over the
  * bytes that were written, since the source may change meanwhile. The caller has checked the sizes
- * of key and value. Returns record_size(). */
+ * of key and value. Returns record_bytes_in_log(). */
 uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
                       uint64_t salt, uint64_t offset);
 

@@ -146,9 +146,12 @@ static void take_version(struct salvage *salvage, uint64_t version)
         salvage->max_version = version;
 }
 
-static enum kv_status copy_record(struct salvage *salvage, const struct record *record,
+static enum kv_status copy_record(struct salvage *salvage, const struct record *found,
                                   struct kv_error *error)
 {
+    struct record alone = *found;
+    const struct record *record = &alone;
+    record_detach(&alone);
     take_version(salvage, record->version);
     uint32_t number = keyhash_file(salvage->seed, record->key, salvage->datafiles);
     struct logfile *log = &salvage->logs[number];

@@ -238,8 +238,7 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
                               struct kv_slice value_tail)
 {
     uint64_t offset = log->tail;
-    uint64_t size =
-        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
+    uint64_t size = record_bytes_in_log(record, record->value.size + value_tail.size);
     enum kv_status status = KV_OK;
     KV_ASSERT(log->writable && size <= log->allocated_bytes - offset);
     KV_ASSERT(offset >= FILE_HEADER_BYTES && offset % RECORD_ALIGNMENT == 0);
@@ -266,6 +265,13 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
     __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
     verified_bitmap_note(&log->verified, offset, size);
     return KV_OK;
+}
+
+void logtail_take_back(struct logfile *log, uint64_t tail)
+{
+    KV_ASSERT(!log->bundle && tail >= FILE_HEADER_BYTES && tail <= log->tail);
+    erase_written(log, tail, log->tail - tail);
+    __atomic_store_n(&log->tail, tail, __ATOMIC_RELEASE);
 }
 
 enum kv_status logtail_append_damaged(struct logfile *log, const uint8_t *bytes, uint64_t size)

@@ -39,6 +39,10 @@ uint64_t logtail_growth_bytes(const struct logfile *log, uint64_t bytes);
 enum kv_status logtail_append(struct logfile *log, const struct record *record,
                               struct kv_slice value_tail);
 
+/* Takes back what was appended from `tail` on, which nobody was told of: zeros it, as far as the
+ * disk allows, and moves the tail. No bundle is open. */
+void logtail_take_back(struct logfile *log, uint64_t tail);
+
 /* Appends `size` bytes as they are, which were a record and are damaged. The caller has ensured the
  * room, and no bundle is open. Fails as logtail_append does. */
 enum kv_status logtail_append_damaged(struct logfile *log, const uint8_t *bytes, uint64_t size);

@@ -353,9 +353,10 @@ static void prefetch_alive(const struct index *index, const struct candidate *ca
 static enum kv_status copy_first(struct copylog *copy, const struct candidate *candidate)
 {
     struct lookup absent = {.hash = candidate->hash};
-    return candidate->alive
-               ? generation_append(copy->next, &absent, &candidate->record, kv_slice(NULL, 0))
-               : KV_OK;
+    struct record record = candidate->record;
+    record_detach(&record);
+    return candidate->alive ? generation_append(copy->next, &absent, &record, kv_slice(NULL, 0))
+                            : KV_OK;
 }
 
 /* Copies a candidate in a later pass, when the next generation may have an older record of the key,
@@ -380,6 +381,7 @@ static enum kv_status copy_later(struct copylog *copy, const struct candidate *c
                  : deletes)
         return KV_OK;
     struct record record = candidate->record;
+    record_detach(&record);
     if (deletes)
         record = (struct record){
             .kind = RECORD_DELETE, .version = record.version, .key = candidate->record.key};

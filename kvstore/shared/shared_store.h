@@ -14,6 +14,7 @@
  *
  * How to read a key without any lock (only the daemon changes the object):
  *
+ *   0. transacting = load(store->transacting), of which the low 16 bits must be 0
  *   1. number = load(file->generation);  state = &file->states[number % 2]
  *   2. moves = load(state->moves), which must be even
  *   3. directory = load(state->directory): the reference of its first entry and its depth; entry
@@ -22,8 +23,8 @@
  *      which is the file data.NNNN of directory `dir` if device, inode and salt are those of the
  *      state; else the reader's mapping is of another generation
  *   5. copy what is wanted
- *   6. if load(state->moves) != moves or load(file->generation) != number: discard the copy and
- *      begin again
+ *   6. if load(state->moves) != moves or load(file->generation) != number or
+ *      load(store->transacting) != transacting: discard the copy and begin again
  *
  * All loads acquire, all stores of the daemon to these words release; the daemon makes `moves` odd
  * before it moves items and even after, and writes a record and the tail before the slot. Every
@@ -32,7 +33,8 @@
  * may turn into zeros at any time after number has changed.
  *
  * This is linearizable like a get by message: a write is answered after its slot is stored, and a
- * slot that was seen is seen by all later looks.
+ * slot that was seen is seen by all later looks. Steps 0 and 6 keep a reader from seeing one key of
+ * a transaction as it was after it, and then another as it was before.
  */
 #ifndef MQKV_KVSTORE_SHARED_SHARED_STORE_H
 #define MQKV_KVSTORE_SHARED_SHARED_STORE_H
@@ -45,7 +47,7 @@
 #include "kvstore/format/keyhash.h"
 
 #define SHARED_STORE_MAGIC          UINT64_C(0x3165726f74736b6d) /* "mkstore1" in memory */
-#define SHARED_STORE_LAYOUT         1u
+#define SHARED_STORE_LAYOUT         2u /* 1 knew no transactions */
 #define SHARED_STORE_HEADER_BYTES   8192u
 #define SHARED_STORE_DIR_BYTES      4096u
 #define SHARED_STORE_REFERENCE_UNIT 16u
@@ -72,7 +74,10 @@ struct shared_store {
     uint32_t files_offset;
     uint32_t daemon_pid;        /* changes: as the daemon's PID namespace has it */
     uint32_t verify_every_read; /* changes; 1: readers remember no record as verified */
-    uint32_t reserved[63];
+    uint64_t transacting;       /* changes: how many transactions of several records have begun << 16
+                                   | how many of them are being done */
+    uint64_t next_transaction;  /* changes: the number of the next one of several files */
+    uint32_t reserved[59];
     /* Where the data files are, as the daemon's mount namespace names it; NUL-terminated. */
     char dir[SHARED_STORE_DIR_BYTES] __attribute__((aligned(4096)));
 };
@@ -86,7 +91,29 @@ _Static_assert(offsetof(struct shared_store, hash_key) == 40, "layout");
 _Static_assert(offsetof(struct shared_store, datafiles) == 56, "layout");
 _Static_assert(offsetof(struct shared_store, files_offset) == 60, "layout");
 _Static_assert(offsetof(struct shared_store, daemon_pid) == 64, "layout");
+_Static_assert(offsetof(struct shared_store, transacting) == 72, "layout");
+_Static_assert(offsetof(struct shared_store, next_transaction) == 80, "layout");
 _Static_assert(offsetof(struct shared_store, dir) == 4096, "layout");
+
+#define SHARED_STORE_TRANSACTING_MASK UINT64_C(0xffff) /* threads, and so transactions, at a time */
+
+/* Stand around the changes of a transaction of several records, in the daemon. The caller holds
+ * the locks of all data files concerned. */
+static inline void shared_store_begin_transaction(struct shared_store *store)
+{
+    __atomic_fetch_add(&store->transacting, SHARED_STORE_TRANSACTING_MASK + 2, __ATOMIC_SEQ_CST);
+}
+
+static inline void shared_store_end_transaction(struct shared_store *store)
+{
+    __atomic_fetch_sub(&store->transacting, 1, __ATOMIC_RELEASE);
+}
+
+/* Steps 0 and 6 of a read. */
+static inline uint64_t shared_store_transacting(const struct shared_store *store)
+{
+    return __atomic_load_n(&store->transacting, __ATOMIC_ACQUIRE);
+}
 
 /* One generation of a data file: its log, its index, and the sums over both. The daemon's thread
  * that writes holds the data file's lock for writing. Readers need moves, directory, tail, salt,

@@ -42,8 +42,7 @@ enum kv_status bound_check(const struct bound_share *share, const struct lookup 
     if (record->kind == RECORD_DELETE)
         return KV_OK;
     uint64_t old_bytes = lookup->found ? lookup->size_bytes : 0;
-    uint64_t new_bytes =
-        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
+    uint64_t new_bytes = record_bytes_in_log(record, record->value.size + value_tail.size);
     if (share->quotas &&
         !quota_table_admits(share->quotas, record->key, !lookup->found, old_bytes, new_bytes))
         return KV_QUOTA;

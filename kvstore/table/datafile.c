@@ -232,6 +232,7 @@ static void mirror_record(struct datafile *file, uint32_t hash, uint64_t offset)
     logfile_begin(log, READ_BUFFER_MIRROR);
     enum record_verdict verdict =
         logfile_load(log, READ_BUFFER_MIRROR, offset, &record, &size_bytes);
+    record_detach(&record);
     if (verdict == RECORD_VALID)
         generation_find(file->next, hash, record.key, &lookup);
     if (verdict != RECORD_VALID || lookup.error != 0) {
@@ -321,6 +322,24 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         written->record_bytes = current->log.tail - offset;
     }
     return KV_OK;
+}
+
+void datafile_undo(struct datafile *file, const struct record *record,
+                   const struct appended *appended)
+{
+    const struct lookup *replaced = &appended->replaced;
+    bool was_put = record->kind == RECORD_PUT;
+    generation_undo(file->current, record, appended);
+    if (file->next && file->next_status == KV_OK)
+        file->next_status = KV_BUSY;
+    struct bound_change change = {record->key,
+                                  replaced->hash,
+                                  was_put,
+                                  replaced->found,
+                                  was_put ? appended->size_bytes : 0,
+                                  replaced->found ? replaced->size_bytes : 0};
+    if (bound_is_told(&file->share))
+        bound_count_change(&file->share, file->current->words->live_bytes, &change);
 }
 
 void datafile_expire(struct datafile *file, struct lookup *lookup)

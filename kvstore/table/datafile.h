@@ -118,6 +118,11 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
                                struct lookup *lookup, struct record *record,
                                struct kv_slice value_tail, struct kvstore_written *written);
 
+/* Takes back an append of `record` by datafile_append (generation_undo); what was appended to the
+ * next generation stays there, and makes it useless. Holds: the file's lock for writing. */
+void datafile_undo(struct datafile *file, const struct record *record,
+                   const struct appended *appended);
+
 /* Says in the log, once, that `file` has lost bytes (logfile_is_broken of `log`, a log of the file
  * in use), which stops its writes. Returns KV_IO. Any thread. */
 enum kv_status datafile_tell_broken(const struct store_context *context,

@@ -175,8 +175,7 @@ grow_log(struct generation *generation, const struct record *record, uint64_t by
 bool generation_may_grow(const struct generation *generation, const struct lookup *lookup,
                          const struct record *record, struct kv_slice value_tail)
 {
-    uint64_t size_bytes =
-        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
+    uint64_t size_bytes = record_bytes_in_log(record, record->value.size + value_tail.size);
     return space_for(generation, lookup, record, size_bytes) <=
            generation->log.map_bytes - generation->log.tail;
 }
@@ -229,8 +228,7 @@ enum kv_status generation_append(struct generation *generation, struct lookup *l
                                  const struct record *record, struct kv_slice value_tail)
 {
     struct logfile *log = &generation->log;
-    uint64_t size_bytes =
-        record_size(record->key.size, record->value.size + value_tail.size, record->expiry_ms != 0);
+    uint64_t size_bytes = record_bytes_in_log(record, record->value.size + value_tail.size);
     uint64_t needed_bytes = space_for(generation, lookup, record, size_bytes);
     enum kv_status status = KV_OK;
     if (needed_bytes > log->allocated_bytes - log->tail)
@@ -336,7 +334,63 @@ void generation_end_change(struct generation *generation)
     struct shared_generation *words = generation->words;
     words->check =
         generation_check_of(words, generation->log.chapter, index_sum(generation->index));
-    __atomic_store_n(&words->writing, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&words->writing, generation->transacting, __ATOMIC_RELEASE);
+}
+
+void generation_begin_transaction(struct generation *generation)
+{
+    KV_ASSERT(generation->transacting == 0);
+    generation->transacting = 1;
+    __atomic_store_n(&generation->words->writing, 1, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+void generation_end_transaction(struct generation *generation)
+{
+    KV_ASSERT(generation->transacting == 1);
+    generation->transacting = 0;
+    __atomic_store_n(&generation->words->writing, 0, __ATOMIC_RELEASE);
+}
+
+/* Has the index point at what it pointed at before. Its slot is there: the append has used it, or
+ * freed it. */
+static void undo_entry(struct generation *generation, const struct record *record,
+                       const struct appended *appended)
+{
+    const struct lookup *replaced = &appended->replaced;
+    struct index_probe probe;
+    uint64_t offset;
+    if (record->kind == RECORD_DELETE) {
+        if (lookup_has_slot(replaced) && index_reserve(generation->index, replaced->hash))
+            index_insert(generation->index, replaced->hash, replaced->offset);
+    } else {
+        generation_discount(generation, record, appended->size_bytes);
+        index_probe_start(&probe, generation->index, replaced->hash);
+        while (index_probe_next(&probe, &offset) && offset != appended->offset)
+            ;
+        if (lookup_has_slot(replaced))
+            index_probe_replace(&probe, replaced->offset);
+        else
+            index_probe_remove(&probe);
+    }
+    if (!replaced->found)
+        return;
+    generation_count(generation, &replaced->record, replaced->size_bytes);
+    if (replaced->record.expiry_ms != 0)
+        index_note_expiry(generation->index, replaced->hash, replaced->record.expiry_ms);
+}
+
+void generation_undo(struct generation *generation, const struct record *record,
+                     const struct appended *appended)
+{
+    KV_ASSERT(generation->transacting == 1);
+    KV_ASSERT(generation->log.tail == appended->offset + appended->size_bytes);
+    generation_begin_change(generation);
+    undo_entry(generation, record, appended);
+    logtail_take_back(&generation->log, appended->offset);
+    __atomic_store_n(&generation->words->tail, generation->log.tail, __ATOMIC_RELEASE);
+    generation->last = appended->last;
+    generation_end_change(generation);
 }
 
 void generation_update_words(struct generation *generation)

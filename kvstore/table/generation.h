@@ -34,6 +34,8 @@ struct generation {
                       opened, or what is before the tail is damaged */
     struct copy_reserve *reserve; /* NULL: writes leave no room for a copy */
     uint64_t copied_from; /* the tail when the compaction under way began; 0: there is none */
+    uint64_t transacting; /* 1: changes of a transaction are being made, so that `writing` of the
+                             words stays set between them; else 0 */
     bool is_short;        /* an append found the disk nearly full */
 };
 
@@ -129,11 +131,33 @@ static inline uint64_t generation_dead_bytes(const struct generation *generation
  * one thread in the order of its program, so that only the compiler has to keep that order. */
 static inline void generation_begin_change(struct generation *generation)
 {
-    KV_ASSERT(__atomic_load_n(&generation->words->writing, __ATOMIC_RELAXED) == 0);
+    KV_ASSERT(__atomic_load_n(&generation->words->writing, __ATOMIC_RELAXED) ==
+              generation->transacting);
     __atomic_store_n(&generation->words->writing, 1, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 void generation_end_change(struct generation *generation);
+
+/* Stand around the appends of a transaction: a process that is killed in between leaves words that
+ * nobody takes over, so that recovery finds out whether the transaction is whole. Holds: the file's
+ * lock for writing. */
+void generation_begin_transaction(struct generation *generation);
+void generation_end_transaction(struct generation *generation);
+
+/* What generation_undo needs to know of an append. */
+struct appended {
+    uint64_t offset; /* of the record in the log */
+    uint64_t size_bytes;
+    uint64_t last;          /* generation->last before */
+    struct lookup replaced; /* as it was before; of its record only size, kind, expiry and the size
+                               of the key count */
+};
+
+/* Takes the append back, the last one of the generation, as if it had never been, except that its
+ * version is not given again. Between generation_begin_transaction and its end: until then nobody
+ * knows of the append. */
+void generation_undo(struct generation *generation, const struct record *record,
+                     const struct appended *appended);
 
 /* The value of words->check of a log in `chapter` whose index has the sum `index_sum`
  * (index_sum()). */

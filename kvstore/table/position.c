@@ -55,7 +55,8 @@ struct kvstore_position position_of_tail(const struct generation *generation, bo
 static enum record_verdict read_change_at(const struct logfile *log, uint64_t offset, uint64_t end,
                                           struct record *record, uint64_t *size_bytes)
 {
-    uint64_t most = record_size(KVSTORE_MAX_KEY_BYTES, KVSTORE_MAX_VALUE_BYTES, true);
+    uint64_t most =
+        record_padded(RECORD_MAX_HEADER_BYTES + KVSTORE_MAX_KEY_BYTES + KVSTORE_MAX_VALUE_BYTES);
     if (offset == end)
         return RECORD_END;
     logfile_begin(log, READ_BUFFER_VISIT);
