@@ -67,8 +67,8 @@ static void collect_file_statistics(const struct kvstore *store, uint32_t number
     statistics->expired = file->expired;
     statistics->read_retries = atomic_load_explicit(&file->read_retries, memory_order_relaxed);
     statistics->read_fallbacks = atomic_load_explicit(&file->read_fallbacks, memory_order_relaxed);
-    statistics->recovered_bytes_cut = file->recovered_bytes_cut;
-    statistics->from_checkpoint = file->from_checkpoint;
+    statistics->recovered_bytes_cut = file->recovery.cut_bytes;
+    statistics->from_checkpoint = file->recovery.from_checkpoint;
     statistics->read_only = datafile_is_read_only(file);
     statistics->full = file->full;
     statistics->taken_over = file->taken_over;

@@ -23,8 +23,10 @@
 #include "kvstore/api/lockfile.h"
 #include "kvstore/api/store_create.h"
 #include "kvstore/maintenance/sweep.h"
+#include "kvstore/sync/links.h"
 #include "kvstore/sync/sync.h"
 #include "kvstore/table/recovery.h"
+#include "kvstore/table/whole_transactions.h"
 #include "kvstore/core/thread.h"
 
 #define DEFAULT_SYNC_INTERVAL_MS     1000u
@@ -221,9 +223,33 @@ static enum kv_status recover_file(void *context, uint32_t number, struct kv_err
     return datafile_recover(context, number, error);
 }
 
+static enum kv_status begin_file(void *context, uint32_t number, struct kv_error *error)
+{
+    return datafile_begin(context, number, error);
+}
+
+static enum kv_status settle_file(void *context, uint32_t number, struct kv_error *error)
+{
+    return datafile_settle(context, number, error);
+}
+
 static enum kv_status close_file(void *context, uint32_t number, struct kv_error *error)
 {
     return datafile_close(context, number, error);
+}
+
+/* First all are read, since what one file has lost may concern others. */
+static enum kv_status recover_files(struct store_context *context, struct kv_error *error)
+{
+    context->shared->settled = whole_transactions_settled(context);
+    enum kv_status status = thread_run_parallel(context->datafiles, recover_file, context, error);
+    if (status == KV_OK)
+        status = whole_transactions_keep(context, error);
+    if (status == KV_OK)
+        status = thread_run_parallel(context->datafiles, begin_file, context, error);
+    for (uint32_t number = 0; number < context->datafiles; number++)
+        recovery_end(&context->files[number].recovery);
+    return status;
 }
 
 static enum kv_status open_files(struct kvstore *store, struct kv_error *error)
@@ -240,7 +266,7 @@ static enum kv_status open_files(struct kvstore *store, struct kv_error *error)
     if (status == KV_OK)
         status = shared_index_take_over(&store->shared_index, context, error);
     if (status == KV_OK)
-        status = thread_run_parallel(context->datafiles, recover_file, context, error);
+        status = recover_files(context, error);
     if (status == KV_LIMIT)
         return kv_error_set(error, KV_LIMIT,
                             "%s: too many open files: the store has %u data files and needs %s "
@@ -297,6 +323,8 @@ static enum kv_status start_background(struct kvstore *store, struct kv_error *e
     for (uint32_t number = 0; number < context->datafiles; number++)
         if (atomic_load(&context->files[number].appended_bytes) > 0) /* by a process that died */
             sync_within_interval(store->sync, number);
+    if (!links_take_over(store->sync))
+        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
     store->compactions = compaction_queue_create(context);
     store->past = past_logs_create(context);
     if (!store->compactions || !store->past)
@@ -441,8 +469,15 @@ enum kv_status kvstore_close(struct kvstore *store, struct kv_error *error)
         return KV_OK;
     const struct store_context *context = &store->context;
     stop_background(store);
+    /* What is on disk of one file is of use only with what belongs to it in the others. */
     enum kv_status status =
-        thread_run_parallel(context->datafiles, close_file, &store->context, error);
+        thread_run_parallel(context->datafiles, settle_file, &store->context, error);
+    if (status == KV_OK && !context->options.read_only)
+        context->shared->settled = context->shared->last_transaction;
+    enum kv_status closed = thread_run_parallel(context->datafiles, close_file, &store->context,
+                                                status == KV_OK ? error : NULL);
+    if (status == KV_OK)
+        status = closed;
     if (store->may_have_commit_log &&
         status == KV_OK) /* else it may have what a data file has not */
         status = remove_leftover_file(context, COMMIT_LOG_NAME, error);

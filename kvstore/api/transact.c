@@ -5,12 +5,12 @@
  * file. What refuses one of them only now (a quota that the others have used up, the disk, memory)
  * has those before it taken back.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/assert/assert.h"
 #include "common/memory/reserved.h"
 #include "kvstore/api/operations.h"
+#include "kvstore/sync/links.h"
 #include "kvstore/table/found_record.h"
 
 /* A write of the list that is done. */
@@ -35,6 +35,7 @@ struct transact {
     uint64_t now_ms; /* of the whole transaction: what expires meanwhile is still there */
     uint32_t write_count;
     uint32_t part_count; /* files that are written to */
+    bool waits_for_sync; /* too much of earlier transactions is not on disk yet */
     struct transacted_write writes_done[KVSTORE_MAX_TRANSACTION_STEPS]; /* by file, then in order */
 };
 
@@ -371,6 +372,46 @@ static void take_back(struct transact *work, uint32_t count)
     }
 }
 
+/* Has the files be of a format that knows transactions. */
+static enum kv_status admit_transactions(struct transact *work)
+{
+    for (uint32_t i = 0; i < work->write_count; i++) {
+        enum kv_status status =
+            begins_part(work, i)
+                ? datafile_admit_transactions(&work->store->context, file_of(work, i))
+                : KV_OK;
+        if (status != KV_OK)
+            return refuse(work, work->writes_done[i].at, false, status);
+    }
+    return KV_OK;
+}
+
+static uint64_t position_of(const struct transact *work, uint32_t write)
+{
+    return atomic_load_explicit(&file_of(work, write)->appended_bytes, memory_order_relaxed);
+}
+
+/* What is durable of the parts, in several files, is so together. NULL: no memory. */
+static struct link *link_parts(struct transact *work)
+{
+    struct link *link = link_create(work->part_count);
+    for (uint32_t i = 0; link && i < work->write_count; i++)
+        if (begins_part(work, i))
+            link_add_part(link, work->writes_done[i].file, position_of(work, i));
+    return link;
+}
+
+/* Ends the parts where the files end now; `done`: the transaction was not taken back. */
+static void end_parts(struct transact *work, struct link *link, bool done)
+{
+    for (uint32_t i = 0; i < work->write_count; i++)
+        if (begins_part(work, i) && done)
+            link_end_part(link, work->writes_done[i].file, position_of(work, i));
+    if (!done)
+        link_make_void(link);
+    work->waits_for_sync = link_is_written(work->store->sync, link);
+}
+
 static void begin_changes(struct transact *work)
 {
     struct shared_store *shared = work->store->context.shared;
@@ -388,20 +429,10 @@ static void end_changes(struct transact *work)
     shared_store_end_transaction(work->store->context.shared);
 }
 
-static enum kv_status append_writes(struct transact *work)
+static enum kv_status append_all(struct transact *work, uint64_t number)
 {
     enum kv_status status = KV_OK;
     uint32_t done = 0;
-    uint64_t number = 0;
-    for (uint32_t i = 0; i < work->write_count; i++)
-        work->part_count += begins_part(work, i);
-    bool several = work->write_count > 1;
-    if (work->part_count > 1)
-        number = __atomic_fetch_add(&work->store->context.shared->next_transaction, 1,
-                                    __ATOMIC_RELAXED) +
-                 1;
-    if (several)
-        begin_changes(work);
     while (done < work->write_count && status == KV_OK) {
         status = append_write(work, done, number);
         if (status == KV_OK)
@@ -411,9 +442,35 @@ static enum kv_status append_writes(struct transact *work)
         take_back(work, done);
         refuse(work, work->writes_done[done].at, false, status);
     }
-    if (several)
-        end_changes(work);
     return status;
+}
+
+static enum kv_status append_several(struct transact *work)
+{
+    struct link *link = NULL;
+    uint64_t number = 0;
+    enum kv_status status = admit_transactions(work);
+    if (status != KV_OK)
+        return status;
+    if (work->part_count > 1) {
+        link = link_parts(work);
+        if (!link)
+            return refuse(work, work->writes_done[0].at, false, KV_NO_MEMORY);
+        number = link_open(work->store->sync, link);
+    }
+    begin_changes(work);
+    status = append_all(work, number);
+    end_changes(work);
+    if (link)
+        end_parts(work, link, status == KV_OK);
+    return status;
+}
+
+static enum kv_status append_writes(struct transact *work)
+{
+    for (uint32_t i = 0; i < work->write_count; i++)
+        work->part_count += begins_part(work, i);
+    return work->write_count > 1 ? append_several(work) : append_all(work, 0);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -440,11 +497,14 @@ static enum kv_status transact_once(struct transact *work)
 {
     const struct store_context *context = &work->store->context;
     work->write_count = work->part_count = 0;
+    work->waits_for_sync = false;
     lockset_lock_several(context->locks, work->files, work->file_count, work->writes);
     work->now_ms = clock_realtime_ms();
     enum kv_status status = transact_under_locks(work);
     lockset_unlock_several(context->locks, work->files, work->file_count, work->writes);
     logfile_end(context->options.io);
+    if (work->waits_for_sync)
+        (void)kvstore_sync(work->store); /* a failure is told to who asks for durability */
     if (status == KV_OK)
         evict_after(work);
     return status;

@@ -8,14 +8,16 @@
 
 #define MAGIC_BYTES            8
 #define IDENTITY_CHECKED_BYTES 40u
-#define IDENTITY_BYTES         (IDENTITY_CHECKED_BYTES + 8u)
 #define PROGRESS_CHECKED_BYTES 24u
+#define PROGRESS_SETTLED_AT    32u
 #define PROGRESS_SLOTS         2u
 #define NOTE_CHECKED_BYTES     24u
 #define FIRST_NOTE_SECTOR      (1 + PROGRESS_SLOTS)
 #define SECTOR_BYTES           512u
 
-_Static_assert(PROGRESS_CHECKED_BYTES + 8 == FILE_PROGRESS_BYTES, "layout");
+_Static_assert(IDENTITY_CHECKED_BYTES + 8 == FILE_IDENTITY_BYTES, "layout");
+_Static_assert(PROGRESS_CHECKED_BYTES + 8 == PROGRESS_SETTLED_AT, "layout");
+_Static_assert(PROGRESS_SETTLED_AT + 2 * 8 == FILE_PROGRESS_BYTES, "layout");
 _Static_assert(NOTE_CHECKED_BYTES + 8 == FILE_NOTE_PLACE_BYTES, "layout");
 _Static_assert(FILE_NOTE_BYTES + 8 == NOTE_CHECKED_BYTES, "layout");
 _Static_assert(SECTOR_BYTES *(FIRST_NOTE_SECTOR + FILE_NOTE_STREAM) + FILE_NOTE_PLACE_BYTES <=
@@ -27,7 +29,7 @@ static const char magic[MAGIC_BYTES + 1] = "mqkvdata";
 
 void fileheader_write_identity(uint8_t *page, const struct file_identity *identity)
 {
-    struct write_cursor cursor = write_cursor(page, IDENTITY_BYTES);
+    struct write_cursor cursor = write_cursor(page, FILE_IDENTITY_BYTES);
     write_bytes(&cursor, magic, MAGIC_BYTES);
     write_u32(&cursor, identity->format_version);
     write_u32(&cursor, identity->datafiles);
@@ -42,12 +44,13 @@ enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
                                                  struct file_identity *identity)
 {
     memset(identity, 0, sizeof *identity);
-    struct read_cursor cursor = read_cursor(page, IDENTITY_BYTES);
+    struct read_cursor cursor = read_cursor(page, FILE_IDENTITY_BYTES);
     if (memcmp(read_bytes(&cursor, MAGIC_BYTES), magic, MAGIC_BYTES) != 0)
         return FILEHEADER_FOREIGN;
     /* Compared before the checksum, which another format may keep elsewhere. */
     identity->format_version = read_u32(&cursor);
-    if (identity->format_version != FILE_FORMAT_VERSION)
+    if (identity->format_version < FILE_FORMAT_VERSION ||
+        identity->format_version > FILE_FORMAT_NEWEST)
         return FILEHEADER_OTHER_FORMAT;
     identity->datafiles = read_u32(&cursor);
     identity->number = read_u32(&cursor);
@@ -69,6 +72,15 @@ uint32_t fileheader_progress_offset(const struct file_progress *progress)
     return progress_slot_offset(progress->sequence % PROGRESS_SLOTS);
 }
 
+/* Of the number in `slot`, together with the slot's sequence. */
+static uint64_t settled_checksum(const uint8_t *slot, uint64_t salt)
+{
+    uint8_t checked[16];
+    memcpy(checked, slot, 8);
+    memcpy(checked + 8, slot + PROGRESS_SETTLED_AT, 8);
+    return XXH3_64bits_withSeed(checked, sizeof checked, salt);
+}
+
 void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_progress *progress)
 {
     uint8_t *slot = page + fileheader_progress_offset(progress);
@@ -77,6 +89,8 @@ void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_p
     write_u64(&cursor, progress->synced_offset);
     write_u64(&cursor, progress->version_floor);
     write_u64(&cursor, XXH3_64bits_withSeed(slot, PROGRESS_CHECKED_BYTES, salt));
+    write_u64(&cursor, progress->settled);
+    write_u64(&cursor, settled_checksum(slot, salt));
 }
 
 static bool read_slot(const uint8_t *slot, uint64_t salt, struct file_progress *progress)
@@ -85,7 +99,11 @@ static bool read_slot(const uint8_t *slot, uint64_t salt, struct file_progress *
     progress->sequence = read_u64(&cursor);
     progress->synced_offset = read_u64(&cursor);
     progress->version_floor = read_u64(&cursor);
-    return read_u64(&cursor) == XXH3_64bits_withSeed(slot, PROGRESS_CHECKED_BYTES, salt);
+    bool sound = read_u64(&cursor) == XXH3_64bits_withSeed(slot, PROGRESS_CHECKED_BYTES, salt);
+    progress->settled = read_u64(&cursor);
+    if (read_u64(&cursor) != settled_checksum(slot, salt))
+        progress->settled = 0;
+    return sound;
 }
 
 bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress)

@@ -5,7 +5,7 @@
  *
  *   offset size field
  *        0    8 magic "mqkvdata"
- *        8    4 format version
+ *        8    4 format version: 1, or 2 once a transaction of several records was written to it
  *       12    4 D, the data files of the store
  *       16    4 number of this file, 0 .. D-1
  *       20    4 zero
@@ -13,8 +13,8 @@
  *       32    8 salt: of the record checksums; another in every physical file
  *       40    8 checksum over bytes 0 .. 39
  *
- *      512   32 progress, slot 0     (each in a disk sector of its own, so that a power
- *     1024   32 progress, slot 1      failure during a write can spoil one at most)
+ *      512   48 progress, slot 0     (each in a disk sector of its own, so that a power
+ *     1024   48 progress, slot 1      failure during a write can spoil one at most)
  *
  *     1536   32 note: the boot of the machine that the file was last opened for writing in
  *     2048   32 note: the key of the index's hash; that of data.0000 counts
@@ -26,6 +26,10 @@
  *              8  8 synced_offset: every byte before it was on disk when this was written
  *             16  8 version_floor: no version up to it may be given to a new write
  *             24  8 checksum over bytes 0 .. 23, seeded with the salt
+ *             32  8 settled: the transactions of several files up to this number were whole and on
+ *                   disk, in all files, when this was written
+ *             40  8 checksum over bytes 0 .. 7 and 32 .. 39, seeded with the salt; zeros, as older
+ *                   versions leave it: settled is 0
  *   note:      0 16 what is noted
  *             16  8 zero
  *             24  8 checksum over bytes 0 .. 23, seeded with the salt
@@ -43,7 +47,8 @@
 #include "kvstore/format/keyhash.h"
 
 #define FILE_HEADER_BYTES   4096u
-#define FILE_FORMAT_VERSION 1u
+#define FILE_FORMAT_VERSION 1u /* of a new file */
+#define FILE_FORMAT_NEWEST  2u /* whose records may be parts of transactions (record.h) */
 
 /* The facts of a physical file that never change. */
 struct file_identity {
@@ -60,6 +65,7 @@ struct file_progress {
     uint64_t sequence;
     uint64_t synced_offset;
     uint64_t version_floor;
+    uint64_t settled;
 };
 
 enum fileheader_verdict {
@@ -68,6 +74,8 @@ enum fileheader_verdict {
     FILEHEADER_OTHER_FORMAT, /* *identity has the format version, nothing else */
     FILEHEADER_DAMAGED
 };
+
+#define FILE_IDENTITY_BYTES 48u
 
 /* Write and read `identity` in a header page, of FILE_HEADER_BYTES, as in every call below. */
 void fileheader_write_identity(uint8_t *page, const struct file_identity *identity);
@@ -78,7 +86,7 @@ enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
 void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_progress *progress);
 
 /* Returns the offset of that slot in the page. */
-#define FILE_PROGRESS_BYTES 32u
+#define FILE_PROGRESS_BYTES 48u
 uint32_t fileheader_progress_offset(const struct file_progress *progress);
 
 /* Reads the newer valid slot. False: there is none. */

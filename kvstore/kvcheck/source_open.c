@@ -129,8 +129,8 @@ static enum kv_status read_identity(struct source *source, int dir_fd, uint32_t 
     if (verdict == FILEHEADER_OTHER_FORMAT)
         return kv_error_set(error, KV_MISMATCH,
                             "%s: the file is of format version %" PRIu32
-                            ", this program reads version %u",
-                            source->name.text, format_version, FILE_FORMAT_VERSION);
+                            ", this program reads versions 1 to %u",
+                            source->name.text, format_version, FILE_FORMAT_NEWEST);
     return KV_OK;
 }
 

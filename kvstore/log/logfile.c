@@ -157,10 +157,11 @@ static enum kv_status read_header_page(struct logfile *log, const uint8_t *page,
         return kv_error_set(error, KV_CORRUPT,
                             "%s: not a data file of mqkv, or its first bytes are damaged", name);
     case FILEHEADER_OTHER_FORMAT:
-        return kv_error_set(error, KV_MISMATCH,
-                            "%s: the file is of format version %u, this program reads version %u "
-                            "(if that cannot be, its header is damaged: kvcheck tells)",
-                            name, log->identity.format_version, FILE_FORMAT_VERSION);
+        return kv_error_set(
+            error, KV_MISMATCH,
+            "%s: the file is of format version %u, this program reads versions 1 to %u "
+            "(if that cannot be, its header is damaged: kvcheck tells)",
+            name, log->identity.format_version, FILE_FORMAT_NEWEST);
     case FILEHEADER_DAMAGED:
         return kv_error_set(error, KV_CORRUPT, "%s: the header is damaged (offset 0)", name);
     }

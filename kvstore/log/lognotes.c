@@ -71,6 +71,19 @@ int lognotes_put_replaced(struct logfile *log, const struct file_replaced *repla
     return put_note(log, header, FILE_NOTE_REPLACED);
 }
 
+int lognotes_put_newest_format(struct logfile *log)
+{
+    uint8_t page[FILE_HEADER_BYTES] = {0};
+    uint8_t *header = log->map ? log->map : page;
+    struct file_identity identity = log->identity;
+    identity.format_version = FILE_FORMAT_NEWEST;
+    fileheader_write_identity(header, &identity);
+    if (logfile_put_header(log, header, 0, FILE_IDENTITY_BYTES) != 0 || logfile_sync(log) != 0)
+        return -1;
+    log->identity.format_version = FILE_FORMAT_NEWEST;
+    return 0;
+}
+
 int lognotes_put_stream(struct logfile *log, uint64_t stream)
 {
     uint8_t page[FILE_HEADER_BYTES] = {0};

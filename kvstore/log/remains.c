@@ -115,12 +115,12 @@ static enum kv_status search_page(void *context, uint64_t at, const uint8_t *byt
     return KV_OK;
 }
 
-enum kv_status remains_find(const struct logfile *log, struct remains *remains)
+enum kv_status remains_find(const struct logfile *log, uint64_t from, struct remains *remains)
 {
-    *remains = (struct remains){.end = log->tail};
-    struct search search = {log, remains, log->tail + RECORD_ALIGNMENT, FIRST_CREDIT_BYTES};
+    *remains = (struct remains){.end = from};
+    struct search search = {log, remains, from + RECORD_ALIGNMENT, FIRST_CREDIT_BYTES};
     logfile_begin(log, READ_BUFFER_WALK);
-    return each_page(log, log->tail, search_page, &search);
+    return each_page(log, from, search_page, &search);
 }
 
 /* Keeping -------------------------------------------------------------------------------------- */
@@ -149,7 +149,9 @@ static enum kv_status copy_page(void *context, uint64_t at, const uint8_t *bytes
 static enum kv_status copy_remains(const struct logfile *log, const struct remains *remains, int fd)
 {
     uint8_t header[FILE_HEADER_BYTES] = {0};
-    struct file_progress progress = {1, FILE_HEADER_BYTES, log->progress.version_floor};
+    struct file_progress progress = {.sequence = 1,
+                                     .synced_offset = FILE_HEADER_BYTES,
+                                     .version_floor = log->progress.version_floor};
     fileheader_write_identity(header, &log->identity);
     fileheader_write_progress(header, log->identity.salt, &progress);
     enum kv_status status = copy_page(&fd, 0, header, sizeof header);

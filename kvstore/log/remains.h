@@ -14,17 +14,18 @@
 #include "kvstore/log/logfile.h"
 
 struct remains {
-    uint64_t end;             /* behind the last byte that is not zero; the tail if there is none */
-    uint64_t intact;          /* number of records behind the gap that is at the tail */
+    uint64_t end;             /* behind the last byte that is not zero; `from` if there is none */
+    uint64_t intact;          /* number of records behind the gap that is at `from` */
     uint64_t first_intact_at; /* offset of the first of them */
 };
 
-/* Looks through what `log` has after its tail, except holes. KV_IO ... */
-enum kv_status remains_find(const struct logfile *log, struct remains *remains);
+/* Looks through what `log` has from `from` on, where it has no valid record, except holes. KV_IO ...
+ */
+enum kv_status remains_find(const struct logfile *log, uint64_t from, struct remains *remains);
 
 #define REMAINS_NAME_BYTES 48
 
-/* Copies `remains` of `log` to a new file in the directory of `dir_fd`, and syncs file and name: a
+/* Copies what `log` has after its tail, `remains` at the end, to a new file in the directory of `dir_fd`, and syncs file and name: a
  * header page and, in their places, the remains. Under the name data.NNNN, in a directory of its
  * own, kvcheck reads the file. `name` is set to its name. Fails with a sentence in `error`. */
 enum kv_status remains_keep(const struct logfile *log, const struct remains *remains, int dir_fd,

@@ -24,6 +24,9 @@
 #include "kvstore/table/disk_fit.h"
 #include "kvstore/table/recovery.h"
 #include "kvstore/format/sizes.h"
+#include "kvstore/shared/shared_store.h"
+#include "kvstore/sync/links.h"
+#include "kvstore/sync/sync.h"
 #include "kvstore/sync/sync_slot.h"
 #include "kvstore/core/thread.h"
 
@@ -122,6 +125,30 @@ static enum kv_status copy_generation(struct compactor *compactor, struct copylo
         copy->with.context->dir);
 }
 
+/* The next generation does not tell which of its records are of one transaction. So these must be
+ * on disk in all files before it takes the place of the current one; those that come later are
+ * written to it as they are. */
+static enum kv_status settle_transactions(const struct maintenance *with, struct datafile *file,
+                                          struct kv_error *error)
+{
+    const struct store_context *context = with->context;
+    struct kvstore_ticket ticket = {.file = file->number};
+    lockset_write_lock(context->locks, file->number);
+    file->next_keeps_parts = true;
+    ticket.position = atomic_load(&file->appended_bytes);
+    enum kv_status status = file->current->log.identity.format_version == FILE_FORMAT_NEWEST
+                                ? datafile_admit_transactions(context, file)
+                                : KV_OK;
+    lockset_write_unlock(context->locks, file->number);
+    if (status == KV_OK && links_is_linked(with->sync, file->number))
+        status = sync_wait(with->sync, ticket);
+    if (status == KV_OK)
+        return KV_OK;
+    return kv_error_set(
+        error, status, "%s/%s: compaction failed: its transactions are not on disk: %s",
+        context->dir, file_name(file->number, FILE_LOG).text, kv_status_text(status));
+}
+
 /* Syncs the next generation; *position is the file's position up to which it is durable then. */
 static enum kv_status sync_next(const struct store_context *context, struct datafile *file,
                                 uint64_t *position, struct kv_error *error)
@@ -141,6 +168,7 @@ static enum kv_status sync_next(const struct store_context *context, struct data
                             kv_status_text(status));
     if (logfile_sync(log) != 0)
         return kv_error_set_errno(error, "%s/%s: cannot sync the file", context->dir, name.text);
+    log->progress.settled = __atomic_load_n(&context->shared->settled, __ATOMIC_RELAXED);
     if (logfile_note_progress(log, tail, max_version) != 0)
         return kv_error_set_errno(error, "%s/%s: cannot write the header", context->dir, name.text);
     return KV_OK;
@@ -174,6 +202,7 @@ static enum kv_status swap_generations(const struct maintenance *with, struct da
         generation_note_copying(file->next, false);
         datafile_set_current(context, file, file->next);
         file->next = NULL;
+        file->next_keeps_parts = false;
         file->copying = false;
         bound_update_sum(&file->share, file->current->words->live_bytes);
         /* The sync of the timer, or one that was asked for, may just have become unnecessary: the
@@ -215,8 +244,10 @@ static enum kv_status copy_complete(struct compactor *compactor, struct datafile
     const struct maintenance *with = &compactor->with;
     struct generation *old = NULL;
     uint64_t position;
+    enum kv_status status = settle_transactions(with, file, error);
     /* Most of the data is written here, so that the slot is held for a short time only. */
-    enum kv_status status = sync_next(with->context, file, &position, error);
+    if (status == KV_OK)
+        status = sync_next(with->context, file, &position, error);
     if (status == KV_OK) {
         sync_take_slot(with->sync, file->number);
         status = replace_generation(with, file, &old, error);
@@ -238,6 +269,7 @@ static void abandon_next(const struct store_context *context, struct datafile *f
     lockset_write_lock(context->locks, file->number);
     bool in_use = file->current == next;
     file->next = NULL;
+    file->next_keeps_parts = false;
     file->copying = false;
     generation_note_copying(file->current, false);
     lockset_write_unlock(context->locks, file->number);

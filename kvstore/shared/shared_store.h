@@ -47,7 +47,7 @@
 #include "kvstore/format/keyhash.h"
 
 #define SHARED_STORE_MAGIC          UINT64_C(0x3165726f74736b6d) /* "mkstore1" in memory */
-#define SHARED_STORE_LAYOUT         2u /* 1 knew no transactions */
+#define SHARED_STORE_LAYOUT         2u                           /* 1 knew no transactions */
 #define SHARED_STORE_HEADER_BYTES   8192u
 #define SHARED_STORE_DIR_BYTES      4096u
 #define SHARED_STORE_REFERENCE_UNIT 16u
@@ -74,10 +74,11 @@ struct shared_store {
     uint32_t files_offset;
     uint32_t daemon_pid;        /* changes: as the daemon's PID namespace has it */
     uint32_t verify_every_read; /* changes; 1: readers remember no record as verified */
-    uint64_t transacting;       /* changes: how many transactions of several records have begun << 16
+    uint64_t transacting;      /* changes: how many transactions of several records have begun << 16
                                    | how many of them are being done */
-    uint64_t next_transaction;  /* changes: the number of the next one of several files */
-    uint32_t reserved[59];
+    uint64_t last_transaction; /* changes: the number of the last one of several files */
+    uint64_t settled;          /* changes: those up to this number are whole and on disk */
+    uint32_t reserved[57];
     /* Where the data files are, as the daemon's mount namespace names it; NUL-terminated. */
     char dir[SHARED_STORE_DIR_BYTES] __attribute__((aligned(4096)));
 };
@@ -92,7 +93,7 @@ _Static_assert(offsetof(struct shared_store, datafiles) == 56, "layout");
 _Static_assert(offsetof(struct shared_store, files_offset) == 60, "layout");
 _Static_assert(offsetof(struct shared_store, daemon_pid) == 64, "layout");
 _Static_assert(offsetof(struct shared_store, transacting) == 72, "layout");
-_Static_assert(offsetof(struct shared_store, next_transaction) == 80, "layout");
+_Static_assert(offsetof(struct shared_store, last_transaction) == 80, "layout");
 _Static_assert(offsetof(struct shared_store, dir) == 4096, "layout");
 
 #define SHARED_STORE_TRANSACTING_MASK UINT64_C(0xffff) /* threads, and so transactions, at a time */

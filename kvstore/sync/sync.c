@@ -9,7 +9,9 @@
 #include "common/report/error.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/core/thread.h"
+#include "kvstore/shared/shared_store.h"
 #include "kvstore/sync/commit_together.h"
+#include "kvstore/sync/links.h"
 #include "kvstore/sync/sync_slot.h"
 #include "kvstore/sync/sync_state.h"
 
@@ -68,6 +70,10 @@ static void sync_file(struct sync *sync, uint32_t number)
         sync_publish(sync, number, UINT64_MAX, KV_NOT_DURABLE);
         return;
     }
+    if (file->doomed) {
+        sync_give_up(sync, number, EIO);
+        return;
+    }
     pthread_mutex_lock(&sync->mutex);
     bool needed = snapshot.position > atomic_load(&file->synced_position) || file->in_log_only;
     sync_announce(file, snapshot.position);
@@ -91,6 +97,7 @@ static void sync_file(struct sync *sync, uint32_t number)
      * */
     KV_ASSERT(snapshot.tail >= log->progress.synced_offset);
     uint64_t lag_bytes = snapshot.tail - log->progress.synced_offset;
+    log->progress.settled = __atomic_load_n(&sync->context->shared->settled, __ATOMIC_RELAXED);
     if (lag_bytes > 0 && (!note_may_lag || lag_bytes >= NOTE_LAG_BYTES))
         (void)logfile_note_progress(log, snapshot.tail, snapshot.max_version);
     sync_publish(sync, number, snapshot.position, KV_OK);
@@ -143,6 +150,7 @@ static void sync_deallocate(struct sync *sync)
     for (uint32_t number = 0; sync->files && number < sync->context->datafiles; number++)
         pthread_cond_destroy(&sync->files[number].slot_free);
     free(sync->files);
+    links_free(sync);
     commit_log_free(sync->commit.log);
     file_ring_free(&sync->ready);
     file_ring_free(&sync->timed);
@@ -167,6 +175,7 @@ enum kv_status sync_create(const struct store_context *context, struct sync **sy
     created->files = calloc(context->datafiles, sizeof *created->files);
     for (uint32_t number = 0; created->files && number < context->datafiles; number++)
         pthread_cond_init(&created->files[number].slot_free, NULL);
+    created->links.to_try = created->links.to_tell = LINKS_NO_FILE;
     bool has_queues = file_ring_init(&created->ready, context->datafiles) &&
                       file_ring_init(&created->timed, context->datafiles);
     if (!created->files || !has_queues) {
@@ -255,22 +264,7 @@ void sync_hasten(struct sync *sync)
 
 static bool position_is_durable(const struct sync_file *file, uint64_t position)
 {
-    return position <= atomic_load_explicit(&file->synced_position, memory_order_acquire);
-}
-
-/* Queues the file, unless the sync that is under way covers `position`. A file whose position is
- * durable already is queued too: the listener is told again, without a sync. Returns the number of
- * the sync that covers the position. Holds: mutex. */
-static uint32_t want_sync(struct sync *sync, uint32_t number, uint64_t position)
-{
-    const struct sync_file *file = &sync->files[number];
-    KV_ASSERT(mutex_is_held(&sync->mutex));
-    bool under_way = file->busy && !atomic_load(&file->failed) &&
-                     !position_is_durable(file, position) && position <= file->covered_position;
-    if (under_way)
-        return file->started;
-    sync_enqueue(sync, number);
-    return file->started + 1;
+    return position <= atomic_load_explicit(&file->durable_position, memory_order_acquire);
 }
 
 /* The position of a ticket, which the caller may have made up: never behind what was appended. */
@@ -282,7 +276,9 @@ static uint64_t bounded_position(const struct sync *sync, struct kvstore_ticket 
 void sync_request(struct sync *sync, struct kvstore_ticket ticket)
 {
     pthread_mutex_lock(&sync->mutex);
-    want_sync(sync, ticket.file, bounded_position(sync, ticket));
+    uint64_t position = bounded_position(sync, ticket);
+    sync_want(sync, ticket.file, position);
+    links_want(sync, ticket.file, position);
     pthread_mutex_unlock(&sync->mutex);
 }
 
@@ -297,17 +293,21 @@ enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket)
     uint64_t position = bounded_position(sync, ticket);
     pthread_mutex_lock(&sync->mutex);
     while (!position_is_durable(file, position) && !atomic_load(&file->failed)) {
-        if (!file->busy && !file->queued) {
+        links_want(sync, ticket.file, position);
+        bool is_synced = position <= atomic_load(&file->synced_position); /* others are not */
+        if (!is_synced && !file->busy && !file->queued) {
             /* Nobody syncs the file or is to: this thread does, so that none has to be woken. */
             file->busy = true;
             pthread_mutex_unlock(&sync->mutex);
             sync_file(sync, ticket.file);
             sync_release_slot(sync, ticket.file);
-            return position_is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
+            pthread_mutex_lock(&sync->mutex);
+            continue;
         }
         /* Which sync covers the position is asked again after each wake-up: one that had the slot
          * but was not announced yet may turn out to have begun before the write. */
-        uint32_t group = sync_group_of(want_sync(sync, ticket.file, position));
+        uint32_t group = is_synced ? EVENTCOUNT_EVERY_GROUP
+                                   : sync_group_of(sync_want(sync, ticket.file, position));
         uint32_t changes = eventcount_prepare(&file->waiters);
         pthread_mutex_unlock(&sync->mutex);
         eventcount_wait(&file->waiters, changes, group);
@@ -320,8 +320,8 @@ enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket)
 void sync_set_listener(struct sync *sync, kvstore_sync_listener listener, void *context)
 {
     pthread_mutex_lock(&sync->mutex);
-    sync->listener = listener;
     sync->listener_context = context;
+    __atomic_store_n(&sync->listener, listener, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&sync->mutex);
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/assert/assert.h"
 #include "common/report/log.h"
+#include "kvstore/sync/links.h"
 #include "kvstore/sync/sync_state.h"
 
 void sync_take_slot(struct sync *sync, uint32_t number)
@@ -67,6 +68,25 @@ static void note_file_durable(struct sync *sync, uint32_t number, bool in_log_on
     }
 }
 
+/* Wakes those who wait for the file in `groups`, and calls the listener with what is durable. */
+static void tell(struct sync *sync, uint32_t number, uint32_t groups, enum kv_status status)
+{
+    struct sync_file *file = &sync->files[number];
+    uint64_t position = status == KV_OK ? atomic_load(&file->durable_position) : UINT64_MAX;
+    eventcount_notify(&file->waiters, groups);
+    kvstore_sync_listener listener = __atomic_load_n(&sync->listener, __ATOMIC_ACQUIRE);
+    if (listener)
+        listener(sync->listener_context, number, position, status);
+}
+
+/* Tells those who wait at other files that have become durable with the sync of one. Each thread
+ * that finds one of the list tells it, whichever has put it there. */
+static void tell_linked(struct sync *sync)
+{
+    for (uint32_t number; (number = links_take_to_tell(sync)) != LINKS_NO_FILE;)
+        tell(sync, number, EVENTCOUNT_EVERY_GROUP, KV_OK);
+}
+
 static void publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status,
                     bool in_log_only)
 {
@@ -89,12 +109,15 @@ static void publish(struct sync *sync, uint32_t number, uint64_t position, enum 
         atomic_store(&file->synced_position, position);
         file->syncs++;
     }
-    kvstore_sync_listener listener = sync->listener;
-    void *context = sync->listener_context;
+    if (status == KV_OK)
+        links_note_synced(sync, number);
+    else
+        links_note_failed(sync, number);
+    bool others = sync->links.to_tell != LINKS_NO_FILE;
     pthread_mutex_unlock(&sync->mutex);
-    eventcount_notify(&file->waiters, groups);
-    if (listener)
-        listener(context, number, position, status);
+    tell(sync, number, groups, status);
+    if (others)
+        tell_linked(sync);
 }
 
 void sync_publish(struct sync *sync, uint32_t number, uint64_t position, enum kv_status status)

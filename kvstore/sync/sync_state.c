@@ -35,6 +35,19 @@ void sync_enqueue(struct sync *sync, uint32_t number)
         sync_wake_thread(sync);
 }
 
+uint32_t sync_want(struct sync *sync, uint32_t number, uint64_t position)
+{
+    const struct sync_file *file = &sync->files[number];
+    KV_ASSERT(mutex_is_held(&sync->mutex));
+    bool under_way = file->busy && !atomic_load(&file->failed) &&
+                     position > atomic_load(&file->synced_position) &&
+                     position <= file->covered_position;
+    if (under_way)
+        return file->started;
+    sync_enqueue(sync, number);
+    return file->started + 1;
+}
+
 struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t number)
 {
     const struct store_context *context = sync->context;

@@ -35,7 +35,15 @@ struct sync_file {
     uint32_t slot_waiters;
     uint64_t settled_salt;  /* of the physical file ... */
     uint64_t settled_bytes; /* ... whose size is on disk up to this; covered by the slot */
-    atomic_uint_fast64_t synced_position;
+    atomic_uint_fast64_t synced_position; /* up to here the file itself is on disk, */
+    atomic_uint_fast64_t
+        durable_position; /* and up to here with all that belongs to it (links.h) */
+    struct link_part *first_part,
+        *last_part;      /* of links that are open, in the order of positions */
+    bool doomed;         /* a link with a file whose syncs have failed cannot be closed any more */
+    bool is_to_be_tried; /* in sync.links.to_try */
+    bool is_to_be_told;  /* in sync.links.to_tell */
+    uint32_t next_to_try, next_to_tell;
     uint64_t covered_since_ms; /* the oldest write that snapshots since the last success have */
     uint64_t syncs;
     uint64_t failures;
@@ -56,6 +64,15 @@ struct commit_state {
     uint32_t only_here; /* number of files whose in_log_only is set */
 };
 
+/* The links that are open (links.h). Covered by sync.mutex. */
+struct open_links {
+    struct link *first, *last; /* by number */
+    uint32_t count;
+    uint32_t to_try; /* the first file whose first link may have been closed; LINKS_NO_FILE: none */
+    uint32_t to_tell;    /* the first file of which more is durable than was told */
+    uint32_t publishing; /* the file whose sync is noted */
+};
+
 struct sync {
     const struct store_context *context;
     pthread_mutex_t mutex;
@@ -72,6 +89,7 @@ struct sync {
     bool stop;
     bool signalled; /* a thread that was woken will look at the ready queue */
     struct commit_state commit;
+    struct open_links links;
     kvstore_sync_listener listener;
     void *listener_context;
 };
@@ -111,6 +129,11 @@ void sync_announce(struct sync_file *file, uint64_t position);
 /* Wakes a sync thread, and starts one more if there are more files to sync than idle threads.
  * Holds: mutex. */
 void sync_wake_thread(struct sync *sync);
+
+/* Queues the file, unless the sync that is under way covers `position`. A file whose position is
+ * durable already is queued too: the listener is told again, without a sync. Returns the number of
+ * the sync that covers the position. Holds: mutex. */
+uint32_t sync_want(struct sync *sync, uint32_t file, uint64_t position);
 
 /* Puts `file` into the ready queue: now, or when its slot is free. Holds: mutex. */
 void sync_enqueue(struct sync *sync, uint32_t file);

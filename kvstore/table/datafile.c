@@ -12,6 +12,7 @@
 #include "kvstore/format/sizes.h"
 #include "kvstore/log/commit_replay.h"
 #include "kvstore/log/fileio.h"
+#include "kvstore/log/lognotes.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/table/recovery.h"
 #include "kvstore/table/takeover.h"
@@ -148,22 +149,57 @@ enum kv_status datafile_recover(const struct store_context *context, uint32_t nu
     struct datafile *file = &context->files[number];
     struct generation *generation = file->current;
     if (file->taken_over)
-        return continue_left_file(context, file, error);
+        return KV_OK;
     if (generation_begin_index(generation, context->arena) != KV_OK)
         return report_no_memory(context, number, error);
     /* A follower with a position in the log hears of expired entries, or that it missed changes. */
-    struct recovery recovery = {.keep_expired = context->options.keep_changes_ms > 0 ||
-                                                generation->log.stream != 0};
+    file->recovery.keep_expired =
+        context->options.keep_changes_ms > 0 || generation->log.stream != 0;
+    file->recovery.settled = context->shared->settled;
+    if (context->is_new)
+        return KV_OK;
+    return recovery_read(generation, context->dir_fd, context->dir, &file->recovery, error);
+}
+
+enum kv_status datafile_begin(const struct store_context *context, uint32_t number,
+                              struct kv_error *error)
+{
+    struct datafile *file = &context->files[number];
+    if (file->taken_over)
+        return continue_left_file(context, file, error);
     if (!context->is_new) {
         enum kv_status status =
-            recovery_run(generation, context->dir_fd, context->dir, &recovery, error);
+            recovery_finish(file->current, context->dir_fd, context->dir, &file->recovery, error);
         if (status != KV_OK)
             return status;
     }
-    file->recovered_bytes_cut = recovery.cut_bytes;
-    file->from_checkpoint = recovery.from_checkpoint;
-    datafile_set_current(context, file, generation);
+    datafile_set_current(context, file, file->current);
     return KV_OK;
+}
+
+static enum kv_status admit_transactions_in(struct logfile *log)
+{
+    return log->identity.format_version == FILE_FORMAT_NEWEST ||
+                   lognotes_put_newest_format(log) == 0
+               ? KV_OK
+               : KV_IO;
+}
+
+enum kv_status datafile_admit_transactions(const struct store_context *context,
+                                           struct datafile *file)
+{
+    KV_ASSERT(lockset_is_write_held(context->locks, file->number));
+    enum kv_status status = admit_transactions_in(&file->current->log);
+    if (status != KV_OK) {
+        log_error("%s/%s: cannot write the header (%s): the file takes no more writes; check the "
+                  "disk, then open the store again",
+                  context->dir, file_name(file->number, FILE_LOG).text, strerror(errno));
+        file->read_only = true;
+        generation_doubt(file->current);
+    } else if (file->next && file->next_status == KV_OK) {
+        file->next_status = admit_transactions_in(&file->next->log);
+    }
+    return status;
 }
 
 /* Tells readers in other processes which file the words are of. */
@@ -195,16 +231,15 @@ void datafile_set_current(const struct store_context *context, struct datafile *
     __atomic_store_n(&file->current, generation, __ATOMIC_SEQ_CST);
 }
 
-enum kv_status datafile_close(const struct store_context *context, uint32_t number,
-                              struct kv_error *error)
+enum kv_status datafile_settle(const struct store_context *context, uint32_t number,
+                               struct kv_error *error)
 {
     struct datafile *file = &context->files[number];
     struct generation *generation = file->current;
-    struct logfile *log = &generation->log;
     struct file_name name = file_name(number, FILE_LOG);
     if (context->options.read_only)
         return KV_OK;
-    if (logfile_is_broken(log))
+    if (logfile_is_broken(&generation->log))
         return kv_error_set(error, KV_NOT_DURABLE,
                             "%s/%s: the file could not be read; its last writes may be lost",
                             context->dir, name.text);
@@ -212,12 +247,30 @@ enum kv_status datafile_close(const struct store_context *context, uint32_t numb
         return kv_error_set(error, KV_NOT_DURABLE,
                             "%s/%s: a sync of the file has failed; its last writes may be lost",
                             context->dir, name.text);
-    if (generation_sync(generation) != 0)
+    if (generation_sync(generation) != 0) {
+        file->read_only = true;
         return kv_error_set(error, KV_NOT_DURABLE, "%s/%s: cannot sync the file: %s", context->dir,
                             name.text, strerror(errno));
+    }
+    return KV_OK;
+}
+
+enum kv_status datafile_close(const struct store_context *context, uint32_t number,
+                              struct kv_error *error)
+{
+    struct datafile *file = &context->files[number];
+    struct generation *generation = file->current;
+    struct logfile *log = &generation->log;
+    if (context->options.read_only || file->read_only || logfile_is_broken(log))
+        return KV_OK;
+    log->progress.settled = context->shared->settled;
     if (logfile_note_progress(log, log->tail, generation->words->max_version) != 0)
-        return kv_error_set_errno(error, "%s/%s: cannot write the header", context->dir, name.text);
-    return checkpoint_write(generation, context->dir_fd, error);
+        return kv_error_set_errno(error, "%s/%s: cannot write the header", context->dir,
+                                  file_name(number, FILE_LOG).text);
+    /* Whoever starts from the checkpoint does not see which transactions the log has parts of. */
+    return context->shared->settled == context->shared->last_transaction
+               ? checkpoint_write(generation, context->dir_fd, error)
+               : KV_OK;
 }
 
 /* Repeats the record at `offset` of the current log in the next generation, from the log's bytes,
@@ -232,7 +285,8 @@ static void mirror_record(struct datafile *file, uint32_t hash, uint64_t offset)
     logfile_begin(log, READ_BUFFER_MIRROR);
     enum record_verdict verdict =
         logfile_load(log, READ_BUFFER_MIRROR, offset, &record, &size_bytes);
-    record_detach(&record);
+    if (!file->next_keeps_parts)
+        record_detach(&record);
     if (verdict == RECORD_VALID)
         generation_find(file->next, hash, record.key, &lookup);
     if (verdict != RECORD_VALID || lookup.error != 0) {

@@ -16,6 +16,7 @@
 #include "kvstore/shared/shared_store.h"
 #include "kvstore/table/bound.h"
 #include "kvstore/table/generation.h"
+#include "kvstore/table/recovery.h"
 #include "mqkv/kvstore.h"
 
 struct s3fifo;
@@ -30,6 +31,8 @@ struct datafile {
     struct generation *current;                 /* readers without the lock: datafile_current */
     struct shared_file *shared; /* the pointer is constant; its target is covered by the lock */
     struct generation *next;    /* every append goes there too, for a compaction; or NULL */
+    bool next_keeps_parts;      /* all that the log had of whole transactions has been copied: what
+                                   follows in `next` stands there as it does in the log */
     enum kv_status next_status; /* not KV_OK: `next` missed an append and is of no use any more */
     bool read_only;             /* the file takes no writes, for good */
     bool sync_timer_armed;      /* a sync within the interval will cover all writes there are; the
@@ -47,8 +50,7 @@ struct datafile {
     uint64_t compactions;
     uint64_t compaction_failures;
     bool compaction_failing;           /* the last one failed */
-    uint64_t recovered_bytes_cut;      /* constant */
-    bool from_checkpoint;              /* constant */
+    struct recovery recovery;          /* constant; its parts are freed when the store is open */
     bool taken_over;                   /* constant */
     struct bound_share share;          /* in the bound of the store's live bytes */
     atomic_uint damage_lines;          /* lines in the log; any thread adds */
@@ -97,13 +99,28 @@ void datafile_take_over(const struct store_context *context, uint32_t number);
  * tells readers to look for it no more. The generation is then filled elsewhere. */
 void datafile_give_up_left(struct datafile *file);
 
-/* Fills the generation of datafile_open with what the file holds, and puts it to use. Fails with a
- * sentence in `error`. */
+/* Fills the generation of datafile_open with what the file holds; file->recovery tells how. Fails
+ * with a sentence in `error`. */
 enum kv_status datafile_recover(const struct store_context *context, uint32_t number,
                                 struct kv_error *error);
 
-/* Syncs data file `number` and writes its checkpoint, unless the file is broken or read-only, which
- * is KV_NOT_DURABLE, with a sentence in `error`. No thread of the engine runs any more. */
+/* Then, when all files have been recovered: makes the file writable, and puts the generation to
+ * use. Fails likewise. */
+enum kv_status datafile_begin(const struct store_context *context, uint32_t number,
+                              struct kv_error *error);
+
+/* Has `file` be of the format whose records may be parts of transactions. KV_IO: it is not, and the
+ * file takes no writes any more. Holds: the file's lock for writing. */
+enum kv_status datafile_admit_transactions(const struct store_context *context,
+                                           struct datafile *file);
+
+/* Syncs data file `number`, unless it is broken or read-only, which is KV_NOT_DURABLE, as is a
+ * failure, with a sentence in `error`. No thread of the engine runs any more. */
+enum kv_status datafile_settle(const struct store_context *context, uint32_t number,
+                               struct kv_error *error);
+
+/* Then: notes that data file `number` is on disk, if it is, and writes its checkpoint, if all
+ * transactions are settled. */
 enum kv_status datafile_close(const struct store_context *context, uint32_t number,
                               struct kv_error *error);
 

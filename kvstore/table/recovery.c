@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
@@ -14,6 +16,9 @@
 #include "kvstore/log/lognotes.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/log/remains.h"
+
+/* Parts that a list has room for when it begins. */
+#define PARTS_AT_FIRST 64u
 
 /* Brings the index up to date with one record of the log. */
 static enum kv_status index_record(struct generation *generation, const struct record *record,
@@ -32,34 +37,88 @@ static enum kv_status index_record(struct generation *generation, const struct r
     return generation_adopt(generation, &lookup, &gone, offset, size_bytes);
 }
 
-/* Reads the log to its end, which becomes its tail. `*verdict` is what was found there. */
-static enum kv_status recover_records(struct generation *generation, bool keep_expired,
-                                      enum record_verdict *verdict)
+/* Notes the part of a transaction that begins at `begin` and ends with `record`. False: no memory.
+ */
+static bool note_part(struct recovery *recovery, const struct record *record, uint64_t begin)
+{
+    recovery->last_transaction = at_least(recovery->last_transaction, record->transaction);
+    if (record->transaction <= recovery->settled)
+        return true;
+    if (recovery->part_count == recovery->part_capacity) {
+        size_t capacity = at_least(2 * recovery->part_capacity, PARTS_AT_FIRST);
+        struct transaction_part *parts =
+            realloc(recovery->parts, capacity * sizeof *recovery->parts);
+        if (!parts)
+            return false;
+        recovery->parts = parts;
+        recovery->part_capacity = capacity;
+    }
+    recovery->parts[recovery->part_count++] =
+        (struct transaction_part){record->transaction, begin, record->next_file};
+    return true;
+}
+
+/* Sets *end to where the records of the transaction that begins at `offset` end, all in a row; to
+ * `offset` if they do not. `*verdict` and *read_end are then what was found instead, and where. */
+static enum kv_status find_end(const struct logfile *log, uint64_t offset, uint64_t *end,
+                               uint64_t *read_end, enum record_verdict *verdict)
+{
+    struct record record;
+    uint64_t size_bytes;
+    *end = *read_end = offset;
+    do {
+        *verdict = logfile_read(log, READ_BUFFER_WALK, *read_end, &record, &size_bytes);
+        if (*verdict == RECORD_UNREADABLE)
+            return kv_status_from_errno(errno);
+        if (*verdict != RECORD_VALID)
+            return KV_OK;
+        *read_end += size_bytes;
+    } while (record.goes_on);
+    *end = *read_end;
+    return KV_OK;
+}
+
+/* Reads the records of the log up to `limit`, where one begins, or its end, which becomes its tail.
+ * `*verdict` is what was found there. */
+static enum kv_status recover_records(struct generation *generation, uint64_t limit,
+                                      struct recovery *recovery, enum record_verdict *verdict)
 {
     struct logfile *log = &generation->log;
-    uint64_t now_ms = keep_expired ? 0 : clock_realtime_ms();
+    uint64_t now_ms = recovery->keep_expired ? 0 : clock_realtime_ms();
     uint64_t offset = FILE_HEADER_BYTES;
+    uint64_t part_begin = 0, part_end = 0; /* of the transaction whose records are being read */
+    enum kv_status status = KV_OK;
     log->tail = log->allocated_bytes;
+    *verdict = RECORD_VALID;
     logfile_begin(log, READ_BUFFER_WALK);
-    for (;;) {
+    while (offset < limit && status == KV_OK) {
         struct record record;
         uint64_t size_bytes;
+        recovery->read_end = offset;
         *verdict = logfile_read(log, READ_BUFFER_WALK, offset, &record, &size_bytes);
-        if (*verdict == RECORD_UNREADABLE) {
-            log->tail = offset;
-            return kv_status_from_errno(errno);
-        }
+        if (*verdict == RECORD_UNREADABLE)
+            status = kv_status_from_errno(errno);
         if (*verdict != RECORD_VALID)
             break;
-        enum kv_status status =
-            index_record(generation, &record, offset, size_bytes,
-                         offset < log->gone.end ? at_least(now_ms, log->gone.expiry_ms) : now_ms);
-        if (status != KV_OK)
-            return status;
-        offset += size_bytes;
+        if (offset >= part_end)
+            part_begin = offset;
+        if (record.goes_on && offset >= part_end) {
+            status = find_end(log, offset, &part_end, &recovery->read_end, verdict);
+            if (status != KV_OK || part_end == offset)
+                break;
+            continue; /* the record may have been read over */
+        }
+        if (record.transaction != 0 && !note_part(recovery, &record, part_begin))
+            status = KV_NO_MEMORY;
+        if (status == KV_OK)
+            status = index_record(generation, &record, offset, size_bytes,
+                                  offset < log->gone.end ? at_least(now_ms, log->gone.expiry_ms)
+                                                         : now_ms);
+        if (status == KV_OK)
+            offset += size_bytes;
     }
     log->tail = offset;
-    return KV_OK;
+    return status;
 }
 
 enum kv_status recovery_explain(const char *dir, enum kv_status status, struct kv_error *error)
@@ -84,13 +143,13 @@ static enum kv_status report_broken(const struct logfile *log, const char *name,
                         name, atomic_load(&log->guard->fault_offset));
 }
 
-static enum kv_status report_damage(const struct logfile *log, const char *name,
+static enum kv_status report_damage(const struct logfile *log, const char *name, uint64_t read_end,
                                     enum record_verdict verdict, struct kv_error *error)
 {
     return kv_error_set(
         error, KV_CORRUPT,
         "%s: damaged at offset %" PRIu64 ": %s, but the file was synced up to offset %" PRIu64,
-        name, log->tail,
+        name, read_end,
         verdict == RECORD_END ? "zeros where a record should be" : "no valid record",
         log->progress.synced_offset);
 }
@@ -147,6 +206,8 @@ static enum kv_status make_log_writable(struct generation *generation, const cha
                             "%s: impossible version %" PRIu64 ", too high to go on from", name,
                             generation->words->max_version);
     generation->words->max_version += RECOVERY_VERSION_LEAP;
+    bool shrinks = log->tail < log->progress.synced_offset;
+    log->progress.synced_offset = at_most(log->progress.synced_offset, log->tail);
     log->gone.end = at_most(log->gone.end, log->tail); /* what is written now has not gone */
     if (log->boot != BOOT_THIS)                        /* a power failure may have taken records */
         log->gone.version = generation->words->max_version;
@@ -154,6 +215,8 @@ static enum kv_status make_log_writable(struct generation *generation, const cha
         logfile_note_progress(log, log->progress.synced_offset, generation->words->max_version) !=
             0)
         return kv_error_set_errno(error, "%s: cannot write the header", name);
+    if (shrinks && logfile_sync(log) != 0) /* before: the note says where it ends */
+        return kv_error_set_errno(error, "%s: cannot sync the file", name);
     if (logtail_cut(log, log->tail) != KV_OK)
         return kv_error_set_errno(error, "%s: cannot cut the file to %" PRIu64 " bytes", name,
                                   log->tail);
@@ -166,52 +229,103 @@ static enum kv_status make_log_writable(struct generation *generation, const cha
     return KV_OK;
 }
 
-static enum kv_status recover_by_reading(struct generation *generation, int dir_fd, const char *dir,
-                                         struct recovery *recovery, struct kv_error *error)
+/* Why reading the log has failed with `status`. */
+static enum kv_status explain_reading(const struct generation *generation, const char *name,
+                                      enum kv_status status, struct kv_error *error)
+{
+    const struct logfile *log = &generation->log;
+    if (status == KV_NO_MEMORY)
+        return kv_error_set(error, status, "%s: no memory for the index of %" PRIu64 " keys", name,
+                            index_count(generation->index));
+    if (logfile_is_broken(log))
+        return report_broken(log, name, error);
+    if (status == KV_CROWDED)
+        return kv_error_set(error, status, "%s: %s", name, kv_status_text(status));
+    if (status != KV_OK)
+        return kv_error_set(error, status,
+                            "%s: the log cannot be read, at or before offset %" PRIu64, name,
+                            log->tail);
+    return KV_OK;
+}
+
+static enum kv_status recover_by_reading(struct generation *generation, struct recovery *recovery,
+                                         struct kv_error *error)
 {
     struct logfile *log = &generation->log;
     struct file_name name = file_name(log->identity.number, FILE_LOG);
     if (log->writable && logfile_flush_and_forget(log) != 0)
         return kv_error_set_errno(error, "%s: cannot sync the file", name.text);
     enum record_verdict verdict;
-    enum kv_status status = recover_records(generation, recovery->keep_expired, &verdict);
-    if (status == KV_NO_MEMORY)
-        return kv_error_set(error, status, "%s: no memory for the index of %" PRIu64 " keys",
-                            name.text, index_count(generation->index));
-    if (logfile_is_broken(log))
-        return report_broken(log, name.text, error);
-    if (status == KV_CROWDED)
-        return kv_error_set(error, status, "%s: %s", name.text, kv_status_text(status));
-    if (status != KV_OK)
-        return kv_error_set(error, status,
-                            "%s: the log cannot be read, at or before offset %" PRIu64, name.text,
-                            log->tail);
-    if (log->tail < log->progress.synced_offset)
-        return report_damage(log, name.text, verdict, error);
-
-    struct remains remains;
-    status = remains_find(log, &remains);
-    if (status != KV_OK)
-        return kv_error_set(error, status, "%s: the log cannot be read after offset %" PRIu64,
-                            name.text, log->tail);
-    if (logfile_is_broken(log))
-        return report_broken(log, name.text, error);
-    if (remains.intact > 0 && log->boot != BOOT_EARLIER)
-        return report_torn_gap(log, name.text, &remains, error);
-    if (remains.intact > 0)
-        status = keep_remains(log, dir_fd, dir, &remains, error);
+    enum kv_status status = recover_records(generation, UINT64_MAX, recovery, &verdict);
+    status = explain_reading(generation, name.text, status, error);
     if (status != KV_OK)
         return status;
-    recovery->cut_bytes = remains.end - log->tail;
-    if (recovery->cut_bytes > 0)
+    if (recovery->read_end < log->progress.synced_offset)
+        return report_damage(log, name.text, recovery->read_end, verdict, error);
+
+    status = remains_find(log, recovery->read_end, &recovery->remains);
+    if (status != KV_OK)
+        return kv_error_set(error, status, "%s: the log cannot be read after offset %" PRIu64,
+                            name.text, recovery->read_end);
+    if (logfile_is_broken(log))
+        return report_broken(log, name.text, error);
+    if (recovery->remains.intact > 0 && log->boot != BOOT_EARLIER)
+        return report_torn_gap(log, name.text, &recovery->remains, error);
+    return KV_OK;
+}
+
+/* Says what becomes of the transaction at the end of the log that is not whole. What a power failure
+ * has left behind it is kept, as its records may be of interest. */
+static enum kv_status drop_transaction(const struct logfile *log, int dir_fd, const char *dir,
+                                       const struct recovery *recovery, struct kv_error *error)
+{
+    struct file_name name = file_name(log->identity.number, FILE_LOG);
+    char kept[REMAINS_NAME_BYTES] = "";
+    bool keeps = log->writable && recovery->is_cut_short && log->boot == BOOT_EARLIER;
+    enum kv_status status =
+        keeps ? remains_keep(log, &recovery->remains, dir_fd, kept, error) : KV_OK;
+    if (status == KV_OK)
+        log_warn("%s/%s: the transaction at offset %" PRIu64 " is not whole: %" PRIu64
+                 " bytes from there on %s%s",
+                 dir, name.text, log->tail, recovery->cut_bytes,
+                 !log->writable ? "are ignored"
+                 : keeps        ? "are cut off, and kept in "
+                                : "are cut off",
+                 kept);
+    return status;
+}
+
+/* Ends what recover_by_reading has begun. */
+static enum kv_status finish_reading(struct generation *generation, int dir_fd, const char *dir,
+                                     struct recovery *recovery, struct kv_error *error)
+{
+    struct logfile *log = &generation->log;
+    struct file_name name = file_name(log->identity.number, FILE_LOG);
+    enum kv_status status = KV_OK;
+    recovery->cut_bytes = recovery->remains.end - log->tail;
+    if (recovery->remains.intact > 0 && !recovery->is_cut_short)
+        status = keep_remains(log, dir_fd, dir, &recovery->remains, error);
+    if (status == KV_OK && log->tail < recovery->read_end)
+        status = drop_transaction(log, dir_fd, dir, recovery, error);
+    else if (status == KV_OK && recovery->cut_bytes > 0)
         log_warn("%s/%s: torn tail at offset %" PRIu64 ": %" PRIu64 " bytes %s", dir, name.text,
                  log->tail, recovery->cut_bytes, log->writable ? "cut off" : "ignored");
+    if (status != KV_OK)
+        return status;
     return log->writable ? make_log_writable(generation, name.text, error) : KV_OK;
 }
 
+static enum kv_status clear_index(struct generation *generation, struct kv_error *error)
+{
+    if (index_count(generation->index) == 0 || index_clear(generation->index))
+        return KV_OK;
+    return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for the index",
+                        file_name(generation->log.identity.number, FILE_LOG).text);
+}
+
 /* The checkpoint, if it can be used, else what the log says. */
-static enum kv_status recover(struct generation *generation, int dir_fd, const char *dir,
-                              struct recovery *recovery, struct kv_error *error)
+static enum kv_status load_or_read(struct generation *generation, int dir_fd,
+                                   struct recovery *recovery, struct kv_error *error)
 {
     struct logfile *log = &generation->log;
     if (log->progress.version_floor >= RECOVERY_VERSION_LIMIT)
@@ -219,14 +333,42 @@ static enum kv_status recover(struct generation *generation, int dir_fd, const c
                             file_name(log->identity.number, FILE_LOG).text,
                             log->progress.version_floor);
     recovery->from_checkpoint = checkpoint_load(generation, dir_fd);
-    if (!recovery->from_checkpoint && index_count(generation->index) > 0 &&
-        !index_clear(generation->index))
-        return kv_error_set(error, KV_NO_MEMORY, "%s: no memory for the index",
-                            file_name(log->identity.number, FILE_LOG).text);
-    if (!recovery->from_checkpoint)
-        return recover_by_reading(generation, dir_fd, dir, recovery, error);
+    if (!recovery->from_checkpoint) {
+        enum kv_status status = clear_index(generation, error);
+        return status == KV_OK ? recover_by_reading(generation, recovery, error) : status;
+    }
     if (logfile_is_broken(log))
         return report_broken(log, file_name(log->identity.number, FILE_LOG).text, error);
+    return KV_OK;
+}
+
+enum kv_status recovery_read(struct generation *generation, int dir_fd, const char *dir,
+                             struct recovery *recovery, struct kv_error *error)
+{
+    enum kv_status status = load_or_read(generation, dir_fd, recovery, error);
+    return status == KV_OK ? KV_OK : recovery_explain(dir, status, error);
+}
+
+enum kv_status recovery_cut(struct generation *generation, const char *dir, uint64_t end,
+                            struct recovery *recovery, struct kv_error *error)
+{
+    struct logfile *log = &generation->log;
+    struct shared_generation *words = generation->words;
+    struct recovery again = {.keep_expired = recovery->keep_expired, .settled = UINT64_MAX};
+    enum record_verdict verdict;
+    KV_ASSERT(!recovery->from_checkpoint && end >= FILE_HEADER_BYTES);
+    enum kv_status status = clear_index(generation, error);
+    words->live_bytes = words->reserve_bytes = words->expiring_keys = 0;
+    words->max_version = log->progress.version_floor;
+    if (status == KV_OK)
+        status = explain_reading(generation, file_name(log->identity.number, FILE_LOG).text,
+                                 recover_records(generation, end, &again, &verdict), error);
+    recovery->is_cut_short = true;
+    return status == KV_OK ? KV_OK : recovery_explain(dir, status, error);
+}
+
+static enum kv_status finish_loading(struct logfile *log, struct kv_error *error)
+{
     if (!log->writable)
         return KV_OK;
     logtail_allocate_room(log);
@@ -236,14 +378,21 @@ static enum kv_status recover(struct generation *generation, int dir_fd, const c
     return KV_OK;
 }
 
-enum kv_status recovery_run(struct generation *generation, int dir_fd, const char *dir,
-                            struct recovery *recovery, struct kv_error *error)
+enum kv_status recovery_finish(struct generation *generation, int dir_fd, const char *dir,
+                               struct recovery *recovery, struct kv_error *error)
 {
     struct logfile *log = &generation->log;
-    *recovery = (struct recovery){.keep_expired = recovery->keep_expired};
-    enum kv_status status = recover(generation, dir_fd, dir, recovery, error);
+    enum kv_status status = recovery->from_checkpoint
+                                ? finish_loading(log, error)
+                                : finish_reading(generation, dir_fd, dir, recovery, error);
     if (status == KV_OK && log->writable && lognotes_put_opening(log) != 0)
         status = kv_error_set_errno(error, "%s: cannot write the header",
                                     file_name(log->identity.number, FILE_LOG).text);
     return status == KV_OK ? KV_OK : recovery_explain(dir, status, error);
+}
+
+void recovery_end(struct recovery *recovery)
+{
+    free(recovery->parts);
+    recovery->parts = NULL;
 }

@@ -7,6 +7,10 @@
  * when the machine or the process died, and that nobody was promised. The tail is cut off. If the
  * log ends before the synced offset, it is damaged: KV_CORRUPT, and nothing is changed.
  *
+ * A log also ends before a transaction of which records are missing: in the log itself (record.h,
+ * goes_on), or, where it concerns several files, in another one (whole_transactions.h). Nobody was
+ * promised that one either, nor what stands behind it.
+ *
  * A killed process never leaves intact records behind the end of the log (boot.h). A power failure
  * may have left some if the machine has been started again since the file was opened for writing:
  * then they are cut off with the torn tail, and kept in a file of their own (remains.h). If it has
@@ -19,6 +23,7 @@
 #include <stdint.h>
 
 #include "mqkv/error.h"
+#include "kvstore/log/remains.h"
 #include "kvstore/table/generation.h"
 
 /* Writes that were not synced may be lost in a crash together with the versions that their callers
@@ -30,10 +35,24 @@
  * */
 #define RECOVERY_VERSION_LIMIT (RECORD_VERSION_LIMIT - RECOVERY_VERSION_LEAP)
 
+/* The part of a transaction of several files that a log holds. */
+struct transaction_part {
+    uint64_t transaction;
+    uint64_t begin;     /* offset of its first record */
+    uint32_t next_file; /* that has the next part */
+};
+
 struct recovery {
     uint64_t cut_bytes; /* of a torn tail, from its start to the last byte that is not zero */
     bool from_checkpoint;
     bool keep_expired; /* set by the caller: expired entries are left to the sweeper */
+    uint64_t settled;  /* set by the caller: transactions up to this number are whole */
+    uint64_t read_end; /* the offset without a valid record; the tail, or behind it */
+    struct remains remains;
+    struct transaction_part *parts; /* of transactions above `settled`, in the order of the log */
+    size_t part_count, part_capacity;
+    uint64_t last_transaction; /* the highest number in the log, as far as it was read; else 0 */
+    bool is_cut_short;         /* by recovery_cut */
 };
 
 /* Adds to the sentence in `error`, which begins with a file's name, the directory `dir` and, if
@@ -41,10 +60,24 @@ struct recovery {
  * NULL. */
 enum kv_status recovery_explain(const char *dir, enum kv_status status, struct kv_error *error);
 
-/* Fills `generation`, whose log was just opened, and tells in *recovery how. `dir` is for the
- * sentences. A log that is not writable is left as it is, with its torn tail. A writable log that
- * was read is synced afterwards, and its checkpoint does not match any more. */
-enum kv_status recovery_run(struct generation *generation, int dir_fd, const char *dir,
+/* Fills `generation`, whose log was just opened, and tells in *recovery how; nothing is changed on
+ * disk. `dir` is for the sentences. The records of a transaction at the end of the log whose last
+ * one is missing are left out. */
+enum kv_status recovery_read(struct generation *generation, int dir_fd, const char *dir,
+                             struct recovery *recovery, struct kv_error *error);
+
+/* After recovery_read: fills the generation anew, from what the log has before `end`, the beginning
+ * of a part. */
+enum kv_status recovery_cut(struct generation *generation, const char *dir, uint64_t end,
                             struct recovery *recovery, struct kv_error *error);
+
+/* Then: makes a log that is open for writing writable from its end on. A log that was read is synced
+ * afterwards, and its checkpoint does not match any more. A log that is not writable is left as it
+ * is, with its torn tail. */
+enum kv_status recovery_finish(struct generation *generation, int dir_fd, const char *dir,
+                               struct recovery *recovery, struct kv_error *error);
+
+/* Frees what recovery_read has allocated. */
+void recovery_end(struct recovery *recovery);
 
 #endif

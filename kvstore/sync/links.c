@@ -1,0 +1,314 @@
+#include "kvstore/sync/links.h"
+
+#include <stdlib.h>
+
+#include "common/assert/assert.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/shared/shared_store.h"
+#include "kvstore/sync/sync_state.h"
+
+/* With so many links open a sync is asked for, whatever the durability of the store: recovery has
+ * to look at each of them. With four times as many, writers wait for it. */
+#define LINKS_MANY     65536u
+#define LINKS_TOO_MANY (4u * LINKS_MANY)
+
+/* A part that has no end yet. */
+#define NO_END UINT64_MAX
+
+struct link_part {
+    struct link *link;
+    struct link_part *next; /* of the file */
+    uint64_t begin, end;    /* positions of the file (kvstore_ticket) */
+    uint32_t file;
+};
+
+struct link {
+    struct link *before, *behind; /* in sync.links */
+    struct link *next_to_visit;   /* of links_want */
+    uint64_t number;
+    uint32_t part_count;
+    bool is_wanted; /* the syncs that close it have been asked for */
+    struct link_part parts[];
+};
+
+struct link *link_create(uint32_t count)
+{
+    struct link *link = malloc(sizeof *link + count * sizeof link->parts[0]);
+    if (link)
+        *link = (struct link){.part_count = 0};
+    return link;
+}
+
+void link_add_part(struct link *link, uint32_t file, uint64_t position)
+{
+    link->parts[link->part_count++] =
+        (struct link_part){.link = link, .begin = position, .end = NO_END, .file = file};
+}
+
+static void append_link(struct sync *sync, struct link *link)
+{
+    struct open_links *links = &sync->links;
+    KV_ASSERT(mutex_is_held(&sync->mutex));
+    link->before = links->last;
+    if (links->last)
+        links->last->behind = link;
+    else
+        links->first = link;
+    links->last = link;
+    links->count++;
+    for (uint32_t i = 0; i < link->part_count; i++) {
+        struct link_part *part = &link->parts[i];
+        struct sync_file *file = &sync->files[part->file];
+        if (file->last_part)
+            file->last_part->next = part;
+        else
+            file->first_part = part;
+        file->last_part = part;
+    }
+}
+
+uint64_t link_open(struct sync *sync, struct link *link)
+{
+    struct shared_store *shared = sync->context->shared;
+    pthread_mutex_lock(&sync->mutex);
+    link->number = shared->last_transaction + 1;
+    __atomic_store_n(&shared->last_transaction, link->number, __ATOMIC_RELAXED);
+    append_link(sync, link);
+    pthread_mutex_unlock(&sync->mutex);
+    return link->number;
+}
+
+/* No other thread looks at the end before the file has been synced to there, for which it needs the
+ * lock. */
+void link_end_part(struct link *link, uint32_t file, uint64_t position)
+{
+    for (uint32_t i = 0; i < link->part_count; i++)
+        if (link->parts[i].file == file)
+            __atomic_store_n(&link->parts[i].end, position, __ATOMIC_RELAXED);
+}
+
+void link_make_void(struct link *link)
+{
+    for (uint32_t i = 0; i < link->part_count; i++)
+        __atomic_store_n(&link->parts[i].end, link->parts[i].begin, __ATOMIC_RELAXED);
+}
+
+static bool part_is_synced(const struct sync *sync, const struct link_part *part)
+{
+    return atomic_load(&sync->files[part->file].synced_position) >=
+           __atomic_load_n(&part->end, __ATOMIC_RELAXED);
+}
+
+/* Closing -------------------------------------------------------------------------------------- */
+
+static void add_to_try(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    if (file->is_to_be_tried)
+        return;
+    file->is_to_be_tried = true;
+    file->next_to_try = sync->links.to_try;
+    sync->links.to_try = number;
+}
+
+static uint32_t take_to_try(struct sync *sync)
+{
+    uint32_t number = sync->links.to_try;
+    sync->links.to_try = sync->files[number].next_to_try;
+    sync->files[number].is_to_be_tried = false;
+    return number;
+}
+
+/* Brings durable_position up to date. */
+static void note_durable(struct sync *sync, uint32_t number)
+{
+    struct sync_file *file = &sync->files[number];
+    uint64_t position = atomic_load(&file->synced_position);
+    if (file->first_part)
+        position = at_most(position, file->first_part->begin);
+    if (position <= atomic_load(&file->durable_position))
+        return;
+    atomic_store(&file->durable_position, position);
+    if (file->is_to_be_told || number == sync->links.publishing)
+        return;
+    file->is_to_be_told = true;
+    file->next_to_tell = sync->links.to_tell;
+    sync->links.to_tell = number;
+}
+
+static bool can_close(const struct sync *sync, const struct link *link)
+{
+    for (uint32_t i = 0; i < link->part_count; i++) {
+        const struct link_part *part = &link->parts[i];
+        if (sync->files[part->file].first_part != part || !part_is_synced(sync, part))
+            return false;
+    }
+    return true;
+}
+
+static void remove_link(struct sync *sync, struct link *link)
+{
+    struct open_links *links = &sync->links;
+    *(link->before ? &link->before->behind : &links->first) = link->behind;
+    *(link->behind ? &link->behind->before : &links->last) = link->before;
+    links->count--;
+    struct shared_store *shared = sync->context->shared;
+    uint64_t settled = links->first ? links->first->number - 1 : shared->last_transaction;
+    __atomic_store_n(&shared->settled, at_least(settled, shared->settled), __ATOMIC_RELAXED);
+}
+
+static void close_link(struct sync *sync, struct link *link)
+{
+    for (uint32_t i = 0; i < link->part_count; i++) {
+        struct link_part *part = &link->parts[i];
+        struct sync_file *file = &sync->files[part->file];
+        file->first_part = part->next;
+        if (!part->next)
+            file->last_part = NULL;
+        note_durable(sync, part->file);
+        add_to_try(sync, part->file);
+    }
+    remove_link(sync, link);
+    free(link);
+}
+
+void links_note_synced(struct sync *sync, uint32_t number)
+{
+    KV_ASSERT(mutex_is_held(&sync->mutex));
+    sync->links.publishing = number; /* the caller tells about this one */
+    note_durable(sync, number);
+    if (!sync->files[number].first_part)
+        return;
+    add_to_try(sync, number);
+    while (sync->links.to_try != LINKS_NO_FILE) {
+        const struct link_part *part = sync->files[take_to_try(sync)].first_part;
+        if (part && can_close(sync, part->link))
+            close_link(sync, part->link);
+    }
+}
+
+uint32_t links_take_to_tell(struct sync *sync)
+{
+    pthread_mutex_lock(&sync->mutex);
+    uint32_t number = sync->links.to_tell;
+    if (number != LINKS_NO_FILE) {
+        sync->links.to_tell = sync->files[number].next_to_tell;
+        sync->files[number].is_to_be_told = false;
+    }
+    pthread_mutex_unlock(&sync->mutex);
+    return number;
+}
+
+/* Asking --------------------------------------------------------------------------------------- */
+
+static void add_to_visit(struct link *link, struct link **to_visit)
+{
+    if (link->is_wanted)
+        return;
+    link->is_wanted = true;
+    link->next_to_visit = *to_visit;
+    *to_visit = link;
+}
+
+/* Adds the links that have a part of the file before `position`. */
+static void visit_before(const struct sync *sync, uint32_t number, uint64_t position,
+                         struct link **to_visit)
+{
+    for (struct link_part *part = sync->files[number].first_part; part && part->begin < position;
+         part = part->next)
+        add_to_visit(part->link, to_visit);
+}
+
+void links_want(struct sync *sync, uint32_t number, uint64_t position)
+{
+    struct link *to_visit = NULL;
+    KV_ASSERT(mutex_is_held(&sync->mutex));
+    visit_before(sync, number, position, &to_visit);
+    while (to_visit) {
+        struct link *link = to_visit;
+        to_visit = link->next_to_visit;
+        for (uint32_t i = 0; i < link->part_count; i++) {
+            const struct link_part *part = &link->parts[i];
+            if (!part_is_synced(sync, part))
+                sync_want(sync, part->file, __atomic_load_n(&part->end, __ATOMIC_RELAXED));
+            visit_before(sync, part->file, part->begin, &to_visit);
+        }
+    }
+}
+
+bool link_is_written(struct sync *sync, struct link *link)
+{
+    pthread_mutex_lock(&sync->mutex);
+    uint32_t count = sync->links.count;
+    bool is_void = true;
+    for (uint32_t i = 0; i < link->part_count; i++)
+        is_void &= link->parts[i].end == link->parts[i].begin;
+    if (is_void)
+        links_note_synced(sync, link->parts[0].file);
+    else if (count >= LINKS_MANY)
+        links_want(sync, link->parts[0].file, link->parts[0].end);
+    pthread_mutex_unlock(&sync->mutex);
+    return count >= LINKS_TOO_MANY;
+}
+
+bool links_is_linked(struct sync *sync, uint32_t number)
+{
+    pthread_mutex_lock(&sync->mutex);
+    bool is_linked = sync->files[number].first_part != NULL;
+    pthread_mutex_unlock(&sync->mutex);
+    return is_linked;
+}
+
+/* Beginnings and ends -------------------------------------------------------------------------- */
+
+void links_note_failed(struct sync *sync, uint32_t number)
+{
+    KV_ASSERT(mutex_is_held(&sync->mutex));
+    for (struct link_part *part = sync->files[number].first_part; part; part = part->next) {
+        if (part_is_synced(sync, part))
+            continue;
+        for (uint32_t i = 0; i < part->link->part_count; i++) {
+            struct sync_file *file = &sync->files[part->link->parts[i].file];
+            if (file->doomed || atomic_load(&file->failed))
+                continue;
+            file->doomed = file->apart = true;
+            sync_enqueue(sync, part->link->parts[i].file);
+        }
+    }
+}
+
+bool links_take_over(struct sync *sync)
+{
+    const struct store_context *context = sync->context;
+    if (context->shared->last_transaction == context->shared->settled)
+        return true;
+    struct link *link = link_create(context->datafiles);
+    if (!link)
+        return false;
+    for (uint32_t number = 0; number < context->datafiles; number++) {
+        uint64_t position = atomic_load(&context->files[number].appended_bytes);
+        if (position > 0) {
+            link_add_part(link, number, 0);
+            link_end_part(link, number, position);
+        }
+    }
+    if (link->part_count == 0) { /* all files were read, and are on disk */
+        context->shared->settled = context->shared->last_transaction;
+        free(link);
+        return true;
+    }
+    link->number = context->shared->settled + 1; /* of those that it stands for the first */
+    pthread_mutex_lock(&sync->mutex);
+    append_link(sync, link);
+    pthread_mutex_unlock(&sync->mutex);
+    return true;
+}
+
+void links_free(struct sync *sync)
+{
+    while (sync->links.first) {
+        struct link *link = sync->links.first;
+        sync->links.first = link->behind;
+        free(link);
+    }
+}

@@ -1,0 +1,70 @@
+/*
+ * links: what is durable of several files together or not at all. A transaction of several files
+ * links its parts; after a power failure recovery drops the parts of one that is not whole, and all
+ * that stands behind them (whole_transactions.h). So what stands behind a part in one file is
+ * durable when all parts of the link are on disk, and all links before it in these files are closed
+ * too. A link is open until then.
+ *
+ * The numbers of transactions ascend in the order in which links are opened. When all up to one are
+ * closed, that number is *settled* (shared_store.h), and noted in the headers of files with what
+ * else is noted of syncs.
+ *
+ * Threads: any. The calls for transactions take sync.mutex; the others hold it.
+ */
+#ifndef MQKV_KVSTORE_SYNC_LINKS_H
+#define MQKV_KVSTORE_SYNC_LINKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct link;
+struct sync;
+
+#define LINKS_NO_FILE UINT32_MAX
+
+/* Makes a link with room for `count` parts, for link_open. NULL: no memory. */
+struct link *link_create(uint32_t count);
+
+/* Adds a part in `file`, whose records will begin at `position`. */
+void link_add_part(struct link *link, uint32_t file, uint64_t position);
+
+/* Opens the link, which belongs to `sync` from now on, and returns the number of its transaction.
+ * Holds: the locks of the files, for writing. */
+uint64_t link_open(struct sync *sync, struct link *link);
+
+/* Tells where the part in `file` ends. Holds: as link_open. */
+void link_end_part(struct link *link, uint32_t file, uint64_t position);
+
+/* Ends each part where it begins: the transaction was taken back. Holds: as link_open. */
+void link_make_void(struct link *link);
+
+/* After the last link_end_part, still under the locks. True: so many links are open that the caller
+ * should wait for a sync when it has released the locks. */
+bool link_is_written(struct sync *sync, struct link *link);
+
+/* Links all files that were taken over from a process that had not synced all it wrote, and may
+ * have had open links. False: no memory. No other thread knows the files yet. */
+bool links_take_over(struct sync *sync);
+
+/* Notes that `file` is on disk up to its synced_position: closes links. Other files may then be
+ * durable further than their waiters know: links_take_to_tell. Holds: mutex. */
+void links_note_synced(struct sync *sync, uint32_t file);
+
+/* Takes a file of which more is durable than was told; LINKS_NO_FILE: there is none. Takes
+ * mutex. */
+uint32_t links_take_to_tell(struct sync *sync);
+
+/* Has all files synced without which `position` of `file` is not durable. Holds: mutex. */
+void links_want(struct sync *sync, uint32_t file, uint64_t position);
+
+/* Returns true if `file` has a part of a link that is open. */
+bool links_is_linked(struct sync *sync, uint32_t file);
+
+/* Notes that the syncs of `file` have failed for good: those of files that are linked with what was
+ * not on disk are to fail, too. Holds: mutex. */
+void links_note_failed(struct sync *sync, uint32_t file);
+
+/* Frees the links that are open. No thread syncs any more. */
+void links_free(struct sync *sync);
+
+#endif
