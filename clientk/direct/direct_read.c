@@ -52,8 +52,10 @@ bool direct_look_begin(const struct direct_store *store, const struct direct_vie
                        uint32_t file, struct direct_look *look)
 {
     direct_look_at_file(store, view, file, look);
+    look->header = (const struct shared_store *)view->base;
+    look->transacting = shared_store_transacting(look->header);
     look->moves = __atomic_load_n(&look->state->moves, __ATOMIC_ACQUIRE);
-    return look->moves % 2 == 0;
+    return ((look->moves & 1) | (look->transacting & SHARED_STORE_TRANSACTING_MASK)) == 0;
 }
 
 /* Keeps reads of the bytes of a record, which are no atomic words, before the loads that follow.
@@ -76,6 +78,7 @@ bool direct_look_holds(const struct direct_look *look)
 {
     order_reads_before();
     return __atomic_load_n(&look->state->moves, __ATOMIC_ACQUIRE) == look->moves &&
+           shared_store_transacting(look->header) == look->transacting &&
            direct_look_is_current(look);
 }
 

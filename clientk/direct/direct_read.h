@@ -2,8 +2,8 @@
  * direct_read: reads of single keys from a shared store (kvstore/shared/shared_store.h has the
  * algorithm, and why it is right; clientk/direct/direct.h what it means for the calls of a handle).
  *
- * 1. Look the key up; again if items were moved meanwhile, or the generation was replaced. What was
- *    found then was so at one moment since the call began.
+ * 1. Look the key up; again if items were moved meanwhile, a transaction was being done, or the
+ *    generation was replaced. What was found then was so at one moment since the call began.
  * 2. Verify the record, and copy its value. A record never changes. 3. If the generation was
  * replaced meanwhile, the bytes may be zeros of a hole: begin again. 4. If the object was put out
  * of use meanwhile, or its daemon has ended, the bytes may be zeros, too,
@@ -60,19 +60,23 @@ struct direct_found {
 
 /* What is known of a data file at the beginning of a look. */
 struct direct_look {
+    const struct shared_store *header;
     const struct shared_file *file;
     const struct shared_generation *state;
     uint64_t generation;
     uint64_t moves;
+    uint64_t transacting;
     uint32_t number; /* of the data file */
     bool needs_more; /* something lies beyond what of the object is usable */
 };
 
-/* Begins a look at the data file `file`. False: items are being moved at this moment. */
+/* Begins a look at the data file `file`. False: items are being moved at this moment, or a
+ * transaction is being done. */
 bool direct_look_begin(const struct direct_store *store, const struct direct_view *view,
                        uint32_t file, struct direct_look *look);
 
-/* Returns true if nothing was moved since the look began, and the generation is the same. */
+/* Returns true if nothing was moved and no transaction begun since the look began, and the
+ * generation is the same. */
 bool direct_look_holds(const struct direct_look *look);
 
 /* Returns true if the generation is the same as when the look began. */

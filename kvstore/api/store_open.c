@@ -247,6 +247,8 @@ static enum kv_status recover_files(struct store_context *context, struct kv_err
         status = whole_transactions_keep(context, error);
     if (status == KV_OK)
         status = thread_run_parallel(context->datafiles, begin_file, context, error);
+    if (status == KV_OK)
+        shared_store_forget_transactions(context->shared);
     for (uint32_t number = 0; number < context->datafiles; number++)
         recovery_end(&context->files[number].recovery);
     return status;

@@ -90,7 +90,9 @@ void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_p
     write_u64(&cursor, progress->version_floor);
     write_u64(&cursor, XXH3_64bits_withSeed(slot, PROGRESS_CHECKED_BYTES, salt));
     write_u64(&cursor, progress->settled);
-    write_u64(&cursor, settled_checksum(slot, salt));
+    write_u64(&cursor, 0);
+    if (progress->settled != 0)
+        store_u64(slot + PROGRESS_SETTLED_AT + 8, settled_checksum(slot, salt));
 }
 
 static bool read_slot(const uint8_t *slot, uint64_t salt, struct file_progress *progress)
@@ -101,7 +103,7 @@ static bool read_slot(const uint8_t *slot, uint64_t salt, struct file_progress *
     progress->version_floor = read_u64(&cursor);
     bool sound = read_u64(&cursor) == XXH3_64bits_withSeed(slot, PROGRESS_CHECKED_BYTES, salt);
     progress->settled = read_u64(&cursor);
-    if (read_u64(&cursor) != settled_checksum(slot, salt))
+    if (progress->settled != 0 && read_u64(&cursor) != settled_checksum(slot, salt))
         progress->settled = 0;
     return sound;
 }

@@ -28,8 +28,8 @@
  *             24  8 checksum over bytes 0 .. 23, seeded with the salt
  *             32  8 settled: the transactions of several files up to this number were whole and on
  *                   disk, in all files, when this was written
- *             40  8 checksum over bytes 0 .. 7 and 32 .. 39, seeded with the salt; zeros, as older
- *                   versions leave it: settled is 0
+ *             40  8 checksum over bytes 0 .. 7 and 32 .. 39, seeded with the salt; 0 if settled is,
+ *                   as older versions leave both
  *   note:      0 16 what is noted
  *             16  8 zero
  *             24  8 checksum over bytes 0 .. 23, seeded with the salt

@@ -110,6 +110,14 @@ static inline void shared_store_end_transaction(struct shared_store *store)
     __atomic_fetch_sub(&store->transacting, 1, __ATOMIC_RELEASE);
 }
 
+/* In a daemon that has brought in order what a killed one has left: none is being done. */
+static inline void shared_store_forget_transactions(struct shared_store *store)
+{
+    uint64_t value = __atomic_load_n(&store->transacting, __ATOMIC_RELAXED);
+    __atomic_store_n(&store->transacting, (value | SHARED_STORE_TRANSACTING_MASK) + 1,
+                     __ATOMIC_RELEASE);
+}
+
 /* Steps 0 and 6 of a read. */
 static inline uint64_t shared_store_transacting(const struct shared_store *store)
 {

@@ -236,7 +236,11 @@ uint64_t handmade_put(struct handmade_store *store, struct kv_slice key, struct 
 {
     struct shared_file *file = handmade_file(store, key);
     int fd = handmade_log(store, (uint32_t)(file - store->files));
-    struct record record = {RECORD_PUT, store->next_version++, expiry_ms, key, value};
+    struct record record = {.kind = RECORD_PUT,
+                            .version = store->next_version++,
+                            .expiry_ms = expiry_ms,
+                            .key = key,
+                            .value = value};
     uint64_t offset = put_into(store, handmade_state(file), fd, &record);
     close(fd);
     return offset;

@@ -85,8 +85,8 @@ START_TEST(header_is_written_so)
     static uint8_t page[FILE_HEADER_BYTES];
     struct file_identity identity = {1, 1, 0, SEED, SALT, {{0, 0}}};
     fileheader_write_identity(page, &identity);
-    fileheader_write_progress(page, SALT, &(struct file_progress){1, 0x1000, 0});
-    fileheader_write_progress(page, SALT, &(struct file_progress){2, RECORD_END_AT, VERSION});
+    fileheader_write_progress(page, SALT, &(struct file_progress){1, 0x1000, 0, 0});
+    fileheader_write_progress(page, SALT, &(struct file_progress){2, RECORD_END_AT, VERSION, 0});
     ck_assert_mem_eq(page, example, FILE_HEADER_BYTES);
 }
 END_TEST
