@@ -121,7 +121,7 @@ static enum kv_status check_transaction(struct transact *work)
 /* Locks ---------------------------------------------------------------------------------------- */
 
 /* Adds the file of `key` to those that are locked. */
-static void add_file(struct transact *work, struct kv_slice key)
+static void add_locked_file(struct transact *work, struct kv_slice key)
 {
     uint32_t number = kvstore_file_of(work->store, key);
     uint32_t at = work->file_count;
@@ -139,17 +139,17 @@ static void collect_files(struct transact *work)
 {
     const struct kvstore_transaction *asked = work->asked;
     for (uint32_t i = 0; i < asked->guard_count; i++)
-        add_file(work, asked->guards[i].key);
+        add_locked_file(work, asked->guards[i].key);
     for (uint32_t i = 0; i < asked->then_count; i++)
-        add_file(work, asked->then[i].key);
+        add_locked_file(work, asked->then[i].key);
     for (uint32_t i = 0; i < asked->otherwise_count; i++)
-        add_file(work, asked->otherwise[i].key);
+        add_locked_file(work, asked->otherwise[i].key);
 }
 
 /* Looking -------------------------------------------------------------------------------------- */
 
-static enum kv_status find_key(struct transact *work, struct kv_slice key, bool blind, bool reads,
-                               struct write *found)
+static enum kv_status find_in_transaction(struct transact *work, struct kv_slice key, bool blind,
+                                          bool reads, struct write *found)
 {
     enum kv_status status = write_find(work->store, key, blind, reads, found);
     found->live = status == KV_OK && found->lookup.found &&
@@ -161,7 +161,7 @@ static enum kv_status look_at_guard(struct transact *work, const struct kvstore_
                                     bool *holds)
 {
     struct write found;
-    enum kv_status status = find_key(work, guard->key, false, true, &found);
+    enum kv_status status = find_in_transaction(work, guard->key, false, true, &found);
     if (status != KV_OK)
         return status;
     switch (guard->kind) {
@@ -214,7 +214,7 @@ static enum kv_status read_step(struct transact *work, const struct kvstore_step
                                 struct kvstore_step_result *result)
 {
     struct write found;
-    enum kv_status status = find_key(work, step->key, false, true, &found);
+    enum kv_status status = find_in_transaction(work, step->key, false, true, &found);
     if (status != KV_OK)
         return status;
     result->status = found.live ? KV_OK : KV_NOT_FOUND;
@@ -264,7 +264,7 @@ static enum kv_status find_and_prepare(struct transact *work, const struct kvsto
                                        struct kv_slice *tail, struct kvstore_step_result *result)
 {
     bool blind = step->kind == KVSTORE_STEP_PUT && !step->keep_expiry;
-    enum kv_status status = find_key(work, step->key, blind, false, write);
+    enum kv_status status = find_in_transaction(work, step->key, blind, false, write);
     if (status == KV_OK)
         status = prepare_write(write, step, text, tail, result);
     if (status != KV_OK)
@@ -386,7 +386,7 @@ static enum kv_status admit_transactions(struct transact *work)
     return KV_OK;
 }
 
-static uint64_t position_of(const struct transact *work, uint32_t write)
+static uint64_t appended_position(const struct transact *work, uint32_t write)
 {
     return atomic_load_explicit(&file_of(work, write)->appended_bytes, memory_order_relaxed);
 }
@@ -397,7 +397,7 @@ static struct link *link_parts(struct transact *work)
     struct link *link = link_create(work->part_count);
     for (uint32_t i = 0; link && i < work->write_count; i++)
         if (begins_part(work, i))
-            link_add_part(link, work->writes_done[i].file, position_of(work, i));
+            link_add_part(link, work->writes_done[i].file, appended_position(work, i));
     return link;
 }
 
@@ -406,7 +406,7 @@ static void end_parts(struct transact *work, struct link *link, bool done)
 {
     for (uint32_t i = 0; i < work->write_count; i++)
         if (begins_part(work, i) && done)
-            link_end_part(link, work->writes_done[i].file, position_of(work, i));
+            link_end_part(link, work->writes_done[i].file, appended_position(work, i));
     if (!done)
         link_make_void(link);
     work->waits_for_sync = link_is_written(work->store->sync, link);

@@ -21,9 +21,10 @@
  * not 0, the version is below 2^63, value_bytes of a deletion and the padding are 0, an expiry that
  * follows is not 0, nor is the number of a transaction, flags 1 and 2 are not both set, and it ends
  * within the file. Records with flag 1 count together with the next one, and with a part together
- * with the other files' parts, or not at all (recovery.h); files with such records have format 2. A log position whose first RECORD_HEADER_BYTES are
- * all zero is its end. Seeding with salt and offset makes a record valid only in its own file and
- * place: remains of an older file or of a cut tail never look like records.
+ * with the other files' parts, or not at all (recovery.h); files with such records have format 2.
+ * A log position whose first RECORD_HEADER_BYTES are all zero is its end. Seeding with salt and
+ * offset makes a record valid only in its own file and place: remains of an older file or of a cut
+ * tail never look like records.
  */
 #ifndef MQKV_KVSTORE_FORMAT_RECORD_H
 #define MQKV_KVSTORE_FORMAT_RECORD_H
@@ -134,9 +135,9 @@ static inline void record_detach(struct record *record)
 }
 
 /* Writes `record`, whose value continues in `value_tail`, to `at`, which has room for
- * record_bytes_in_log() bytes, as it belongs at `offset` of a file with the salt `salt`. The checksum is taken over the
- * bytes that were written, since the source may change meanwhile. The caller has checked the sizes
- * of key and value. Returns record_bytes_in_log(). */
+ * record_bytes_in_log() bytes, as it belongs at `offset` of a file with the salt `salt`. The
+ * checksum is taken over the bytes that were written, since the source may change meanwhile. The
+ * caller has checked the sizes of key and value. Returns record_bytes_in_log(). */
 uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
                       uint64_t salt, uint64_t offset);
 

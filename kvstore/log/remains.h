@@ -19,15 +19,16 @@ struct remains {
     uint64_t first_intact_at; /* offset of the first of them */
 };
 
-/* Looks through what `log` has from `from` on, where it has no valid record, except holes. KV_IO ...
- */
+/* Looks through what `log` has from `from` on, where it has no valid record, except holes.
+ * KV_IO ... */
 enum kv_status remains_find(const struct logfile *log, uint64_t from, struct remains *remains);
 
 #define REMAINS_NAME_BYTES 48
 
-/* Copies what `log` has after its tail, `remains` at the end, to a new file in the directory of `dir_fd`, and syncs file and name: a
- * header page and, in their places, the remains. Under the name data.NNNN, in a directory of its
- * own, kvcheck reads the file. `name` is set to its name. Fails with a sentence in `error`. */
+/* Copies what `log` has after its tail, `remains` at the end, to a new file in the directory of
+ * `dir_fd`, and syncs file and name: a header page and, in their places, the remains. Under the name
+ * data.NNNN, in a directory of its own, kvcheck reads the file. `name` is set to its name. Fails
+ * with a sentence in `error`. */
 enum kv_status remains_keep(const struct logfile *log, const struct remains *remains, int dir_fd,
                             char name[REMAINS_NAME_BYTES], struct kv_error *error);
 

@@ -274,8 +274,8 @@ static enum kv_status recover_by_reading(struct generation *generation, struct r
     return KV_OK;
 }
 
-/* Says what becomes of the transaction at the end of the log that is not whole. What a power failure
- * has left behind it is kept, as its records may be of interest. */
+/* Says what becomes of the transaction at the end of the log that is not whole. What a power
+ * failure has left behind it is kept, as its records may be of interest. */
 static enum kv_status drop_transaction(const struct logfile *log, int dir_fd, const char *dir,
                                        const struct recovery *recovery, struct kv_error *error)
 {

@@ -71,9 +71,9 @@ enum kv_status recovery_read(struct generation *generation, int dir_fd, const ch
 enum kv_status recovery_cut(struct generation *generation, const char *dir, uint64_t end,
                             struct recovery *recovery, struct kv_error *error);
 
-/* Then: makes a log that is open for writing writable from its end on. A log that was read is synced
- * afterwards, and its checkpoint does not match any more. A log that is not writable is left as it
- * is, with its torn tail. */
+/* Then: makes a log that is open for writing writable from its end on. A log that was read is
+ * synced afterwards, and its checkpoint does not match any more. A log that is not writable is
+ * left as it is, with its torn tail. */
 enum kv_status recovery_finish(struct generation *generation, int dir_fd, const char *dir,
                                struct recovery *recovery, struct kv_error *error);
 
