@@ -26,9 +26,9 @@ enum kv_status remains_find(const struct logfile *log, uint64_t from, struct rem
 #define REMAINS_NAME_BYTES 48
 
 /* Copies what `log` has after its tail, `remains` at the end, to a new file in the directory of
- * `dir_fd`, and syncs file and name: a header page and, in their places, the remains. Under the name
- * data.NNNN, in a directory of its own, kvcheck reads the file. `name` is set to its name. Fails
- * with a sentence in `error`. */
+ * `dir_fd`, and syncs file and name: a header page and, in their places, the remains. Under the
+ * name data.NNNN, in a directory of its own, kvcheck reads the file. `name` is set to its name.
+ * Fails with a sentence in `error`. */
 enum kv_status remains_keep(const struct logfile *log, const struct remains *remains, int dir_fd,
                             char name[REMAINS_NAME_BYTES], struct kv_error *error);
 
