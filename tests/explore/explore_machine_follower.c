@@ -40,8 +40,8 @@ static void miss(void)
 {
     const struct kvstore_options *options = &run.options;
     follower.follows = false;
-    if (run.goes_on_smoothly && !machine_has_failed() && run.faults.disk_bytes == 0 &&
-        !run.clock_jumps && options->max_bytes == 0 && options->keep_changes_ms >= KEPT_FOR_LONG_MS)
+    if (run.goes_on_smoothly && !machine_has_failed() && !run.clock_jumps &&
+        options->max_bytes == 0 && options->keep_changes_ms >= KEPT_FOR_LONG_MS)
         explore_fail("a follower has missed some, though nothing was lost");
 }
 
@@ -68,7 +68,7 @@ static bool catch_up(void)
     bool all = true;
     for (uint32_t file = 0; file < run.options.datafiles && follower.follows; file++)
         all = catch_up_with(file) && all;
-    run.goes_on_smoothly |= all && follower.follows;
+    run.goes_on_smoothly |= all && follower.follows && run.faults.disk_bytes == 0;
     explore_note("  follower: %s", !follower.follows ? "missed some"
                                    : all             ? "caught up"
                                                      : "cannot read");
@@ -88,7 +88,7 @@ static void start_anew(const struct model_finding found[MODEL_KEYS])
         taking.keys[key] = (struct followed){version, version, true};
     }
     follower = taking;
-    run.goes_on_smoothly = follower.follows;
+    run.goes_on_smoothly = follower.follows && run.faults.disk_bytes == 0;
 }
 
 void machine_follow(void)
