@@ -351,13 +351,14 @@ static unsigned choose_pages(struct machine_file *file, uint64_t fates)
 /* Of a file of which so many new lengths get to the disk. */
 static uint64_t states_with_sizes(const struct machine_file *file, uint64_t sizes)
 {
-    static uint8_t disk[MACHINE_FILE_BYTES];
+    static uint8_t disk[MACHINE_FILE_BYTES]; /* zeros between two calls */
     struct machine_file trial = *file;
     trial.disk = disk;
-    memset(disk, 0, sizeof disk);
     memcpy(disk, file->disk, file->disk_top);
     commit_sizes(&trial, sizes);
-    return UINT64_C(1) << at_most(choose_pages(&trial, 0), FATES_MOST);
+    unsigned pages = choose_pages(&trial, 0);
+    memset(disk, 0, file->disk_top);
+    return UINT64_C(1) << at_most(pages, FATES_MOST);
 }
 
 uint64_t machine_file_states(const struct machine_file *file)

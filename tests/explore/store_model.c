@@ -24,6 +24,7 @@ struct model_write {
     uint64_t done_ns;
     bool is_durable;
     unsigned lost_in; /* the judgement that found it to be lost; 0: none */
+    size_t first;     /* of those that it was tried together with; its own number: alone */
 };
 
 static struct model_write writes[WRITES];
@@ -97,13 +98,22 @@ size_t model_try(unsigned key, const struct kv_slice *value, uint64_t expiry_ms)
     if (count == WRITES || (value && value->size > VALUE_BYTES - value_bytes))
         explore_fail("the model has no room for another write");
     struct model_write *write = &writes[count];
-    *write = (struct model_write){.key = key, .is_there = value != NULL, .expiry_ms = expiry_ms};
+    *write = (struct model_write){
+        .key = key, .is_there = value != NULL, .expiry_ms = expiry_ms, .first = count};
     if (value) {
         memcpy(values + value_bytes, value->data, value->size);
         write->value = kv_slice(values + value_bytes, value->size);
         value_bytes += value->size;
     }
     return count++;
+}
+
+size_t model_try_together(const struct model_part parts[], unsigned part_count)
+{
+    size_t first = count;
+    for (unsigned i = 0; i < part_count; i++)
+        writes[model_try(parts[i].key, parts[i].value, parts[i].expiry_ms)].first = first;
+    return first;
 }
 
 const char *model_note_done(size_t write, uint64_t version, uint64_t now_ns)
@@ -279,6 +289,47 @@ static const char *complain(unsigned file, const struct model_finding found[MODE
     return verdict("file %u: no version explains what is found", file);
 }
 
+/* Whether what is found of the write's key can be so with it (`done`), or without it. */
+static bool can_be_found(size_t write, const struct model_finding found[MODEL_KEYS], bool done,
+                         const struct model_circumstances *now)
+{
+    unsigned key = writes[write].key;
+    if (!done && matches(NULL, &found[key], now))
+        return true;
+    for (size_t i = next_write(key, SIZE_MAX); i < count; i = next_write(key, i))
+        if ((i >= write) == done && matches(&writes[i], &found[key], now))
+            return true;
+    return false;
+}
+
+/* What is wrong with writes that were tried together, from `first` on, or NULL. */
+static const char *judge_together(size_t first, const struct model_finding found[MODEL_KEYS],
+                                  const struct model_circumstances *now)
+{
+    size_t not_done = SIZE_MAX, done = SIZE_MAX; /* for certain */
+    for (size_t i = first; i < count && writes[i].first == first; i++) {
+        if (!can_be_found(i, found, true, now))
+            not_done = i;
+        else if (!can_be_found(i, found, false, now))
+            done = i;
+    }
+    if (not_done == SIZE_MAX || done == SIZE_MAX)
+        return NULL;
+    return verdict("keys %u and %u were written together, and only the first is found so",
+                   writes[done].key, writes[not_done].key);
+}
+
+static const char *judge_all_together(const struct model_finding found[MODEL_KEYS],
+                                      const struct model_circumstances *now)
+{
+    const char *wrong = NULL;
+    for (size_t i = 0; i < count && !wrong; i++)
+        if (writes[i].first != i && writes[i].first == i - 1 &&
+            may_be_done(&writes[i], looked_until))
+            wrong = judge_together(writes[i].first, found, now);
+    return wrong;
+}
+
 static void settle_key(unsigned key, const struct model_finding *found, size_t explanation)
 {
     for (size_t i = next_write(key, explanation); i < count; i = next_write(key, i)) {
@@ -332,8 +383,8 @@ static const char *judge_file(unsigned file, const struct model_finding found[MO
 const char *model_judge(const struct model_finding found[MODEL_KEYS], bool all_done,
                         const struct model_circumstances *now)
 {
-    const char *wrong = NULL;
     judgements++;
+    const char *wrong = judge_all_together(found, now);
     for (unsigned file = 0; file < MODEL_FILES && !wrong; file++)
         wrong = judge_file(file, found, all_done, now);
     return wrong;
@@ -372,7 +423,12 @@ static const char *judge_moment(const struct model_finding found[MODEL_KEYS],
                                 const struct model_moment *moment,
                                 const struct model_circumstances *now)
 {
-    const char *wrong = NULL;
+    size_t all = count;
+    count = moment->count;
+    looked_until = moment->judgements;
+    const char *wrong = judge_all_together(found, now);
+    count = all;
+    looked_until = UINT_MAX;
     for (unsigned file = 0; file < MODEL_FILES && !wrong; file++)
         wrong = judge_file_at(file, found, moment, now);
     return wrong;

@@ -8,6 +8,7 @@
  *   what a power failure takes, it takes from the end.
  * - That point is not before what was durable; where nothing but the process died, not before
  *   anything that was done.
+ * - Writes that were tried together (a transaction) are found all or none, over all data files.
  *
  * Each key is written by one thread at a time. Nothing here is a step of the schedule.
  */
@@ -48,6 +49,18 @@ void model_set_file(unsigned key, unsigned file);
 /* A write of the key is about to be tried; value NULL: its removal. Returns its number. What was
  * tried last with the key is done, or has failed. */
 size_t model_try(unsigned key, const struct kv_slice *value, uint64_t expiry_ms);
+
+/* One of several writes that are done together: as the arguments of model_try. */
+struct model_part {
+    unsigned key;
+    const struct kv_slice *value;
+    uint64_t expiry_ms;
+};
+
+/* Writes of different keys are about to be tried together: after a death, and in a copy of one
+ * moment, all of them are there or none. Returns the number of the first; the others' follow in
+ * their order. Each is noted as done, failed or durable like any other write, all of them alike. */
+size_t model_try_together(const struct model_part parts[], unsigned part_count);
 
 /* The write was done, at that time of the schedule's clock. An explanation if the version was given
  * before, else NULL. */
