@@ -13,7 +13,7 @@ struct operation_rule {
     uint16_t allowed_flags;
     uint8_t known; /* 0: a gap in the table */
     uint8_t key;   /* enum key_rule */
-    uint8_t has_value;
+    uint32_t max_value_bytes; /* 0: it has none */
 };
 
 #define SYNC_FLAGS      (WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS)
@@ -23,23 +23,26 @@ struct operation_rule {
 #define PUT_FLAGS       (EXPIRY_FLAGS | CONDITION_FLAGS | WIRE_VALUE_IN_SEGMENT | SYNC_FLAGS)
 #define ADD_MEANING     (WIRE_HAS_BOUNDS | WIRE_CREATE | WIRE_CANONICAL)
 #define ADD_FLAGS       (WIRE_HAS_EXPIRY | ADD_MEANING | SYNC_FLAGS)
+#define ANY_VALUE       WIRE_MAX_VALUE_BYTES
 
 static const struct operation_rule rules[] = {
     [WIRE_OP_GET] = {0, 1, KEY_REQUIRED, 0},
     [WIRE_OP_EXISTS] = {0, 1, KEY_REQUIRED, 0},
-    [WIRE_OP_PUT] = {PUT_FLAGS | WIRE_GIVE_VERSION, 1, KEY_REQUIRED, 1},
+    [WIRE_OP_PUT] = {PUT_FLAGS | WIRE_GIVE_VERSION, 1, KEY_REQUIRED, ANY_VALUE},
     [WIRE_OP_DELETE] = {WIRE_HAS_VERSION | SYNC_FLAGS, 1, KEY_REQUIRED, 0},
     [WIRE_OP_ADD] = {ADD_FLAGS, 1, KEY_REQUIRED, 0},
-    [WIRE_OP_APPEND] = {WIRE_VALUE_IN_SEGMENT | SYNC_FLAGS, 1, KEY_REQUIRED, 1},
-    [WIRE_OP_EXCHANGE] = {PUT_FLAGS, 1, KEY_REQUIRED, 1},
+    [WIRE_OP_APPEND] = {WIRE_VALUE_IN_SEGMENT | SYNC_FLAGS, 1, KEY_REQUIRED, ANY_VALUE},
+    [WIRE_OP_EXCHANGE] = {PUT_FLAGS, 1, KEY_REQUIRED, ANY_VALUE},
     [WIRE_OP_TOUCH] = {WIRE_HAS_EXPIRY | SYNC_FLAGS, 1, KEY_REQUIRED, 0},
     [WIRE_OP_SCAN] = {WIRE_KEYS_ONLY | WIRE_ATOMIC, 1, KEY_OPTIONAL, 0},
     [WIRE_OP_STATS] = {0, 1, KEY_OPTIONAL, 0},
-    [WIRE_OP_PING] = {WIRE_VALUE_IN_SEGMENT, 1, KEY_NONE, 1},
+    [WIRE_OP_PING] = {WIRE_VALUE_IN_SEGMENT, 1, KEY_NONE, ANY_VALUE},
     [WIRE_OP_SYNC] = {0, 1, KEY_NONE, 0},
     [WIRE_OP_BACKUP] = {0, 1, KEY_REQUIRED, 0},
-    [WIRE_OP_ADMIN] = {WIRE_VALUE_IN_SEGMENT, 1, KEY_REQUIRED, 1},
-    [WIRE_OP_WATCH] = {WIRE_KEYS_ONLY | WIRE_VALUE_IN_SEGMENT, 1, KEY_OPTIONAL, 1},
+    [WIRE_OP_ADMIN] = {WIRE_VALUE_IN_SEGMENT, 1, KEY_REQUIRED, ANY_VALUE},
+    [WIRE_OP_WATCH] = {WIRE_KEYS_ONLY | WIRE_VALUE_IN_SEGMENT, 1, KEY_OPTIONAL, ANY_VALUE},
+    [WIRE_OP_TRANSACT] = {WIRE_VALUE_IN_SEGMENT | SYNC_FLAGS, 1, KEY_NONE,
+                          ANY_VALUE + WIRE_TRANSACT_EXTRA_BYTES},
 };
 
 #define RESULT_FLAGS                                                             \
@@ -48,6 +51,7 @@ static const struct operation_rule rules[] = {
 
 #define SCAN_ENTRY_FIXED_BYTES 16u
 
+_Static_assert(sizeof rules / sizeof rules[0] == WIRE_OPCODES, "an opcode has no rule");
 _Static_assert(WIRE_RESULT_MAX_FIELD_BYTES == WIRE_RESULT_FIXED_BYTES + 3 * sizeof(uint64_t),
                "version, expiry_ms and number");
 _Static_assert(RESULT_FLAGS <= UINT16_MAX && PUT_FLAGS <= UINT16_MAX && ADD_FLAGS <= UINT16_MAX &&
@@ -115,7 +119,10 @@ bool wire_put_operation(struct write_cursor *cursor, const struct wire_operation
     size_t field_bytes = operation_field_bytes(operation->opcode, operation->flags);
     size_t size =
         WIRE_OPERATION_FIXED_BYTES + field_bytes + key.size + (in_segment ? 4u : value.size);
-    if (key.size > WIRE_MAX_KEY_BYTES || value.size > WIRE_MAX_VALUE_BYTES ||
+    size_t max_value_bytes =
+        WIRE_MAX_VALUE_BYTES +
+        (operation->opcode == WIRE_OP_TRANSACT ? WIRE_TRANSACT_EXTRA_BYTES : 0u);
+    if (key.size > WIRE_MAX_KEY_BYTES || value.size > max_value_bytes ||
         size > write_cursor_left(cursor) || cursor->failed)
         return false;
     uint8_t *at = write_room(cursor, size);
@@ -178,7 +185,7 @@ enum kv_status wire_get_operation(struct read_cursor *cursor, struct wire_operat
     size_t key_bytes = load_u16(fixed + 4);
     size_t value_bytes = load_u32(fixed + 8);
     if ((key_bytes == 0 ? rule->key == KEY_REQUIRED : rule->key == KEY_NONE) ||
-        value_bytes > (rule->has_value ? WIRE_MAX_VALUE_BYTES : 0))
+        value_bytes > rule->max_value_bytes)
         return KV_BAD_REQUEST;
 
     operation->opcode = (enum wire_opcode)opcode;

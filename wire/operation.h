@@ -30,11 +30,17 @@ enum wire_opcode {
     WIRE_OP_SYNC = 12,    /* everything written before is on disk when the reply comes */
     WIRE_OP_BACKUP = 13,  /* key: "begin", "read FILE OFFSET BYTES", "touch", "end" */
     WIRE_OP_ADMIN = 14,   /* for the server's owner; key: a command, value: its argument */
-    WIRE_OP_WATCH = 15    /* key: a prefix, value: positions (change.h) */
+    WIRE_OP_WATCH = 15,   /* key: a prefix, value: positions (change.h) */
+    WIRE_OP_TRANSACT = 16 /* value: guards and steps (transaction.h) */
 };
+#define WIRE_OPCODES 17u /* the numbers below are opcodes, but for 0 */
 
 #define WIRE_MAX_KEY_BYTES   65535u
 #define WIRE_MAX_VALUE_BYTES (64u << 20)
+
+/* What the value of a TRANSACT may have beyond the largest value: such a request is as large as the
+ * largest that is sent in parts (docs/PROTOCOL.md, 2.4). */
+#define WIRE_TRANSACT_EXTRA_BYTES 131012u
 
 /* Bits of wire_operation.flags. The table in operation.c says which flags an operation takes; any
  * other flag is KV_UNSUPPORTED. */

@@ -68,6 +68,7 @@ static const char *const opcode_names[STATISTICS_OPCODES] = {
     [WIRE_OP_EXCHANGE] = "exchange", [WIRE_OP_TOUCH] = "touch",   [WIRE_OP_SCAN] = "scan",
     [WIRE_OP_STATS] = "stats",       [WIRE_OP_PING] = "ping",     [WIRE_OP_SYNC] = "sync",
     [WIRE_OP_BACKUP] = "backup",     [WIRE_OP_ADMIN] = "admin",   [WIRE_OP_WATCH] = "watch",
+    [WIRE_OP_TRANSACT] = "transact",
 };
 
 const char *statistics_operation_name(unsigned opcode)

@@ -46,7 +46,7 @@ static void fill_random(struct random_state *random, uint8_t *bytes, size_t size
 static struct wire_operation random_operation(struct random_state *random, const uint8_t *noise)
 {
     struct wire_operation operation = {
-        .opcode = (enum wire_opcode)(1 + random_below(random, WIRE_OP_WATCH)),
+        .opcode = (enum wire_opcode)(1 + random_below(random, WIRE_OPCODES - 1)),
         .flags = random_below(random, 4) ? 0 : (uint16_t)(1u << random_below(random, 16)),
         .expiry_ms = random_next(random),
         .version = random_next(random),

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "wire/transaction.h"
+
 /* Samples ----------------------------------------------------------------------------------- */
 
 static struct kv_slice sample_slice(struct random_state *random, uint8_t *bytes, size_t min_size)
@@ -58,6 +60,8 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
     case WIRE_OP_PING:
     case WIRE_OP_ADMIN:
         return pick_flag(random, segment);
+    case WIRE_OP_TRANSACT:
+        return pick_flag(random, segment) | pick_flag(random, sync);
     case WIRE_OP_GET:
     case WIRE_OP_EXISTS:
     case WIRE_OP_STATS:
@@ -66,6 +70,29 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
         break;
     }
     return 0;
+}
+
+bool wire_sample_has_no_key(enum wire_opcode opcode)
+{
+    return opcode == WIRE_OP_PING || opcode == WIRE_OP_SYNC || opcode == WIRE_OP_TRANSACT;
+}
+
+/* A guard and a step, or any bytes. */
+static struct kv_slice sample_transaction(struct random_state *random,
+                                          struct wire_sample_bytes *bytes)
+{
+    if (random_below(random, 2) == 0)
+        return sample_slice(random, bytes->value, 0);
+    struct wire_guard guard = {.kind = (enum wire_guard_kind)(1 + random_below(random, 4)),
+                               .key = kv_slice_from_string("k"),
+                               .version = 7};
+    struct wire_operation step = {.opcode = WIRE_OP_TOUCH, .key = kv_slice_from_string("k")};
+    struct wire_transaction transaction = {.guards = 1, .then = 1};
+    struct write_cursor cursor = write_cursor(bytes->value, sizeof bytes->value);
+    wire_put_transaction(&cursor, &transaction);
+    wire_put_guard(&cursor, &guard);
+    wire_put_operation(&cursor, &step);
+    return kv_slice(bytes->value, write_cursor_used(&cursor));
 }
 
 static void sample_add(struct random_state *random, struct wire_operation *operation)
@@ -88,7 +115,7 @@ struct wire_operation wire_sample_operation(struct random_state *random, enum wi
                                        .max = INT64_MAX};
     bool key_optional =
         opcode == WIRE_OP_SCAN || opcode == WIRE_OP_STATS || opcode == WIRE_OP_WATCH;
-    if (opcode != WIRE_OP_PING && opcode != WIRE_OP_SYNC)
+    if (!wire_sample_has_no_key(opcode))
         operation.key = sample_slice(random, bytes->key, key_optional ? 0 : 1);
     if (operation.flags & WIRE_HAS_EXPIRY)
         operation.expiry_ms = random_next(random);
@@ -106,6 +133,8 @@ struct wire_operation wire_sample_operation(struct random_state *random, enum wi
     } else if (opcode == WIRE_OP_PUT || opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_APPEND ||
                opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN || opcode == WIRE_OP_WATCH) {
         operation.value = sample_slice(random, bytes->value, 0);
+    } else if (opcode == WIRE_OP_TRANSACT) {
+        operation.value = sample_transaction(random, bytes);
     }
     return operation;
 }
@@ -198,7 +227,7 @@ static uint16_t sample_batch(struct random_state *random, enum wire_kind kind,
     for (uint16_t i = 0; i < count; i++) {
         struct wire_sample_bytes bytes;
         if (kind == WIRE_REQUEST) {
-            enum wire_opcode opcode = (enum wire_opcode)(1 + random_below(random, WIRE_OP_WATCH));
+            enum wire_opcode opcode = (enum wire_opcode)(1 + random_below(random, WIRE_OPCODES - 1));
             struct wire_operation operation = wire_sample_operation(random, opcode, &bytes);
             wire_put_operation(cursor, &operation);
         } else {
@@ -282,6 +311,58 @@ static void demand_same(const uint8_t *start, const uint8_t *end, const uint8_t 
            "encoded again it has other bytes");
 }
 
+/* A guard of a transaction, and what writing it gives. */
+static enum kv_status read_transaction_guard(struct read_cursor *cursor, uint8_t *again,
+                                             struct kv_slice message)
+{
+    const uint8_t *start = cursor->at;
+    struct wire_guard guard;
+    enum kv_status status = wire_get_guard(cursor, &guard);
+    if (status != KV_OK)
+        return status;
+    touch(guard.key, message.data, message.size);
+    touch(guard.value, message.data, message.size);
+    struct write_cursor writer = write_cursor(again, message.size);
+    bool written = wire_put_guard(&writer, &guard);
+    demand(wire_guard_size(&guard) == write_cursor_used(&writer), "a guard has another size");
+    demand_same(start, cursor->at, again, write_cursor_used(&writer), written);
+    return KV_OK;
+}
+
+/* As far as it goes: what is in the value does not matter to the message. */
+static void read_transaction(struct kv_slice value, uint8_t *again, struct kv_slice message)
+{
+    struct read_cursor cursor = read_cursor(value.data, value.size);
+    struct wire_transaction transaction;
+    if (!value.data || wire_get_transaction(&cursor, &transaction) != KV_OK)
+        return;
+    for (unsigned i = 0; i < transaction.guards; i++)
+        if (read_transaction_guard(&cursor, again, message) != KV_OK)
+            return;
+    for (unsigned i = 0; i < (unsigned)transaction.then + transaction.otherwise; i++) {
+        struct wire_operation step;
+        enum kv_status status = wire_get_step(&cursor, &step);
+        demand(status == KV_OK || status == KV_BAD_REQUEST || status == KV_UNSUPPORTED,
+               "a step has a status without a name");
+        if (status != KV_OK)
+            return;
+        touch(step.key, message.data, message.size);
+        touch(step.value, message.data, message.size);
+    }
+}
+
+/* Likewise, what a result has of one. */
+static void read_outcome(struct kv_slice value, const uint8_t *message, size_t size)
+{
+    struct read_cursor cursor = read_cursor(value.data, value.size);
+    struct wire_outcome outcome;
+    struct wire_result result;
+    if (wire_get_outcome(&cursor, &outcome) != KV_OK)
+        return;
+    for (unsigned i = 0; i < outcome.results && wire_get_result(&cursor, &result) == KV_OK; i++)
+        touch(result.value, message, size);
+}
+
 static enum kv_status read_operations(struct read_cursor *cursor, unsigned count,
                                       const uint8_t *message, size_t size)
 {
@@ -299,6 +380,8 @@ static enum kv_status read_operations(struct read_cursor *cursor, unsigned count
         struct write_cursor writer = write_cursor(again, size);
         bool written = wire_put_operation(&writer, &operation);
         demand_same(start, cursor->at, again, write_cursor_used(&writer), written);
+        if (operation.opcode == WIRE_OP_TRANSACT)
+            read_transaction(operation.value, again, kv_slice(message, size));
     }
     free(again);
     return status;
@@ -329,6 +412,8 @@ static enum kv_status read_results(struct read_cursor *cursor, unsigned count,
         touch(result.value, message, size);
         if (result.value.data)
             read_entries(result.value, message, size);
+        if (result.value.data)
+            read_outcome(result.value, message, size);
         struct write_cursor writer = write_cursor(again, size);
         bool written = wire_put_result(&writer, &result);
         demand_same(start, cursor->at, again, write_cursor_used(&writer), written);

@@ -7,6 +7,7 @@
 
 #include "common/numbers/random.h"
 #include "wire/message.h"
+#include "wire/operation.h"
 
 /* Bytes of the longest key or value of a sample. */
 #define WIRE_SAMPLE_MAX_BYTES 40u
@@ -16,6 +17,9 @@ struct wire_sample_bytes {
     uint8_t key[WIRE_SAMPLE_MAX_BYTES];
     uint8_t value[WIRE_SAMPLE_MAX_BYTES];
 };
+
+/* Returns true if operations of that opcode have no key. */
+bool wire_sample_has_no_key(enum wire_opcode opcode);
 
 /* Valid in every respect; fields that the flags leave out have the defaults of the decoder. */
 struct wire_operation wire_sample_operation(struct random_state *random, enum wire_opcode opcode,

@@ -80,6 +80,13 @@ START_TEST(sizes_beyond_the_protocol_are_not_encoded)
     ck_assert(!wire_put_operation(&writer, &put));
     put.key.size = 1;
     ck_assert(wire_put_operation(&writer, &put));
+    struct wire_operation transact = {
+        .opcode = WIRE_OP_TRANSACT,
+        .flags = WIRE_VALUE_IN_SEGMENT,
+        .value = kv_slice(NULL, WIRE_MAX_VALUE_BYTES + WIRE_TRANSACT_EXTRA_BYTES + 1u)};
+    ck_assert(!wire_put_operation(&writer, &transact));
+    transact.value.size--;
+    ck_assert(wire_put_operation(&writer, &transact));
 }
 END_TEST
 
@@ -99,10 +106,10 @@ static enum kv_status verdict(struct wire_operation operation)
 
 START_TEST(key_is_there_exactly_where_it_belongs)
 {
-    for (unsigned opcode = WIRE_OP_GET; opcode <= WIRE_OP_WATCH; opcode++) {
+    for (unsigned opcode = WIRE_OP_GET; opcode < WIRE_OPCODES; opcode++) {
         bool optional =
             opcode == WIRE_OP_SCAN || opcode == WIRE_OP_STATS || opcode == WIRE_OP_WATCH;
-        bool none = opcode == WIRE_OP_PING || opcode == WIRE_OP_SYNC;
+        bool none = wire_sample_has_no_key((enum wire_opcode)opcode);
         struct wire_operation operation = {.opcode = (enum wire_opcode)opcode};
         ck_assert_int_eq(verdict(operation), optional || none ? KV_OK : KV_BAD_REQUEST);
         operation.key = KEY;
@@ -113,12 +120,13 @@ END_TEST
 
 START_TEST(value_is_there_only_where_it_belongs)
 {
-    for (unsigned opcode = WIRE_OP_GET; opcode <= WIRE_OP_WATCH; opcode++) {
+    for (unsigned opcode = WIRE_OP_GET; opcode < WIRE_OPCODES; opcode++) {
         bool takes_value = opcode == WIRE_OP_PUT || opcode == WIRE_OP_APPEND ||
                            opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_PING ||
-                           opcode == WIRE_OP_ADMIN || opcode == WIRE_OP_WATCH;
+                           opcode == WIRE_OP_ADMIN || opcode == WIRE_OP_WATCH ||
+                           opcode == WIRE_OP_TRANSACT;
         struct wire_operation operation = {.opcode = (enum wire_opcode)opcode, .value = VALUE};
-        if (opcode != WIRE_OP_PING && opcode != WIRE_OP_SYNC)
+        if (!wire_sample_has_no_key(operation.opcode))
             operation.key = KEY;
         ck_assert_int_eq(verdict(operation), takes_value ? KV_OK : KV_BAD_REQUEST);
     }
@@ -151,6 +159,7 @@ START_TEST(each_operation_takes_its_own_flags_only)
         {WIRE_OP_BACKUP, 0},
         {WIRE_OP_ADMIN, WIRE_VALUE_IN_SEGMENT},
         {WIRE_OP_WATCH, WIRE_KEYS_ONLY | WIRE_VALUE_IN_SEGMENT},
+        {WIRE_OP_TRANSACT, WIRE_VALUE_IN_SEGMENT | WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS},
     };
     for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) {
         for (unsigned bit = 0; bit < 16; bit++) {
@@ -158,7 +167,7 @@ START_TEST(each_operation_takes_its_own_flags_only)
                                                .flags = (uint16_t)(1u << bit),
                                                .version = 1,
                                                .max = 1};
-            if (operation.opcode != WIRE_OP_PING && operation.opcode != WIRE_OP_SYNC)
+            if (!wire_sample_has_no_key(operation.opcode))
                 operation.key = KEY;
             bool good = allowed[i].flags & (1u << bit);
             ck_assert_msg(verdict(operation) == (good ? KV_OK : KV_UNSUPPORTED),
@@ -207,7 +216,7 @@ START_TEST(reserved_bytes_and_unknown_opcodes_are_unsupported)
         struct read_cursor reader = read_cursor(message, write_cursor_used(&writer));
         ck_assert_int_eq(wire_get_operation(&reader, &out), KV_UNSUPPORTED);
     }
-    for (unsigned opcode = WIRE_OP_WATCH + 1; opcode <= 256; opcode++) {
+    for (unsigned opcode = WIRE_OPCODES; opcode <= 256; opcode++) {
         struct write_cursor writer = write_cursor(message, sizeof message);
         ck_assert(wire_put_operation(&writer, &ping));
         message[0] = (uint8_t)opcode; /* 256: 0 */
@@ -315,7 +324,7 @@ END_TEST
 TEST_SUITE(wire_operation)
 {
     TCase *operations = tcase_create("operations");
-    tcase_add_loop_test(operations, operations_round_trip, WIRE_OP_GET, WIRE_OP_WATCH + 1);
+    tcase_add_loop_test(operations, operations_round_trip, WIRE_OP_GET, WIRE_OPCODES);
     tcase_add_test(operations, operation_that_does_not_fit_writes_nothing);
     tcase_add_test(operations, sizes_beyond_the_protocol_are_not_encoded);
     tcase_add_test(operations, key_is_there_exactly_where_it_belongs);
