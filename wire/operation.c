@@ -11,8 +11,8 @@ enum key_rule {
 
 struct operation_rule {
     uint16_t allowed_flags;
-    uint8_t known; /* 0: a gap in the table */
-    uint8_t key;   /* enum key_rule */
+    uint8_t known;            /* 0: a gap in the table */
+    uint8_t key;              /* enum key_rule */
     uint32_t max_value_bytes; /* 0: it has none */
 };
 

@@ -1,9 +1,9 @@
 #include "wire/transaction.h"
 
-#define STEP_OPCODES                                                                              \
-    (1u << WIRE_OP_GET | 1u << WIRE_OP_EXISTS | 1u << WIRE_OP_PUT | 1u << WIRE_OP_DELETE |        \
+#define STEP_OPCODES                                                                       \
+    (1u << WIRE_OP_GET | 1u << WIRE_OP_EXISTS | 1u << WIRE_OP_PUT | 1u << WIRE_OP_DELETE | \
      1u << WIRE_OP_ADD | 1u << WIRE_OP_APPEND | 1u << WIRE_OP_TOUCH)
-#define STEP_FLAGS                                                                    \
+#define STEP_FLAGS \
     (WIRE_HAS_EXPIRY | WIRE_KEEP_EXPIRY | WIRE_HAS_BOUNDS | WIRE_CREATE | WIRE_CANONICAL)
 
 bool wire_put_transaction(struct write_cursor *cursor, const struct wire_transaction *transaction)
@@ -87,6 +87,34 @@ enum kv_status wire_get_step(struct read_cursor *cursor, struct wire_operation *
         return status;
     bool is_step = STEP_OPCODES >> operation->opcode & 1u;
     return is_step && !(operation->flags & ~STEP_FLAGS) ? KV_OK : KV_UNSUPPORTED;
+}
+
+struct wire_transaction_keys wire_keys_of_transaction(struct kv_slice value)
+{
+    struct wire_transaction_keys keys = {.cursor = read_cursor(value.data, value.size)};
+    struct wire_transaction transaction;
+    if (value.data && wire_get_transaction(&keys.cursor, &transaction) == KV_OK) {
+        keys.guards = transaction.guards;
+        keys.steps = (unsigned)transaction.then + transaction.otherwise;
+    }
+    return keys;
+}
+
+bool wire_next_transaction_key(struct wire_transaction_keys *keys, struct kv_slice *key)
+{
+    struct wire_guard guard;
+    struct wire_operation step;
+    if (keys->guards > 0 && wire_get_guard(&keys->cursor, &guard) == KV_OK) {
+        keys->guards--;
+        *key = guard.key;
+        return true;
+    }
+    if (keys->guards == 0 && keys->steps > 0 && wire_get_step(&keys->cursor, &step) == KV_OK) {
+        keys->steps--;
+        *key = step.key;
+        return true;
+    }
+    return false;
 }
 
 /* Outcomes ---------------------------------------------------------------------------------- */

@@ -77,6 +77,17 @@ static inline bool wire_step_writes(enum wire_opcode opcode)
     return opcode != WIRE_OP_GET && opcode != WIRE_OP_EXISTS;
 }
 
+/* The keys of a TRANSACT's value, guards first, as far as it can be read. */
+struct wire_transaction_keys {
+    struct read_cursor cursor;
+    unsigned guards, steps; /* that are left */
+};
+
+struct wire_transaction_keys wire_keys_of_transaction(struct kv_slice value);
+
+/* Takes the next one. False: there is no other. */
+bool wire_next_transaction_key(struct wire_transaction_keys *keys, struct kv_slice *key);
+
 enum wire_about { WIRE_ABOUT_NOTHING, WIRE_ABOUT_GUARD, WIRE_ABOUT_STEP };
 
 struct wire_outcome {

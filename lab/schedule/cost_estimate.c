@@ -27,6 +27,7 @@ static const uint32_t operation_ns[] = {
     [WIRE_OP_EXCHANGE] = 900,  [WIRE_OP_TOUCH] = 800,    [WIRE_OP_SCAN] = 1000,
     [WIRE_OP_STATS] = 500000,  [WIRE_OP_PING] = 100,     [WIRE_OP_SYNC] = 1000000,
     [WIRE_OP_BACKUP] = 200000, [WIRE_OP_ADMIN] = 500000, [WIRE_OP_WATCH] = 20000,
+    [WIRE_OP_TRANSACT] = 4000,
 };
 
 static uint64_t one_operation_ns(const struct wire_operation *operation)

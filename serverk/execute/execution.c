@@ -105,8 +105,9 @@ enum kv_status take_request_value(struct execution *execution)
 {
     const struct wire_operation *operation = execution->operation;
     size_t size = operation->value.size;
+    size_t extra_bytes = operation->opcode == WIRE_OP_TRANSACT ? WIRE_TRANSACT_EXTRA_BYTES : 0;
     execution->value = operation->value;
-    if (size > live_max_value_bytes(execution->context->live))
+    if (size > live_max_value_bytes(execution->context->live) + extra_bytes)
         return KV_VALUE_TOO_BIG;
     if (!(operation->flags & WIRE_VALUE_IN_SEGMENT))
         return KV_OK;
@@ -126,17 +127,22 @@ enum kv_status take_request_value(struct execution *execution)
                : KV_BAD_REQUEST;
 }
 
-/* The write was applied: its result tells the version, and its durability is seen to. */
-static void tell_written(struct execution *execution)
+void see_to_durability(struct execution *execution, struct kvstore_ticket ticket)
 {
     execution->synced = false;
-    result_tell_version(&execution->result, execution->written.version);
     enum kvstore_durability durability = live_durability(execution->context->live);
     unsigned flags = execution->operation->flags;
     if (durability == KVSTORE_SYNC_ALWAYS || (flags & WIRE_SYNC_ALWAYS))
-        commit_waits_add(&execution->context->waits, execution->written.ticket);
+        commit_waits_add(&execution->context->waits, ticket);
     else if (durability == KVSTORE_SYNC_NONE && (flags & WIRE_SYNC_INTERVAL))
-        kvstore_request_sync(execution->store, execution->written.ticket); /* sooner than asked */
+        kvstore_request_sync(execution->store, ticket); /* sooner than asked */
+}
+
+/* The write was applied: its result tells the version, and its durability is seen to. */
+static void tell_written(struct execution *execution)
+{
+    result_tell_version(&execution->result, execution->written.version);
+    see_to_durability(execution, execution->written.ticket);
 }
 
 static void execute_put(struct execution *execution)
@@ -256,7 +262,7 @@ const operation_runner execution_runners[] = {
     [WIRE_OP_SCAN] = execute_scan,         [WIRE_OP_STATS] = execute_stats,
     [WIRE_OP_PING] = execute_ping,         [WIRE_OP_SYNC] = execute_sync,
     [WIRE_OP_BACKUP] = execute_backup,     [WIRE_OP_ADMIN] = execute_admin,
-    [WIRE_OP_WATCH] = execute_watch,
+    [WIRE_OP_WATCH] = execute_watch,       [WIRE_OP_TRANSACT] = execute_transact,
 };
 
 _Static_assert(sizeof execution_runners / sizeof execution_runners[0] == STATISTICS_OPCODES,
@@ -292,12 +298,10 @@ static bool is_write_opcode(enum wire_opcode opcode)
            opcode == WIRE_OP_APPEND || opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_TOUCH;
 }
 
-/* Passes a write through the gate. Kept out of the way where there is no gate. */
-__attribute__((noinline)) static bool passes_gate(struct execution *execution)
+bool passes_write_gate(struct execution *execution)
 {
     const struct write_gate *gate = execution->context->gate;
-    uint32_t wait_ms =
-        is_write_opcode(execution->operation->opcode) ? gate->hold_up(gate->context) : 0;
+    uint32_t wait_ms = gate->hold_up(gate->context);
     if (wait_ms == 0)
         return true;
     if (wait_ms != WRITE_GATE_CLOSED) {
@@ -310,6 +314,12 @@ __attribute__((noinline)) static bool passes_gate(struct execution *execution)
     if (execution->request->count == 1)
         execution->refusal = gate->sentence;
     return false;
+}
+
+/* Kept out of the way where there is no gate. A transaction that writes passes it later. */
+__attribute__((noinline)) static bool passes_gate(struct execution *execution)
+{
+    return !is_write_opcode(execution->operation->opcode) || passes_write_gate(execution);
 }
 
 static void run_operation(struct execution *execution, const struct wire_operation *operation)

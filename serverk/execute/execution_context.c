@@ -21,7 +21,8 @@ bool execution_context_init(struct execution_context *context, struct kvstore *s
     context->reply = reserve_buffer(context->buffer_bytes);
     context->incoming = reserve_buffer(context->buffer_bytes);
     context->outgoing = reserve_buffer(context->buffer_bytes);
-    if (context->reply && context->incoming && context->outgoing &&
+    context->found = reserve_buffer(context->buffer_bytes);
+    if (context->reply && context->incoming && context->outgoing && context->found &&
         commit_waits_init(&context->waits, store ? kvstore_datafiles(store) : 0))
         return true;
     execution_context_free(context);
@@ -30,7 +31,7 @@ bool execution_context_init(struct execution_context *context, struct kvstore *s
 
 void execution_context_free(struct execution_context *context)
 {
-    uint8_t *buffers[] = {context->reply, context->incoming, context->outgoing};
+    uint8_t *buffers[] = {context->reply, context->incoming, context->outgoing, context->found};
     for (unsigned i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         if (buffers[i])
             munmap(buffers[i], context->buffer_bytes);

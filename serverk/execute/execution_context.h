@@ -69,6 +69,7 @@ struct execution_context {
     uint8_t *reply;      /* replies are built here; of buffer_bytes */
     uint8_t *incoming;   /* for values read out of segments that are not mapped; likewise */
     uint8_t *outgoing;   /* for values on their way into such segments; likewise */
+    uint8_t *found;      /* for values that a transaction has read; likewise */
     size_t buffer_bytes; /* address space: memory is taken as far as it is used */
 
     struct watchers *watchers; /* where requests may wait for changes; NULL: nowhere */

@@ -1,7 +1,8 @@
 /*
  * execution_internal: what the files that execute operations share; no other file of serverk
  * includes it. Operations on keys are in execution.c; SCAN, STATS, PING and ADMIN, whose results
- * are texts or pages made for them, in inquiries.c; WATCH in watch.c; BACKUP in backup.c.
+ * are texts or pages made for them, in inquiries.c; WATCH in watch.c; BACKUP in backup.c; TRANSACT
+ * in transact.c.
  */
 #ifndef MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
 #define MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
@@ -45,6 +46,12 @@ void add_answer(struct execution *execution, struct kv_slice bytes);
 /* Finds the operation's value: in the message, in the mapped segment, or read out of it. */
 enum kv_status take_request_value(struct execution *execution);
 
+/* What was written, up to the ticket, is to be as durable as the server or the operation says. */
+void see_to_durability(struct execution *execution, struct kvstore_ticket ticket);
+
+/* Passes a write through the gate, which there is. False: the result is that it was refused. */
+bool passes_write_gate(struct execution *execution);
+
 /* Runners (execution_context.h). */
 void execute_scan(struct execution *execution);
 void execute_stats(struct execution *execution);
@@ -56,6 +63,9 @@ void execute_admin(struct execution *execution);
  * by its positions. Where there is nothing yet, the request waits with the watchers (watchers.h),
  * and is executed again there. */
 void execute_watch(struct execution *execution);
+
+/* TRANSACT (docs/PROTOCOL.md): guards and two lists of steps, one of which is done as a whole. */
+void execute_transact(struct execution *execution);
 
 /* BACKUP (docs/PROTOCOL.md): data files as they were at one moment, for the daemon's own user and
  * root. Others may read all entries too, but a data file has more than those: what was deleted and

@@ -10,8 +10,9 @@
 #include "common/numbers/random.h"
 #include "common/time/clock.h"
 #include "wire/operation.h"
+#include "wire/transaction.h"
 
-/* The operations of one message that are counted at most. */
+/* The operations of one message, steps of transactions among them, that are counted at most. */
 #define MAX_OPERATIONS 64u
 
 struct hot_keys {
@@ -88,17 +89,31 @@ static void count_key(struct hot_keys *hot_keys, struct kv_slice key)
     memcpy(least->key, key.data, key.size < HOT_KEY_BYTES ? key.size : HOT_KEY_BYTES);
 }
 
+/* Counts `most` keys at most. Returns how many. Holds: lock. */
+static unsigned count_transaction(struct hot_keys *hot_keys, struct kv_slice value, unsigned most)
+{
+    struct wire_transaction_keys keys = wire_keys_of_transaction(value);
+    struct kv_slice key;
+    unsigned counted = 0;
+    for (; counted < most && wire_next_transaction_key(&keys, &key); counted++)
+        count_key(hot_keys, key);
+    return counted;
+}
+
 void hot_keys_show(struct hot_keys *hot_keys, struct read_cursor operations, unsigned count)
 {
     if (pthread_mutex_trylock(&hot_keys->lock) != 0)
         return;
-    for (unsigned i = 0; i < count && i < MAX_OPERATIONS; i++) {
+    unsigned left = MAX_OPERATIONS;
+    for (unsigned i = 0; i < count && left > 0; i++, left--) {
         struct wire_operation operation;
         if (wire_get_operation(&operations, &operation) != KV_OK)
             break;
         bool of_a_key = operation.opcode <= WIRE_OP_TOUCH;
         if (of_a_key)
             count_key(hot_keys, operation.key);
+        else if (operation.opcode == WIRE_OP_TRANSACT)
+            left -= count_transaction(hot_keys, operation.value, left - 1);
     }
     pthread_mutex_unlock(&hot_keys->lock);
 }

@@ -5,6 +5,7 @@
 
 #include "common/time/clock.h"
 #include "wire/operation.h"
+#include "wire/transaction.h"
 
 struct request_notes *request_notes_create(void)
 {
@@ -61,6 +62,10 @@ static void note_slow(struct request_notes *notes, const struct noted_request *r
     struct wire_operation operation;
     if (wire_get_operation(&cursor, &operation) != KV_OK)
         return;
+    if (operation.opcode == WIRE_OP_TRANSACT) { /* its key stays empty if it was in a segment */
+        struct wire_transaction_keys keys = wire_keys_of_transaction(operation.value);
+        wire_next_transaction_key(&keys, &operation.key);
+    }
     struct slow_request slow = {.time_ms = clock_realtime_ms(),
                                 .work_ns = request->work_ns,
                                 .lock_wait_ns = request->lock_wait_ns,

@@ -176,6 +176,7 @@ static bool is_alone(const struct wire_operation *operation)
     case WIRE_OP_BACKUP:
     case WIRE_OP_ADMIN:
     case WIRE_OP_WATCH:
+    case WIRE_OP_TRANSACT:
         break;
     }
     return true;

@@ -211,6 +211,10 @@ void submitted_operation_begin(struct submitted_operation *submitted,
         engine->status = take_submitted_value(submitted);
     if (opcode == WIRE_OP_BACKUP || opcode == WIRE_OP_WATCH) /* there are no data files */
         engine->status = KV_UNSUPPORTED;
+    if (opcode == WIRE_OP_TRANSACT) {
+        engine->status = KV_UNSUPPORTED;
+        engine->sentence = "the server's data are in a cluster, where it has no transactions";
+    }
     bool here = opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN;
     if (engine->status != KV_OK || here) {
         if (engine->status == KV_OK)
@@ -323,6 +327,7 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
     case WIRE_OP_SYNC:
     case WIRE_OP_BACKUP:
     case WIRE_OP_WATCH:
+    case WIRE_OP_TRANSACT:
         return false;
     }
     if (applied)

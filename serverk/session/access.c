@@ -137,7 +137,8 @@ bool access_may_read(struct access_user *user, struct kv_slice key)
 static bool is_read_opcode(enum wire_opcode opcode)
 {
     return opcode == WIRE_OP_GET || opcode == WIRE_OP_EXISTS || opcode == WIRE_OP_SCAN ||
-           opcode == WIRE_OP_WATCH || opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING;
+           opcode == WIRE_OP_WATCH || opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING ||
+           opcode == WIRE_OP_TRANSACT; /* its keys are checked one by one */
 }
 
 static bool rule_permits(const struct access_rule *rule, const struct wire_operation *operation)
@@ -153,7 +154,8 @@ static bool rule_permits(const struct access_rule *rule, const struct wire_opera
     case WIRE_OP_EXCHANGE:
     case WIRE_OP_TOUCH:
         return may(rule, operation->key, true);
-    case WIRE_OP_SCAN: /* shows what may be read */
+    case WIRE_OP_TRANSACT: /* access_check_key */
+    case WIRE_OP_SCAN:     /* shows what may be read */
     case WIRE_OP_WATCH:
     case WIRE_OP_PING:
     case WIRE_OP_SYNC:
@@ -186,13 +188,18 @@ static bool is_over_quota(struct access_user *user, const struct access_rule *ru
     return atomic_fetch_add_explicit(&user->used, 1, memory_order_relaxed) >= rule->operations_s;
 }
 
-static enum kv_status check_permission(struct access_user *user, const struct access_rule *rule,
-                                       const struct wire_operation *operation)
+static enum kv_status count_verdict(struct access_user *user, bool permitted)
 {
-    if (is_rule_permitting(user, rule, operation))
+    if (permitted)
         return KV_OK;
     atomic_fetch_add_explicit(&user->denied, 1, memory_order_relaxed);
     return KV_DENIED;
+}
+
+static enum kv_status check_permission(struct access_user *user, const struct access_rule *rule,
+                                       const struct wire_operation *operation)
+{
+    return count_verdict(user, is_rule_permitting(user, rule, operation));
 }
 
 enum kv_status access_check(struct access_user *user, const struct wire_operation *operation)
@@ -207,6 +214,18 @@ enum kv_status access_check(struct access_user *user, const struct wire_operatio
         status = check_permission(user, rule, operation);
     leave_rules(user, epoch);
     return status;
+}
+
+enum kv_status access_check_key(struct access_user *user, struct kv_slice key, bool writes)
+{
+    unsigned epoch = enter_rules(user);
+    const struct access_rule *rule = atomic_load(&user->rule);
+    bool over_quota = is_over_quota(user, rule);
+    bool permitted = !(user->reads_only && writes) && (!rule || may(rule, key, writes));
+    leave_rules(user, epoch);
+    if (over_quota)
+        atomic_fetch_add_explicit(&user->over_quota, 1, memory_order_relaxed);
+    return over_quota ? KV_QUOTA : count_verdict(user, permitted);
 }
 
 enum kv_status access_check_again(struct access_user *user, const struct wire_operation *operation)

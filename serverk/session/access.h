@@ -72,6 +72,10 @@ bool access_may_read(struct access_user *user, struct kv_slice key);
 /* Checks whether the user may execute the operation, and counts it: KV_OK, KV_DENIED, KV_QUOTA. */
 enum kv_status access_check(struct access_user *user, const struct wire_operation *operation);
 
+/* Checks whether the user may read, or write, the key, for a part of an operation that was checked;
+ * counts as an operation. KV_OK, KV_DENIED, KV_QUOTA. */
+enum kv_status access_check_key(struct access_user *user, struct kv_slice key, bool writes);
+
 /* The same of an operation that was counted before and has waited since: KV_OK, KV_DENIED. */
 enum kv_status access_check_again(struct access_user *user, const struct wire_operation *operation);
 

@@ -227,7 +227,8 @@ static uint16_t sample_batch(struct random_state *random, enum wire_kind kind,
     for (uint16_t i = 0; i < count; i++) {
         struct wire_sample_bytes bytes;
         if (kind == WIRE_REQUEST) {
-            enum wire_opcode opcode = (enum wire_opcode)(1 + random_below(random, WIRE_OPCODES - 1));
+            enum wire_opcode opcode =
+                (enum wire_opcode)(1 + random_below(random, WIRE_OPCODES - 1));
             struct wire_operation operation = wire_sample_operation(random, opcode, &bytes);
             wire_put_operation(cursor, &operation);
         } else {
