@@ -89,6 +89,23 @@ enum kv_status wire_get_step(struct read_cursor *cursor, struct wire_operation *
     return is_step && !(operation->flags & ~STEP_FLAGS) ? KV_OK : KV_UNSUPPORTED;
 }
 
+bool wire_transaction_writes(struct kv_slice value)
+{
+    struct read_cursor cursor = read_cursor(value.data, value.size);
+    struct wire_transaction transaction;
+    struct wire_guard guard;
+    struct wire_operation step;
+    if (!value.data || wire_get_transaction(&cursor, &transaction) != KV_OK)
+        return true;
+    for (unsigned i = 0; i < transaction.guards; i++)
+        if (wire_get_guard(&cursor, &guard) != KV_OK)
+            return true;
+    for (unsigned i = 0; i < (unsigned)transaction.then + transaction.otherwise; i++)
+        if (wire_get_step(&cursor, &step) != KV_OK || wire_step_writes(step.opcode))
+            return true;
+    return false;
+}
+
 struct wire_transaction_keys wire_keys_of_transaction(struct kv_slice value)
 {
     struct wire_transaction_keys keys = {.cursor = read_cursor(value.data, value.size)};

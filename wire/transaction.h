@@ -77,6 +77,9 @@ static inline bool wire_step_writes(enum wire_opcode opcode)
     return opcode != WIRE_OP_GET && opcode != WIRE_OP_EXISTS;
 }
 
+/* Returns true unless each step of a TRANSACT's value, as far as that can be read, only reads. */
+bool wire_transaction_writes(struct kv_slice value);
+
 /* The keys of a TRANSACT's value, guards first, as far as it can be read. */
 struct wire_transaction_keys {
     struct read_cursor cursor;

@@ -195,6 +195,8 @@ enum builder_verdict builder_add(struct request_builder *builder,
         KV_ASSERT(builder->reply_left_bytes >= RESULT_BYTES && region_is_consistent(builder));
         builder->reply_left_bytes -= builder->may_stop ? USUAL_RESULT_BYTES : RESULT_BYTES;
         builder->closed = gives_value && (!builder->may_stop || value_bytes > 0);
+        /* A server that does not know it executes nothing behind it, and refuses that, too. */
+        builder->closed |= operation->opcode == WIRE_OP_TRANSACT;
     }
     return verdict;
 }

@@ -30,8 +30,8 @@ struct request_builder {
     uint32_t count;
     bool in_fragments; /* holds one operation that is too big for a message */
     bool may_stop;     /* the server may answer with fewer results (window.h) */
-    bool closed; /* the server may not stop, but may refuse the last operation for lack of room:
-                          no other operation may follow it */
+    bool closed; /* the server may not stop, but may refuse the last operation for lack of room, or
+                    may not know it: no other operation may follow it */
     size_t message_limit_bytes;
     size_t
         reply_left_bytes; /* the part of the reply that no result will need, surely or probably */

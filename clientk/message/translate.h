@@ -13,6 +13,7 @@
 #include "mqkv/clientk.h"
 #include "clientk/base/large_values.h"
 #include "wire/operation.h"
+#include "wire/transaction.h"
 
 /* Translates *from to *to. KV_OK; or the status of an operation that cannot be sent: KV_USAGE: an
  * unknown opcode, options that the operation does not take, or that exclude each other;
@@ -33,9 +34,11 @@ static inline enum kv_status translate_check(const struct wire_operation *operat
                                              uint64_t max_value_bytes)
 {
     bool key_optional = operation->opcode >= WIRE_OP_SCAN;
+    uint64_t extra_bytes = operation->opcode == WIRE_OP_TRANSACT ? WIRE_TRANSACT_EXTRA_BYTES : 0u;
     if (operation->key.size > WIRE_MAX_KEY_BYTES || (operation->key.size == 0 && !key_optional))
         return KV_BAD_KEY;
-    if (operation->value.size > max_value_bytes || operation->value.size > WIRE_MAX_VALUE_BYTES)
+    if (operation->value.size > max_value_bytes + extra_bytes ||
+        operation->value.size > WIRE_MAX_VALUE_BYTES + extra_bytes)
         return KV_VALUE_TOO_BIG;
     return KV_OK;
 }
@@ -57,15 +60,16 @@ void translate_result(const struct wire_result *from, const struct large_values 
 enum {
     OPERATIONS_THAT_WRITE = 1 << WIRE_OP_PUT | 1 << WIRE_OP_DELETE | 1 << WIRE_OP_ADD |
                             1 << WIRE_OP_APPEND | 1 << WIRE_OP_EXCHANGE | 1 << WIRE_OP_TOUCH |
-                            1 << WIRE_OP_ADMIN,
+                            1 << WIRE_OP_ADMIN | 1 << WIRE_OP_TRANSACT,
     OPERATIONS_THAT_GIVE_A_VALUE = 1 << WIRE_OP_GET | 1 << WIRE_OP_EXCHANGE | 1 << WIRE_OP_SCAN |
                                    1 << WIRE_OP_STATS | 1 << WIRE_OP_PING | 1 << WIRE_OP_BACKUP |
-                                   1 << WIRE_OP_ADMIN | 1 << WIRE_OP_WATCH
+                                   1 << WIRE_OP_ADMIN | 1 << WIRE_OP_WATCH | 1 << WIRE_OP_TRANSACT
 };
 
 static inline bool operation_writes(const struct wire_operation *operation)
 {
-    return OPERATIONS_THAT_WRITE >> operation->opcode & 1;
+    return (OPERATIONS_THAT_WRITE >> operation->opcode & 1) &&
+           (operation->opcode != WIRE_OP_TRANSACT || wire_transaction_writes(operation->value));
 }
 
 /* Returns true if the result of the operation has a value. Then the server may refuse the operation

@@ -348,6 +348,100 @@ struct clientk_result {
 enum kv_status clientk_execute(struct clientk *client, const struct clientk_operation *operations,
                                size_t count, struct clientk_result *results);
 
+/* Transactions: several keys change together, or none ------------------------------------------ */
+
+#define CLIENTK_MAX_TRANSACTION_STEPS 128u /* guards, and operations of both lists, together */
+
+/* What must hold of an entry. One that has expired is absent. */
+enum clientk_guard_kind {
+    CLIENTK_GUARD_VERSION = 1, /* it has this version; 0: the key is absent */
+    CLIENTK_GUARD_PRESENT,
+    CLIENTK_GUARD_ABSENT,
+    CLIENTK_GUARD_VALUE /* it has this value */
+};
+
+struct clientk_guard {
+    enum clientk_guard_kind kind;
+    struct kv_slice key;
+    struct kv_slice value; /* VALUE */
+    uint64_t version;      /* VERSION */
+    uint64_t reserved[1];
+};
+
+/* The operations may be GET, EXISTS, PUT, DELETE, ADD, APPEND and TOUCH, without conditions (guards
+ * are there for these), give_version and durability. Reads see what was there before the
+ * transaction; a list writes a key once at most. Keys and values are borrowed until the call
+ * returns. */
+struct clientk_transaction {
+    const struct clientk_guard *guards;
+    size_t guard_count;
+    const struct clientk_operation *then; /* done if all guards hold, */
+    size_t then_count;
+    const struct clientk_operation *otherwise; /* and this if one does not */
+    size_t otherwise_count;
+    enum clientk_durability durability;
+    uint64_t reserved[4];
+};
+
+enum clientk_outcome {
+    CLIENTK_FAILED, /* nothing has changed */
+    CLIENTK_DONE,   /* all guards held: `then` was done */
+    CLIENTK_ELSE,   /* one did not: `otherwise` was done */
+    CLIENTK_UNKNOWN /* one of the lists was done, or perhaps; or done, but not on disk */
+};
+
+/* What a place in struct clientk_transacted is about. */
+enum clientk_part { CLIENTK_PART_NONE, CLIENTK_PART_GUARD, CLIENTK_PART_THEN, CLIENTK_PART_ELSE };
+
+struct clientk_transacted {
+    enum clientk_outcome outcome;
+    enum clientk_part part; /* of FAILED: where it failed, if that is known, */
+    size_t at;              /* and which guard or operation there */
+    size_t guard;           /* of ELSE: the first guard that did not hold */
+    size_t results;         /* how many were filled in */
+    uint64_t reserved[4];
+};
+
+/* Checks the guards and executes one of the lists, as one step: others see all of it or nothing,
+ * and so does the store after a crash. `results`, with room for the longer list: of the operations
+ * of the list that was done; a DELETE or TOUCH of a key that is absent, or a read of it, is
+ * KV_NOT_FOUND there and no failure. A list that has no write only reads, all of it at one moment.
+ *
+ * KV_OK: a list was done, perhaps an empty one. Otherwise transacted->outcome (may be NULL) tells
+ * what became of it, and clientk_last_error which guard or operation failed. Nothing has changed
+ * after any status that an operation has, as KV_OUT_OF_BOUNDS, where the result of that operation
+ * has the number that is there; KV_DENIED: also if the user lacks a right for the list that would
+ * not have been done; KV_LIMIT: appends and touches would write more than 64 MiB of values anew;
+ * KV_UNSUPPORTED: the server is older, or its data are in a cluster. A GET whose value others have
+ * made larger than the largest reply meanwhile has the result KV_BUFFER_TOO_SMALL, and the rest is
+ * done. KV_USAGE, as for impossible options: too many steps, or a key that is written twice. */
+enum kv_status clientk_transact(struct clientk *client,
+                                const struct clientk_transaction *transaction,
+                                struct clientk_result *results,
+                                struct clientk_transacted *transacted);
+
+/* Reads `count` keys, 128 at most, at one moment: results[i] is what clientk_get gives for keys[i].
+ * KV_OK, whatever their statuses. */
+enum kv_status clientk_get_together(struct clientk *client, const struct kv_slice *keys,
+                                    size_t count, struct clientk_result *results);
+
+/* Decides what is to be written where entries[i] is what is at keys[i] (KV_NOT_FOUND: nothing):
+ * sets then and then_count of *transaction, and durability if it likes, and nothing else. What
+ * these point at stays until it is called again or the loop returns. Any status but KV_OK ends the
+ * loop with that status, and nothing has changed. */
+typedef enum kv_status (*clientk_compute)(void *context, const struct clientk_result *entries,
+                                          struct clientk_transaction *transaction);
+
+/* An optimistic loop: reads the keys at one moment, has `compute` decide, and does what it says if
+ * none of the keys has changed meanwhile; else begins anew, `tries` times in all (0: 100).
+ * `results`: as clientk_transact, of `then`; with room for what `compute` gives. KV_OK: done.
+ * KV_VERSION_MISMATCH: a key had changed every time, and transacted->guard is its number. Others as
+ * clientk_transact; timeout_ms is that of each message. */
+enum kv_status clientk_transact_loop(struct clientk *client, const struct kv_slice *keys,
+                                     size_t count, clientk_compute compute, void *context,
+                                     uint32_t tries, struct clientk_result *results,
+                                     struct clientk_transacted *transacted);
+
 /* Pipelines: several messages in flight -------------------------------------------------------- */
 
 struct clientk_pipeline;
