@@ -31,7 +31,7 @@ enum wire_opcode {
     WIRE_OP_BACKUP = 13,  /* key: "begin", "read FILE OFFSET BYTES", "touch", "end" */
     WIRE_OP_ADMIN = 14,   /* for the server's owner; key: a command, value: its argument */
     WIRE_OP_WATCH = 15,   /* key: a prefix, value: positions (change.h) */
-    WIRE_OP_TRANSACT = 16 /* value: guards and steps (transaction.h) */
+    WIRE_OP_TRANSACT = 16 /* value: guards and steps (transact_value.h) */
 };
 #define WIRE_OPCODES 17u /* the numbers below are opcodes, but for 0 */
 

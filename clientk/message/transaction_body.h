@@ -8,7 +8,7 @@
 #define MQKV_CLIENTK_MESSAGE_TRANSACTION_BODY_H
 
 #include "mqkv/clientk.h"
-#include "wire/transaction.h"
+#include "wire/transact_value.h"
 
 /* Writes *transaction to new memory, *bytes, which is to be freed, of *size bytes. KV_OK; KV_USAGE,
  * KV_UNSUPPORTED, KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_NO_MEMORY: *transacted tells where, and the

@@ -13,7 +13,7 @@
 #include "mqkv/clientk.h"
 #include "clientk/base/large_values.h"
 #include "wire/operation.h"
-#include "wire/transaction.h"
+#include "wire/transact_value.h"
 
 /* Translates *from to *to. KV_OK; or the status of an operation that cannot be sent: KV_USAGE: an
  * unknown opcode, options that the operation does not take, or that exclude each other;

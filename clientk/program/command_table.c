@@ -25,6 +25,8 @@
 #include "clientk/program/ops/ping.h"
 #include "clientk/program/commands/priority.h"
 #include "clientk/program/commands/scan_command.h"
+#include "clientk/program/commands/transact_block.h"
+#include "clientk/program/commands/transact_command.h"
 #include "clientk/program/commands/watch_command.h"
 #include "clientk/program/ops/stats.h"
 #include "clientk/program/ops/top.h"
@@ -75,7 +77,12 @@
         .name = NULL \
     }
 
-static const struct option_row get_rows[] = {META_ROW, END_ROW};
+static const struct option_row exists_rows[] = {META_ROW, END_ROW};
+static const struct option_row get_rows[] = {META_ROW,
+                                             {"together", 0, OPTION_FLAG, NULL,
+                                              "read all keys at one moment, one line for each",
+                                              FIELD(together)},
+                                             END_ROW};
 static const struct option_row put_rows[] = {TTL_ROW,       EXPIRES_AT_ROW, KEEP_TTL_ROW,
                                              IF_ABSENT_ROW, IF_PRESENT_ROW, IF_VERSION_ROW,
                                              SYNC_ROW,      META_ROW,       END_ROW};
@@ -131,11 +138,12 @@ const struct command commands[] = {
      .options = put_rows,
      ABOUT_A_KEY(put_kind)},
     {.name = "get",
-     .arguments = "KEY",
-     .summary = "print the value of a key",
+     .arguments = "KEY | KEY... --together",
+     .summary = "print the value of a key, or of several as of one moment",
      .min_operands = 1,
-     .max_operands = 1,
+     .max_operands = COMMAND_ANY_NUMBER,
      .options = get_rows,
+     .run = get_together_run,
      ABOUT_A_KEY(get_kind)},
     {.name = "del",
      .alias = "delete",
@@ -151,7 +159,7 @@ const struct command commands[] = {
      .summary = "check whether a key exists",
      .min_operands = 1,
      .max_operands = 1,
-     .options = get_rows,
+     .options = exists_rows,
      ABOUT_A_KEY(exists_kind)},
     {.name = "add",
      .arguments = "KEY NUMBER",
@@ -212,6 +220,41 @@ const struct command commands[] = {
      .max_operands = 1,
      .options = write_rows,
      ABOUT_A_KEY(persist_kind)},
+    {.name = "transact",
+     .arguments = "[GUARD...] [-- STEP]... [--else STEP [-- STEP]...]",
+     .summary = "change several keys together, or none",
+     .details =
+         "If all guards hold, the steps are done as one, else those behind --else. A step is put, "
+         "get, del,\nexists, ttl, add, incr, decr, append, touch or persist, with options of its "
+         "own; each has its\nanswer. Exit code 1: a guard did not hold, or a step was not "
+         "possible: then nothing changed.\nExample: transact --if-absent order:1 -- add stock -1 "
+         "--min 0 -- put order:1 Ada",
+     .places = COMMAND_ANYWHERE,
+     .take_words = transact_take_words,
+     RUNS(transact_run, transact_option_rows, transact_option_defaults)},
+    {.name = "begin",
+     .arguments = "[GUARD...]",
+     .summary = "begin a transaction: its steps follow, one a line",
+     .details = "The steps are done as one at commit, or, if a guard does not hold, those behind a "
+                "line else. abort\nends the block without doing anything. See transact.",
+     .places = COMMAND_LINE,
+     .max_operands = COMMAND_ANY_NUMBER,
+     RUNS(transact_block_run, transact_option_rows, transact_option_defaults)},
+    {.name = "else",
+     .arguments = "",
+     .summary = "what follows is done if a guard does not hold",
+     .places = COMMAND_LINE,
+     .run = transact_block_run},
+    {.name = "commit",
+     .arguments = "",
+     .summary = "do the steps since begin as one",
+     .places = COMMAND_LINE,
+     .run = transact_block_run},
+    {.name = "abort",
+     .arguments = "",
+     .summary = "forget the steps since begin",
+     .places = COMMAND_LINE,
+     .run = transact_block_run},
     {.name = "scan",
      .arguments = "[PREFIX]",
      .summary = "list entries, in no particular order",

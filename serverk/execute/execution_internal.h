@@ -2,7 +2,7 @@
  * execution_internal: what the files that execute operations share; no other file of serverk
  * includes it. Operations on keys are in execution.c; SCAN, STATS, PING and ADMIN, whose results
  * are texts or pages made for them, in inquiries.c; WATCH in watch.c; BACKUP in backup.c; TRANSACT
- * in transact.c.
+ * in transact_request.c.
  */
 #ifndef MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
 #define MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H

@@ -10,7 +10,7 @@
 #include "common/numbers/random.h"
 #include "common/time/clock.h"
 #include "wire/operation.h"
-#include "wire/transaction.h"
+#include "wire/transact_value.h"
 
 /* The operations of one message, steps of transactions among them, that are counted at most. */
 #define MAX_OPERATIONS 64u

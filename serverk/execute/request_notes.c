@@ -5,7 +5,7 @@
 
 #include "common/time/clock.h"
 #include "wire/operation.h"
-#include "wire/transaction.h"
+#include "wire/transact_value.h"
 
 struct request_notes *request_notes_create(void)
 {

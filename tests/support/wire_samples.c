@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "wire/transaction.h"
+#include "wire/transact_value.h"
 
 /* Samples ----------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 #include "tests/support/sham_server.h"
 #include "tests/support/test_names.h"
 #include "tests/support/test_suite.h"
-#include "wire/transaction.h"
+#include "wire/transact_value.h"
 
 #define TEXT(text) kv_slice_from_string(text)
 

@@ -6,7 +6,7 @@
 
 #include "tests/support/one_client_worker.h"
 #include "tests/support/test_suite.h"
-#include "wire/transaction.h"
+#include "wire/transact_value.h"
 
 /* A transaction that is being written, and what became of it. */
 struct tried_transaction {

@@ -33,6 +33,12 @@ enum operand_kind {
 
 struct key_command_kind;
 
+/* Takes words that are neither options nor operands out of those behind the command's name, for a
+ * command whose words have a grammar of their own. *count: how many are left. place: where the
+ * command was given. KV_OK, or a status with a sentence. */
+typedef enum kv_status (*command_words)(void *options, struct word *words, size_t *count,
+                                        unsigned place, struct kv_error *error);
+
 /* Runs a command that is not for one key. options: the struct that its option table filled in.
  * Prints its answers; returns the exit code. */
 typedef int (*command_run)(struct cli_context *context, const void *options,
@@ -51,8 +57,9 @@ struct command {
     const void *option_defaults;      /* defaults: the struct of the options before any was given */
     size_t option_bytes;
     const struct key_command_kind *key_kind; /* a command for one key; else run */
-    command_run
-        run; /* a command for one key takes this way if its option names a prefix; or NULL */
+    command_run run; /* a command for one key takes this way if an option says that it is for
+                        several; or NULL */
+    command_words take_words; /* or NULL */
 };
 
 /* Defined in command_table.c, which alone knows all commands. */

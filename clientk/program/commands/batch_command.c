@@ -12,6 +12,7 @@
 #include "clientk/program/commands/invocation.h"
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/commands/line_source.h"
+#include "clientk/program/commands/transact_block.h"
 #include "clientk/program/cli/progress.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
@@ -94,8 +95,14 @@ static enum kv_status prepare_line(struct batch_thread *self, size_t index, stru
     self->prepared[index] = (struct invocation){0};
     if (line->too_long)
         return kv_error_set(error, KV_USAGE, "the line is too long");
-    if (!line_parse(words, self->chunk.bytes + line->offset, line->size, &wrong))
+    const char *text = self->chunk.bytes + line->offset;
+    if (transact_block_begins(text, line->size)) {
+        enum kv_status status = transact_block_parse(words, text, line->size, error);
+        if (status != KV_OK)
+            return status;
+    } else if (!line_parse(words, text, line->size, &wrong)) {
         return kv_error_set(error, KV_USAGE, "column %zu: %s", wrong.column, wrong.message);
+    }
     return invocation_prepare(&self->prepared[index], words->words, words->count, COMMAND_BATCH,
                               NULL, error);
 }

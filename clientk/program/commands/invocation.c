@@ -61,15 +61,25 @@ enum kv_status invocation_prepare(struct invocation *prepared, struct word *word
             return kv_error_set(error, KV_NO_MEMORY, "no memory for the options");
         memcpy(prepared->options, command->option_defaults, command->option_bytes);
     }
-    enum kv_status status = take_command_options(prepared, prepared->options, words + 1,
-                                                 &prepared->operand_count, settings, error);
+    enum kv_status status = KV_OK;
+    if (command->take_words)
+        status = command->take_words(prepared->options, words + 1, &prepared->operand_count, place,
+                                     error);
+    if (status == KV_OK)
+        status = take_command_options(prepared, prepared->options, words + 1,
+                                      &prepared->operand_count, settings, error);
     if (status != KV_OK || (settings && settings->help))
         return status;
     const struct key_command_options *of_key = prepared->options;
-    prepared->for_key = command->key_kind && !of_key->prefix;
+    prepared->for_key = command->key_kind && !of_key->prefix && !of_key->together;
     if (command->key_kind && !prepared->for_key)
         return KV_OK; /* the command's `run` looks at the operands */
     status = check_operand_count(command, prepared->operand_count, error);
+    if (status == KV_OK && prepared->for_key && prepared->operand_count > 1 &&
+        command->key_kind->shape == SHAPE_KEY)
+        status = kv_error_set(error, KV_USAGE,
+                              "too many arguments: --together reads several keys; usage: %s %s",
+                              command->name, command->arguments);
     if (status == KV_OK && prepared->for_key)
         status = key_command_build(&prepared->key_command, command->name, command->key_kind,
                                    prepared->options, prepared->operands, prepared->operand_count,

@@ -41,9 +41,9 @@ struct key_command_options {
     int sync; /* a number that key_command_sync_name knows */
     int64_t min, max, initial;
     bool no_create;
-    bool meta; /* show version, expiry and size */
-    const char
-        *prefix; /* the command is for all keys with this prefix; NULL: for one key, an operand */
+    bool meta;          /* show version, expiry and size */
+    const char *prefix; /* the command is for all keys with this prefix; NULL: for operands */
+    bool together;      /* the command is for any number of keys, as of one moment */
 };
 extern const struct key_command_options key_command_option_defaults;
 

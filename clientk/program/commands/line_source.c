@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clientk/program/cli/interrupt.h"
+#include "clientk/program/commands/transact_block.h"
 #include "clientk/program/commands/zstd_reader.h"
 #include "common/report/error.h"
 
@@ -26,7 +27,10 @@ struct line_source {
     char *buffer; /* bytes start..end are read and not yet handed out */
     size_t start, end, capacity;
     size_t searched; /* the newline is not among the bytes before this one */
-    bool skipping;   /* the rest of a line that is too long is being skipped */
+    size_t line;     /* where the last line of a transaction's block begins, if in_block */
+    bool in_block;
+    uint64_t block_lines; /* that are ended */
+    bool skipping;        /* the rest of a line that is too long is being skipped */
     bool ended;
     char error[160]; /* "": no error */
     uint64_t done_bytes;
@@ -94,6 +98,7 @@ static bool make_line_room(struct line_source *source)
         memmove(source->buffer, source->buffer + source->start, source->end - source->start);
         source->end -= source->start;
         source->searched -= source->start;
+        source->line -= source->in_block ? source->start : 0;
         source->start = 0;
     }
     if (source->capacity - source->end >= READ_BYTES)
@@ -165,6 +170,24 @@ static bool find_newline(struct line_source *source, size_t *end)
     return newline != NULL;
 }
 
+/* Finds the end of what is handed out as one: a line, or all lines of a transaction's block. Holds:
+ * lock. */
+static bool find_end(struct line_source *source, size_t *end)
+{
+    while (find_newline(source, end)) {
+        size_t line = source->in_block ? source->line : source->start;
+        const char *text = source->buffer + line;
+        if (!source->in_block && (source->skipping || !transact_block_begins(text, *end - line)))
+            return true;
+        source->block_lines++;
+        if (source->in_block && transact_block_ends(text, *end - line))
+            return true;
+        source->in_block = true;
+        source->line = source->searched = *end + 1;
+    }
+    return false;
+}
+
 /* Appends a line; an empty line has memory, too, so that nothing is added to NULL. */
 static bool chunk_append(struct line_chunk *chunk, const char *bytes, size_t size, bool too_long)
 {
@@ -193,7 +216,9 @@ static void hand_out(struct line_source *source, struct line_chunk *chunk, size_
     source->done_bytes += taken;
     source->start += taken;
     source->searched = source->start;
-    source->next_number++;
+    source->next_number += source->block_lines > 0 ? source->block_lines : 1;
+    source->block_lines = 0;
+    source->in_block = false;
 }
 
 bool line_source_take(struct line_source *source, size_t most, struct line_chunk *chunk)
@@ -204,14 +229,17 @@ bool line_source_take(struct line_source *source, size_t most, struct line_chunk
     chunk->first_number = source->next_number;
     while (chunk->count < most && chunk->count < LINE_SOURCE_CHUNK) {
         size_t end;
-        if (find_newline(source, &end)) {
+        if (find_end(source, &end)) {
+            bool was_block = source->in_block;
             hand_out(source, chunk, end, end - source->start + 1);
+            if (was_block) /* the lines of a chunk are numbered one by one */
+                break;
         } else if (chunk->count > 0) {
             break;
         } else if (source->end - source->start > LONGEST_LINE_BYTES) {
             source->skipping = true;
             source->done_bytes += source->end - source->start;
-            source->start = source->end = source->searched = 0;
+            source->start = source->end = source->searched = source->line = 0;
         } else if (!read_more(source)) {
             if (source->start < source->end || source->skipping)
                 hand_out(source, chunk, source->end, source->end - source->start);

@@ -1,7 +1,8 @@
 /*
  * line_source: the lines of a file or of standard input, handed out in chunks to any number of
  * threads. A file compressed by zstd is decompressed. A chunk holds the lines that are available: a
- * single line from a pipe is not held back.
+ * single line from a pipe is not held back. The lines of a transaction's block (transact_block.h)
+ * are one line, which ends its chunk.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_LINE_SOURCE_H
 #define MQKV_CLIENTK_PROGRAM_COMMANDS_LINE_SOURCE_H

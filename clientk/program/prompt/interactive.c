@@ -12,6 +12,7 @@
 
 #include "clientk/program/prompt/completion.h"
 #include "clientk/program/commands/invocation.h"
+#include "clientk/program/commands/transact_block.h"
 #include "clientk/program/cli/interrupt.h"
 #include "common/time/clock.h"
 #include "common/text/parse.h"
@@ -25,6 +26,8 @@ struct prompt {
     EditLine *editor;
     History *history;
     char text[80];
+    char *block; /* the lines of a transaction that has begun, each with its newline; or NULL */
+    size_t block_bytes;
     char history_path[512]; /* "": none */
 };
 
@@ -32,7 +35,8 @@ static char *prompt_text(EditLine *editor)
 {
     struct prompt *prompt = NULL;
     el_get(editor, EL_CLIENTDATA, &prompt);
-    return prompt->text;
+    static char in_block[] = "... ";
+    return prompt->block ? in_block : prompt->text;
 }
 
 /* Reads one character for libedit, which alone would miss a Ctrl-C that comes before it sleeps. 1,
@@ -146,15 +150,30 @@ static void close_prompt(struct prompt *prompt)
         el_end(prompt->editor);
     if (prompt->history)
         history_end(prompt->history);
+    free(prompt->block);
+}
+
+/* The words of a line, or of the lines of a transaction. False: what is wrong was said. */
+static bool parse_prompt_line(struct line *line, const char *text, size_t size)
+{
+    struct kv_error error = {0};
+    struct line_error wrong;
+    if (transact_block_begins(text, size)) {
+        if (transact_block_parse(line, text, size, &error) == KV_OK)
+            return true;
+        fprintf(stdout, "ERROR usage: %s\n", error.text);
+        return false;
+    }
+    if (line_parse(line, text, size, &wrong))
+        return true;
+    fprintf(stdout, "ERROR usage: column %zu: %s\n", wrong.column, wrong.message);
+    return false;
 }
 
 static void execute_line(struct cli_context *context, const char *text, size_t size)
 {
     struct line line = {0};
-    struct line_error wrong;
-    if (!line_parse(&line, text, size, &wrong)) {
-        fprintf(stdout, "ERROR usage: column %zu: %s\n", wrong.column, wrong.message);
-    } else if (line.count > 0) {
+    if (parse_prompt_line(&line, text, size) && line.count > 0) {
         char time[32];
         uint64_t start_ns = clock_monotonic_ns();
         invocation_run_words(context, line.words, line.count, COMMAND_PROMPT);
@@ -175,6 +194,33 @@ static void remember(struct prompt *prompt, const char *text)
         history(prompt->history, &event, H_SAVE, prompt->history_path);
 }
 
+static void forget_block(struct prompt *prompt)
+{
+    free(prompt->block);
+    prompt->block = NULL;
+    prompt->block_bytes = 0;
+}
+
+/* Keeps a line of a transaction, until its last one comes: then executes it. */
+static void add_to_block(struct prompt *prompt, const char *text, size_t size)
+{
+    char *grown = realloc(prompt->block, prompt->block_bytes + size + 1);
+    if (!grown) {
+        fputs("ERROR no_memory: no memory for the transaction\n", stdout);
+        forget_block(prompt);
+        return;
+    }
+    prompt->block = grown;
+    memcpy(grown + prompt->block_bytes, text, size);
+    prompt->block_bytes += size;
+    if (transact_block_ends(text, size)) {
+        execute_line(prompt->context, grown, prompt->block_bytes);
+        forget_block(prompt);
+    } else {
+        grown[prompt->block_bytes++] = '\n';
+    }
+}
+
 /* Reads and executes one line. False: the end of input, or SIGTERM. */
 static bool run_prompt_line(struct prompt *prompt)
 {
@@ -186,6 +232,7 @@ static bool run_prompt_line(struct prompt *prompt)
         if (!interrupt_terminated())
             fputs("^C\n", stdout);
         el_reset(prompt->editor);
+        forget_block(prompt);
         return !interrupt_terminated();
     }
     if (!text || size <= 0)
@@ -193,7 +240,10 @@ static bool run_prompt_line(struct prompt *prompt)
     remember(prompt, text);
     if (text[size - 1] == '\n')
         size--;
-    execute_line(prompt->context, text, (size_t)size);
+    if (prompt->block || transact_block_begins(text, (size_t)size))
+        add_to_block(prompt, text, (size_t)size);
+    else
+        execute_line(prompt->context, text, (size_t)size);
     return true;
 }
 

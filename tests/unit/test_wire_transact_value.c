@@ -1,5 +1,5 @@
-/* transaction: round trips, and what is refused and why. */
-#include "wire/transaction.h"
+/* transact_value: round trips, and what is refused and why. */
+#include "wire/transact_value.h"
 
 #include <check.h>
 #include <string.h>
@@ -215,7 +215,7 @@ START_TEST(outcomes_round_trip)
 }
 END_TEST
 
-TEST_SUITE(wire_transaction)
+TEST_SUITE(wire_transact_value)
 {
     TCase *tests = tcase_create("transaction");
     tcase_add_test(tests, transactions_round_trip);

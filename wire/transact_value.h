@@ -1,5 +1,5 @@
 /*
- * transaction: the codec of what TRANSACT carries (docs/PROTOCOL.md, 7.16): as value of the
+ * transact_value: the codec of what TRANSACT carries (docs/PROTOCOL.md, 7.16): as value of the
  * operation guards and two lists of steps, as value of its result what became of them. Steps are
  * operations, and their results results, as operation.h has them. As there, no function allocates,
  * and every byte string decodes to a value or to a named error.
@@ -9,8 +9,8 @@
  *   guard     u8 kind, u8 0, u16 key_bytes, u32 value_bytes, [u64 version], key, value
  *   outcome   u8 list, u8 about, u16 at, u16 guard, u16 results; the results
  */
-#ifndef MQKV_WIRE_TRANSACTION_H
-#define MQKV_WIRE_TRANSACTION_H
+#ifndef MQKV_WIRE_TRANSACT_VALUE_H
+#define MQKV_WIRE_TRANSACT_VALUE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include "serverk/execute/execution.h"
 #include "serverk/execute/execution_internal.h"
 #include "serverk/session/access.h"
-#include "wire/transaction.h"
+#include "wire/transact_value.h"
 
 _Static_assert(WIRE_MAX_TRANSACTION_STEPS == KVSTORE_MAX_TRANSACTION_STEPS, "the engine's limit");
 

@@ -1,4 +1,4 @@
-#include "wire/transaction.h"
+#include "wire/transact_value.h"
 
 #define STEP_OPCODES                                                                       \
     (1u << WIRE_OP_GET | 1u << WIRE_OP_EXISTS | 1u << WIRE_OP_PUT | 1u << WIRE_OP_DELETE | \
