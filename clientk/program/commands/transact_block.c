@@ -17,7 +17,7 @@ static bool first_word_is(const char *text, size_t size, const char *word)
     if (size - at < length || strncasecmp(text + at, word, length) != 0)
         return false;
     at += length;
-    return at == size || text[at] == ' ' || text[at] == '\t' || text[at] == '\r';
+    return at == size || memchr(" \t\r\n", text[at], 4);
 }
 
 bool transact_block_begins(const char *text, size_t size)
