@@ -83,6 +83,20 @@ check_status 4 "nor are the owner's commands" reader config get
 check_status 4 "a user without a section gets no session" client_as "$stranger_uid" get app:1
 check_match "no section for uid $stranger_uid" "$errors" "and learns why"
 
+# Transactions: each guard and step needs its right, of the list that is not done, too
+check_status 0 "a transaction of keys that may be written and read" \
+    client transact --if-present pub:1 -- put app:1 w -- get pub:1
+check_status 4 "not of one that may only be read" client transact -- put app:1 x -- put pub:1 x
+check_match 'then 2, "pub:1": permission denied; nothing changed' "$errors" "which is named"
+check_status 4 "nor with a guard about another" client transact --if-present secret -- put app:1 x
+check_match 'guard 1, "secret": permission denied' "$errors" "which is named, too"
+check_status 4 "nor in the list that is not done" \
+    client transact -- put app:1 x --else get secret
+check_equal w "$(owner get app:1)" "and nothing has changed"
+check_status 4 "who may only read writes in none" reader transact -- put app:1 x
+check_status 0 "and reads in one" reader get app:1 app:1 --together
+owner put app:1 v >/dev/null
+
 # Quotas
 for i in 2 3 4 5 6 7 8 9 10 11 12; do client put "app:$i" v; done >/dev/null
 check_status 4 "a quota of keys holds" client put app:13 v
