@@ -153,6 +153,16 @@ check_match 'then [134], "q:.": a quota is used up' "$errors" "and names one of 
 check_equal 0 "$(client scan q: --count)" "and nothing has changed"
 check_status 0 "what fits is done" client transact -- put q:1 1 -- put q:2 1
 stop_server
+start_server -d 4 --max-value 8M
+for i in {1..9}; do head -c 8000000 /dev/zero | client put "large:$i" -; done >/dev/null
+steps=$(printf -- '-- touch large:%d 1h ' {1..9})
+# shellcheck disable=SC2086 # words
+check_status 4 "what would write too much anew in one piece is refused" client transact $steps
+check_match 'then 9, "large:9": ' "$errors" "with the step"
+check_equal never "$(client ttl large:1)" "and nothing is done"
+# shellcheck disable=SC2086 # words
+check_status 0 "what is less is done" client transact ${steps%-- touch large:9*}
+stop_server
 if has_lab 'transact: other ways to serve'; then
     for model in thread process; do
         start_server -d 4 --dispatch "$model"

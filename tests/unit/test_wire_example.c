@@ -7,6 +7,7 @@
 #include "tests/support/test_suite.h"
 #include "wire/message.h"
 #include "wire/operation.h"
+#include "wire/transact_value.h"
 
 #define COOKIE      0x0123456789abcdef
 #define NONCE       0xfedcba9876543210
@@ -78,6 +79,20 @@
     "0000" "0400" "1f000000"                                                                       \
     "0700000000001000"                                                                             \
     "0400" "0200" "03000000" "2a00000000000000" "00505c18a3010000" "6e616d65" "416461"
+#define GOLDEN_TRANSACT_REQUEST                                                                    \
+    "4d514b56" "01" "04" "0000" "05000000" "0100" "0000"                                           \
+    "0500000000000000" "efcdab8967452301" "005c260500000000" "00000000" "00000000"                 \
+    "10" "00" "0000" "0000" "0000" "2e000000"                                                      \
+    "0100" "0100" "0100" "0000"                                                                    \
+    "03" "00" "0100" "00000000" "6f"                                                               \
+    "03" "00" "0000" "0100" "0000" "03000000" "6f" "416461"                                        \
+    "01" "00" "0000" "0100" "0000" "00000000" "6f"
+#define GOLDEN_TRANSACT_REPLY                                                                      \
+    "4d514b56" "01" "05" "0000" "05000000" "0100" "0000"                                           \
+    "0500000000000000" "1032547698badcfe" NO_WINDOW                                                \
+    "0000" "0000" "18000000"                                                                       \
+    "00" "00" "0000" "0000" "0100"                                                                 \
+    "0000" "0100" "00000000" "2c00000000000000"
 #define GOLDEN_PART                                                                                \
     "4d514b56" "01" "08" "0000" "05000000" "0000" "0000"                                           \
     "0200000000000000" "efcdab8967452301" NO_WINDOW                                                \
@@ -231,6 +246,31 @@ START_TEST(scan_of_a_prefix)
 }
 END_TEST
 
+START_TEST(transaction_of_a_guard_and_two_lists)
+{
+    uint8_t value[64];
+    struct write_cursor cursor = write_cursor(value, sizeof value);
+    struct wire_transaction transaction = {.guards = 1, .then = 1, .otherwise = 1};
+    struct wire_guard guard = {.kind = WIRE_GUARD_ABSENT, .key = kv_slice_from_string("o")};
+    struct wire_operation put = {.opcode = WIRE_OP_PUT,
+                                 .key = kv_slice_from_string("o"),
+                                 .value = kv_slice_from_string("Ada")};
+    struct wire_operation get = {.opcode = WIRE_OP_GET, .key = kv_slice_from_string("o")};
+    ck_assert(wire_put_transaction(&cursor, &transaction) && wire_put_guard(&cursor, &guard) &&
+              wire_put_operation(&cursor, &put) && wire_put_operation(&cursor, &get));
+    struct wire_operation transact = {.opcode = WIRE_OP_TRANSACT,
+                                      .value = kv_slice(value, write_cursor_used(&cursor))};
+    assert_request(5, &transact, GOLDEN_TRANSACT_REQUEST);
+
+    cursor = write_cursor(value, sizeof value);
+    struct wire_outcome outcome = {.results = 1};
+    struct wire_result written = {.flags = WIRE_RESULT_HAS_VERSION, .version = 44};
+    ck_assert(wire_put_outcome(&cursor, &outcome) && wire_put_result(&cursor, &written));
+    struct wire_result done = {.value = kv_slice(value, write_cursor_used(&cursor))};
+    assert_reply(5, &done, GOLDEN_TRANSACT_REPLY);
+}
+END_TEST
+
 START_TEST(part_and_more)
 {
     struct example_message message;
@@ -268,9 +308,10 @@ static void take_hex(const char *line, char *hex, size_t capacity)
 START_TEST(the_page_shows_the_golden_bytes)
 {
     static const char *const golden[] = {
-        GOLDEN_HELLO,        GOLDEN_WELCOME,    GOLDEN_PUT_REQUEST, GOLDEN_PUT_REPLY,
-        GOLDEN_GET_REQUEST,  GOLDEN_GET_REPLY,  GOLDEN_ADD_REQUEST, GOLDEN_ADD_REPLY,
-        GOLDEN_SCAN_REQUEST, GOLDEN_SCAN_REPLY, GOLDEN_PART,        GOLDEN_MORE};
+        GOLDEN_HELLO,        GOLDEN_WELCOME,    GOLDEN_PUT_REQUEST,      GOLDEN_PUT_REPLY,
+        GOLDEN_GET_REQUEST,  GOLDEN_GET_REPLY,  GOLDEN_ADD_REQUEST,      GOLDEN_ADD_REPLY,
+        GOLDEN_SCAN_REQUEST, GOLDEN_SCAN_REPLY, GOLDEN_TRANSACT_REQUEST, GOLDEN_TRANSACT_REPLY,
+        GOLDEN_PART,         GOLDEN_MORE};
     FILE *page = fopen("docs/PROTOCOL.md", "re");
     ck_assert_msg(page != NULL, "docs/PROTOCOL.md is not here");
     char line[512], hex[512] = "";
@@ -301,6 +342,7 @@ TEST_SUITE(wire_example)
     tcase_add_test(golden, put_and_get);
     tcase_add_test(golden, add_with_all_fields);
     tcase_add_test(golden, scan_of_a_prefix);
+    tcase_add_test(golden, transaction_of_a_guard_and_two_lists);
     tcase_add_test(golden, part_and_more);
     tcase_add_test(golden, the_page_shows_the_golden_bytes);
     suite_add_tcase(suite, golden);
