@@ -138,7 +138,7 @@ const struct command commands[] = {
      .options = put_rows,
      ABOUT_A_KEY(put_kind)},
     {.name = "get",
-     .arguments = "KEY | KEY... --together",
+     .arguments = "KEY [KEY... --together]",
      .summary = "print the value of a key, or of several as of one moment",
      .min_operands = 1,
      .max_operands = COMMAND_ANY_NUMBER,

@@ -67,9 +67,7 @@ static enum kv_status take_guard(struct transact_options *options, enum clientk_
         return kv_error_set(error, KV_USAGE, "a transaction has at most %u guards and steps",
                             CLIENTK_MAX_TRANSACTION_STEPS);
     struct guard_words *guard = &options->guards[options->guard_count++];
-    *guard = (struct guard_words){.kind = kind, .key = words[0]};
-    if (operands > 1)
-        guard->wanted = words[1];
+    *guard = (struct guard_words){.kind = kind, .key = words[0], .wanted = words[operands - 1]};
     uint64_t version;
     if (kind == CLIENTK_GUARD_VERSION && (strlen(guard->wanted.data) != guard->wanted.size ||
                                           !parse_u64(guard->wanted.data, 0, UINT64_MAX, &version)))
