@@ -120,6 +120,23 @@ session.line("get city", r"\nParis\r\n\([0-9.]+ [mun]?s\)", "and tells how long 
 session.line("format json", "", "another format")
 session.line("get city", r'"value":"Paris"', "is used")
 session.line("format text", "", "and left again")
+session.line("transact --if-absent river -- put river Seine -- get city", r"\nOK\r\nParis",
+             "a transaction in one line")
+session.keys("begin --if-absent river\r")
+session.expect(r"\.\.\. ", "one in several has a prompt of its own")
+for line in ("put city Rome", "else", "get river"):
+    session.keys(line + "\r")
+    session.expect(r"\r\n.*\.\.\. ", line + " waits")
+session.line("commit", r"\nSeine\r\nERROR version_mismatch: guard 1 does not hold", "for the commit")
+session.keys("begin\r")
+session.expect(r"\.\.\. ", "another")
+session.keys("put city Rome\r")
+session.expect(r"\r\n.*\.\.\. ", "which waits, too")
+session.keys("\x03")
+session.expect(r"\^C", "is given up by Ctrl-C")
+session.expect("> ", "the prompt comes back")
+session.line("commit", "no transaction has begun", "and cannot be done any more")
+session.line("get city", r"\nParis", "nothing of both was done")
 interrupted_wait(session, "put city Rome", "interrupted before an answer came; it may have been",
                  "a write, whose outcome is not known")
 session.line("put city Paris", "\nOK", "the session goes on")
