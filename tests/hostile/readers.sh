@@ -106,6 +106,8 @@ check_status 4 "it does not write" reader put name x
 check_match 'permission denied' "$errors" "and is told so"
 check_status 4 "nor delete" reader del name
 check_status 4 "nor with a prefix" reader del --prefix n
+check_status 4 "nor in a transaction" reader transact -- put name x
+check_status 0 "which may read" reader get name count --together
 check_status 4 "nor make a backup" reader backup "$common_dir/backup"
 check_status 4 "nor settings" reader config set verbose on
 check_status 0 "doctor is content" reader doctor

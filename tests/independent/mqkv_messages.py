@@ -20,7 +20,7 @@ GET, EXISTS, PUT, DELETE, ADD, APPEND, EXCHANGE, TOUCH, SCAN, STATS, PING, SYNC 
 OPCODE_NAMES = dict(
     enumerate("GET EXISTS PUT DELETE ADD APPEND EXCHANGE TOUCH SCAN STATS PING SYNC".split(), 1)
 )
-WATCH = 15
+WATCH, TRANSACT = 15, 16
 
 # Flags of an operation.
 HAS_EXPIRY, HAS_VERSION, IF_ABSENT, IF_PRESENT = 0x0001, 0x0002, 0x0004, 0x0008
@@ -299,6 +299,23 @@ def watch(positions=b"", prefix=b"", first=0, wait_ms=0, flags=0, **fields):
     return operation(WATCH, prefix, positions, flags, cursor=first, limit=wait_ms, **fields)
 
 
+def guard(kind, key, value=b"", version=None, reserved=0):
+    """kind: 1 VERSION, 2 PRESENT, 3 ABSENT, 4 VALUE."""
+    field = b"" if version is None else struct.pack("<Q", version)
+    return struct.pack("<BBHI", kind, reserved, len(key), len(value)) + field + key + value
+
+
+def transaction(guards=(), then=(), otherwise=(), counts=None, reserved=0):
+    """The value of a TRANSACT."""
+    lists = [guards, then, otherwise]
+    head = struct.pack("<HHHH", *(counts or [len(steps) for steps in lists]), reserved)
+    return head + b"".join(b"".join(steps) for steps in lists)
+
+
+def transact(guards=(), then=(), otherwise=(), flags=0, **fields):
+    return operation(TRANSACT, b"", transaction(guards, then, otherwise), flags, **fields)
+
+
 def stats(section=b"", **fields):
     return operation(STATS, section, **fields)
 
@@ -444,6 +461,19 @@ def decode_entries(value, keys_only=None):
             )
         )
     return entries
+
+
+Outcome = collections.namedtuple("Outcome", "list about at guard results")
+
+
+def decode_outcome(value):
+    """What the value of the result of a TRANSACT says."""
+    reader = Reader(value)
+    which, about, at, guard_at, count = reader.fields("<BBHHH")
+    results = decode_results(value[reader.at :], count)
+    if any(result.offset is not None for result in results):
+        raise Violation("a value of a step is in the segment")
+    return Outcome(which, about, at, guard_at, results)
 
 
 POSITION_BYTES = 20

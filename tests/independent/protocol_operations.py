@@ -23,19 +23,25 @@ from mqkv_messages import (
     R_VERSION,
     SYNC_ALWAYS,
     SYNC_INTERVAL,
+    TRANSACT,
     add,
     append,
+    decode_outcome,
     decode_page,
     delete,
     exchange,
     exists,
     get,
+    guard,
+    operation,
     ping,
     put,
     scan,
     stats,
     sync,
     touch,
+    transact,
+    transaction,
     watch,
 )
 
@@ -686,3 +692,102 @@ def watch_operation(server):
         )
         wrong = session.request([watch(begin[:-1]), watch(bytes(len(begin))), watch(begin + begin)])
         statuses("positions that are none", "BAD_REQUEST MISSED MISSED", wrong)
+
+
+VERSION_GUARD, PRESENT, ABSENT, VALUE_GUARD = 1, 2, 3, 4
+
+
+def tried(session, *lists, **fields):
+    """The result of a TRANSACT, and its outcome."""
+    result = session.one(transact(*lists, **fields))
+    return result, decode_outcome(result.value)
+
+
+@section("7.16")
+def transact_operation(server):
+    with server.session() as session:
+        fresh(session, b"t:a", b"t:b", b"t:n", b"t:none")
+        version = session.one(put(b"t:a", b"1")).version
+        result, outcome = tried(
+            session,
+            [
+                guard(VERSION_GUARD, b"t:a", version=version),
+                guard(VERSION_GUARD, b"t:none", version=0),
+                guard(PRESENT, b"t:a"),
+                guard(ABSENT, b"t:b"),
+                guard(VALUE_GUARD, b"t:a", b"1"),
+            ],
+            [
+                put(b"t:b", b"2"),
+                add(b"t:n", 5, initial=1, bounds=(0, 10)),
+                append(b"t:a", b"0"),
+                get(b"t:a"),
+                exists(b"t:a"),
+                get(b"t:b"),
+                touch(b"t:none"),
+                delete(b"t:none2"),
+            ],
+            [put(b"t:otherwise")],
+            flags=SYNC_ALWAYS,
+        )
+        equal("the list then is done", (0, 0, 0), (result.status, outcome.list, outcome.about))
+        steps = outcome.results
+        equal(
+            "each step has its result",
+            "OK OK OK OK OK NOT_FOUND NOT_FOUND NOT_FOUND",
+            " ".join(step.name for step in steps),
+        )
+        equal("with numbers", [6, 2], [steps[1].number, steps[2].number])
+        shape("reads see what was before", steps[3], "OK", R_VERSION, version=version, value=b"1")
+        shape("EXISTS, too", steps[4], "OK", R_VERSION | R_NO_VALUE, value_bytes=1)
+        equal("the writes are there", b"10", session.one(get(b"t:a")).value)
+        equal("the others not", 1, session.one(get(b"t:otherwise")).status)
+
+        result, outcome = tried(
+            session,
+            [guard(PRESENT, b"t:a"), guard(ABSENT, b"t:a")],
+            [put(b"t:then")],
+            [get(b"t:a"), delete(b"t:b")],
+        )
+        found = (result.status, outcome.list, outcome.guard)
+        equal("the second guard does not hold", (0, 1, 1), found)
+        equal("so otherwise is done", ["OK", "OK"], [step.name for step in outcome.results])
+        result, outcome = tried(session)
+        found = (result.status, outcome.list, outcome.results)
+        equal("nothing is a transaction, too", (0, 0, []), found)
+
+        result, outcome = tried(
+            session, [], [put(b"t:then"), add(b"t:n", 5, bounds=(0, 10))], [get(b"t:a")]
+        )
+        equal(
+            "a bound that does not hold is named",
+            ("OUT_OF_BOUNDS", 0, 2, 1, 6),
+            (result.name, outcome.list, outcome.about, outcome.at, outcome.results[0].number),
+        )
+        result, outcome = tried(session, [], [], [put(b"t:then"), put(b"t:then")])
+        equal(
+            "a key is written once, in the list that is not done, too",
+            ("USAGE", 1, 2, 1),
+            (result.name, outcome.list, outcome.about, outcome.at),
+        )
+        equal("nothing has changed", 1, session.one(get(b"t:then")).status)
+
+        wrong = [
+            ("an unknown kind", transaction([guard(5, b"k")]), "UNSUPPORTED", 1),
+            ("a reserved byte", transaction([guard(2, b"k", reserved=1)]), "UNSUPPORTED", 1),
+            ("a guard without a key", transaction([guard(2, b"")]), "BAD_REQUEST", 1),
+            ("a value that no kind has", transaction([guard(2, b"k", b"v")]), "BAD_REQUEST", 1),
+            ("a condition", transaction([], [put(b"k", b"v", IF_ABSENT)]), "UNSUPPORTED", 2),
+            ("a durability", transaction([], [put(b"k", b"v", SYNC_ALWAYS)]), "UNSUPPORTED", 2),
+            ("an operation that is no step", transaction([], [exchange(b"k")]), "UNSUPPORTED", 2),
+            ("a step that is cut off", transaction([], [get(b"k")[:-1]]), "BAD_REQUEST", 2),
+            ("reserved bytes", transaction(reserved=1), "UNSUPPORTED", 0),
+            ("too many steps", transaction([], [get(b"k")] * 129), "BAD_REQUEST", 0),
+            ("bytes behind the last", transaction([], [get(b"k")]) + b"x", "BAD_REQUEST", 0),
+        ]
+        for text, value, status, about in wrong:
+            result = session.one(operation(TRANSACT, b"", value))
+            found = (result.name, decode_outcome(result.value).about)
+            equal(text + " is refused", (status, about), found)
+        result, outcome = tried(session, [], [get(b"k")] * 128)
+        equal("128 are not too many", (0, 128), (result.status, len(outcome.results)))
