@@ -1,6 +1,6 @@
 /*
- * transaction_body: a transaction of clientk.h becomes the value of a TRANSACT, and the value of its
- * result becomes what the caller gets.
+ * transaction_body: a transaction of clientk.h becomes the value of a TRANSACT, and the value of
+ * its result becomes what the caller gets.
  *
  * Threads: any.
  */

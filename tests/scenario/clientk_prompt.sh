@@ -127,7 +127,8 @@ session.expect(r"\.\.\. ", "one in several has a prompt of its own")
 for line in ("put city Rome", "else", "get river"):
     session.keys(line + "\r")
     session.expect(r"\r\n.*\.\.\. ", line + " waits")
-session.line("commit", r"\nSeine\r\nERROR version_mismatch: guard 1 does not hold", "for the commit")
+session.line("commit", r"\nSeine\r\nERROR version_mismatch: guard 1 does not hold",
+             "for the commit")
 session.keys("begin\r")
 session.expect(r"\.\.\. ", "another")
 session.keys("put city Rome\r")

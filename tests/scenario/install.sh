@@ -117,8 +117,10 @@ check_equal "none interval always" "$(completion_of serverk --sync '')" "and the
 check_equal "none ttl s3fifo" "$(completion_of serverk --evict '')" "digits and all"
 check_equal "off" "$(completion_of clientk --direct of)" "words of clientk's options"
 check_match "doctor" "$(completion_of clientk --direct off doct)" "which are no commands"
-check_equal "put persist" "$(completion_of clientk transact --if-absent k -- p)" "steps of a transaction"
-check_equal "--no-create" "$(completion_of clientk transact -- put a 1 -- add n 1 --no)" "and their options"
+check_equal "put persist" "$(completion_of clientk transact --if-absent k -- p)" \
+    "steps of a transaction"
+check_equal "--no-create" "$(completion_of clientk transact -- put a 1 -- add n 1 --no)" \
+    "and their options"
 check_equal "--if-absent --if-present --if-value --if-version" \
     "$(completion_of clientk transact --if)" "as its guards"
 check_equal "--salvage" "$(completion_of kvcheck --s)" "options of kvcheck"

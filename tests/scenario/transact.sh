@@ -4,10 +4,15 @@
 
 start_server -d 4
 
+version_of() { # KEY
+    client --format json get "$1" | sed 's/.*"version":\([0-9]*\).*/\1/'
+}
+
 # One shot
 client put stock 7 >/dev/null
 check_status 0 "a transaction is done" \
-    client transact --if-absent order:1 -- add stock -1 --min 0 -- put order:1 Ada Lovelace -- get stock
+    client transact --if-absent order:1 -- add stock -1 --min 0 -- put order:1 Ada Lovelace \
+    -- get stock
 check_equal $'6\nOK\n7' "$output" "each step has its answer; reads see what was there before"
 check_equal "Ada Lovelace" "$(client get order:1)" "values may have several words"
 check_status 1 "a guard that does not hold: exit 1" \
@@ -17,10 +22,11 @@ check_status 1 "then what stands behind --else is done" \
     client transact --if-absent order:1 -- put order:2 x --else get order:1 -- put refused 1
 check_equal $'Ada Lovelace\nOK' "$output" "and answered"
 check_equal 1 "$(client get refused)" "really"
-check_status 1 "a bound that does not hold: exit 1" client transact -- put order:3 x -- add stock -7 --min 0
+check_status 1 "a bound that does not hold: exit 1" \
+    client transact -- put order:3 x -- add stock -7 --min 0
 check_match 'then 2, "stock": .*; nothing changed' "$errors" "the step is named"
 check_status 1 "and nothing changed" client get order:3
-version=$(client --format json get stock | sed 's/.*"version":\([0-9]*\).*/\1/')
+version=$(version_of stock)
 check_status 0 "a guard by version" client transact --if-version stock "$version" -- put stock 9
 check_status 1 "holds once" client transact --if-version stock "$version" -- put stock 10
 check_match "has not version $version" "$errors" "and says so"
@@ -94,7 +100,8 @@ ERROR not_a_number: then 2, "a b": the value is not a decimal integer; nothing c
 --min
 END
 check_equal "$(cat "$MQKV_TEST_DIR/expected")" "$(cat "$MQKV_TEST_DIR/out")" "each step is answered"
-check_match "block:13: transact: guard 1" "$(cat "$MQKV_TEST_DIR/err")" "a report names the line of begin"
+check_match "block:13: transact: guard 1" "$(cat "$MQKV_TEST_DIR/err")" \
+    "a report names the line of begin"
 check_match "block:18: transact: then 2" "$(cat "$MQKV_TEST_DIR/err")" "of each block"
 check_status 1 "nothing else was done" client get never
 sed -i 's/^add sum 5/incr sum 5/' "$MQKV_TEST_DIR/block"
@@ -102,7 +109,8 @@ client batch -n 4 "$MQKV_TEST_DIR/block" >"$MQKV_TEST_DIR/out" 2>/dev/null
 check_status 1 "threads that share the lines do not tear a block" client get never
 check_status 2 "a block that does not end does nothing" \
     client batch <(printf 'begin\nput never 1\n')
-check_status 2 "nor one with a line that is wrong" client batch <(printf 'begin\nput never 1\nput\ncommit\n')
+check_status 2 "nor one with a line that is wrong" \
+    client batch <(printf 'begin\nput never 1\nput\ncommit\n')
 check_status 2 "nor one in another" client batch <(printf 'begin\nput never 1\nbegin\ncommit\n')
 check_status 2 "commit needs a begin" client batch <(echo commit)
 check_status 1 "whatever stood there" client get never
@@ -112,8 +120,11 @@ for account in 0 1 2 3; do client put "account:$account" 1000; done >/dev/null
 accounts=(account:0 account:1 account:2 account:3)
 transfers() { # SEED: for ever
     awk -v seed="$1" 'BEGIN { srand(seed)
-        for (;;) { from = int(rand() * 4); to = (from + 1 + int(rand() * 3)) % 4; n = int(rand() * 9) + 1
-            print "transact --if-present account:" to " -- add account:" from " -" n " --min 0 -- add account:" to " " n } }'
+        for (;;) {
+            from = int(rand() * 4); to = (from + 1 + int(rand() * 3)) % 4; n = int(rand() * 9) + 1
+            print "transact --if-present account:" to " -- add account:" from " -" n " --min 0" \
+                " -- add account:" to " " n
+        } }'
 }
 tellers=()
 for seed in 1 2 3; do
@@ -123,17 +134,17 @@ done
 sums() { # COUNT: how many sums of COUNT reads differ from 4000
     local wrong=0 i
     for ((i = 0; i < $1; i++)); do
-        [ "$(client get "${accounts[@]}" --together | paste -sd+ | bc)" = 4000 ] || wrong=$((wrong + 1))
+        [ "$(($(client get "${accounts[@]}" --together | paste -sd+)))" = 4000 ] ||
+            wrong=$((wrong + 1))
     done
     echo "$wrong"
 }
 check_equal 0 "$(sums 40)" "the sum never changes while others transfer"
-moved=$(client --format json get account:0 | sed 's/.*"version":\([0-9]*\).*/\1/')
+moved=$(version_of account:0)
 kill -9 "${tellers[0]}" # in the middle of its stream
 wait "${tellers[0]}" 2>/dev/null
 check_equal 0 "$(sums 20)" "nor when a client is killed"
-check_equal yes "$([ "$(client --format json get account:0 | sed 's/.*"version":\([0-9]*\).*/\1/')" -gt "$moved" ] &&
-    echo yes)" "others go on"
+check_equal yes "$([ "$(version_of account:0)" -gt "$moved" ] && echo yes)" "others go on"
 kill_server
 for pid in "${tellers[@]:1}"; do
     kill "$pid" 2>/dev/null
@@ -141,7 +152,8 @@ for pid in "${tellers[@]:1}"; do
 done
 start_server -d 4
 check_equal 0 "$(sums 3)" "nor when the server is"
-check_match '"transact":[1-9]' "$(client --format json stats operations | tr -d ' ')" "they are counted"
+check_match '"transact":[1-9]' "$(client --format json stats operations | tr -d ' ')" \
+    "they are counted"
 stop_server
 
 # Quotas, and other ways to serve
