@@ -213,7 +213,8 @@ static enum kv_status look_at_lists(struct transact_request *request)
         return status;
     struct execution *execution = request->execution;
     uint64_t bytes = then_bytes > otherwise_bytes ? then_bytes : otherwise_bytes;
-    if (reply_place(execution->reply, bytes).kind != PLACE_NONE)
+    if (bytes <= execution->context->buffer_bytes &&
+        reply_place(execution->reply, bytes).kind != PLACE_NONE)
         return KV_OK;
     result_tell_size(&execution->result, bytes < UINT32_MAX ? bytes : UINT32_MAX);
     return KV_BUFFER_TOO_SMALL;

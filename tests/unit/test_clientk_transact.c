@@ -224,6 +224,18 @@ END_TEST
 START_TEST(more_than_a_message_takes_is_refused)
 {
     static char value[600000];
+    must_put_text(client, "written", "before");
+    for (unsigned i = 0; i < 2; i++) {
+        struct kv_slice key = TEXT(i == 0 ? "large a" : "large b");
+        assert_status(clientk_put(client, key, kv_slice(value, sizeof value), NULL, NULL), KV_OK);
+    }
+    const struct kv_slice keys[] = {TEXT("large a"), TEXT("large b")};
+    assert_status(clientk_get_together(client, keys, 2, results), KV_BUFFER_TOO_SMALL);
+    const struct clientk_operation reads_and_writes[] = {
+        GET_OF("large a"), PUT_OF("written", "after"), GET_OF("large b")};
+    assert_status(transact_lists(NULL, 0, reads_and_writes, 3, NULL, 0), KV_BUFFER_TOO_SMALL);
+    ck_assert_int_eq(told.outcome, CLIENTK_FAILED);
+    assert_text(client, "written", "before");
     const struct clientk_operation puts[] = {
         {.opcode = CLIENTK_PUT, .key = TEXT("too big"), .value = kv_slice(value, sizeof value)},
         {.opcode = CLIENTK_PUT,
