@@ -78,7 +78,7 @@ static bool refusal_says(const char *text, const char *part)
 START_TEST(words_of_other_stores_get_a_pointer)
 {
     ck_assert(refusal_says("keys *", "mqkv has no keys: scan [PREFIX] --keys"));
-    ck_assert(refusal_says("MGET a b", "mqkv has no MGET: GET lines of a batch"));
+    ck_assert(refusal_says("MGET a b", "mqkv has no MGET: get KEY... --together"));
     ck_assert(refusal_says("info", "stats"));
     ck_assert(refusal_says("FlushAll", "scan --keys"));
     ck_assert(refusal_says("mset a 1", "PUT"));
