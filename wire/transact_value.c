@@ -91,11 +91,13 @@ enum kv_status wire_get_step(struct read_cursor *cursor, struct wire_operation *
 
 bool wire_transaction_writes(struct kv_slice value)
 {
-    struct read_cursor cursor = read_cursor(value.data, value.size);
     struct wire_transaction transaction;
     struct wire_guard guard;
     struct wire_operation step;
-    if (!value.data || wire_get_transaction(&cursor, &transaction) != KV_OK)
+    if (!value.data)
+        return true;
+    struct read_cursor cursor = read_cursor(value.data, value.size);
+    if (wire_get_transaction(&cursor, &transaction) != KV_OK)
         return true;
     for (unsigned i = 0; i < transaction.guards; i++)
         if (wire_get_guard(&cursor, &guard) != KV_OK)
@@ -108,9 +110,12 @@ bool wire_transaction_writes(struct kv_slice value)
 
 struct wire_transaction_keys wire_keys_of_transaction(struct kv_slice value)
 {
-    struct wire_transaction_keys keys = {.cursor = read_cursor(value.data, value.size)};
+    struct wire_transaction_keys keys = {.guards = 0};
     struct wire_transaction transaction;
-    if (value.data && wire_get_transaction(&keys.cursor, &transaction) == KV_OK) {
+    if (!value.data) /* it is in a segment */
+        return keys;
+    keys.cursor = read_cursor(value.data, value.size);
+    if (wire_get_transaction(&keys.cursor, &transaction) == KV_OK) {
         keys.guards = transaction.guards;
         keys.steps = (unsigned)transaction.then + transaction.otherwise;
     }

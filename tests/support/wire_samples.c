@@ -333,9 +333,11 @@ static enum kv_status read_transaction_guard(struct read_cursor *cursor, uint8_t
 /* As far as it goes: what is in the value does not matter to the message. */
 static void read_transaction(struct kv_slice value, uint8_t *again, struct kv_slice message)
 {
-    struct read_cursor cursor = read_cursor(value.data, value.size);
     struct wire_transaction transaction;
-    if (!value.data || wire_get_transaction(&cursor, &transaction) != KV_OK)
+    if (!value.data)
+        return;
+    struct read_cursor cursor = read_cursor(value.data, value.size);
+    if (wire_get_transaction(&cursor, &transaction) != KV_OK)
         return;
     for (unsigned i = 0; i < transaction.guards; i++)
         if (read_transaction_guard(&cursor, again, message) != KV_OK)

@@ -178,6 +178,42 @@ START_TEST(steps_are_some_operations_without_conditions)
 }
 END_TEST
 
+START_TEST(keys_are_found_as_far_as_there_are_any)
+{
+    const struct wire_transaction counts = {.guards = 1, .then = 1, .otherwise = 1};
+    const struct wire_guard guard = {.kind = WIRE_GUARD_PRESENT, .key = KEY};
+    const struct wire_operation get = {.opcode = WIRE_OP_GET, .key = kv_slice_from_string("get")};
+    const struct wire_operation put = {.opcode = WIRE_OP_PUT, .key = kv_slice_from_string("put")};
+    struct write_cursor writer = write_cursor(room, sizeof room);
+    ck_assert(wire_put_transaction(&writer, &counts) && wire_put_guard(&writer, &guard) &&
+              wire_put_operation(&writer, &get));
+    size_t before_put = write_cursor_used(&writer);
+    ck_assert(wire_put_operation(&writer, &put));
+    struct kv_slice value = kv_slice(room, write_cursor_used(&writer)), key;
+    struct wire_transaction_keys keys = wire_keys_of_transaction(value);
+    const char *const expected[] = {"key", "get", "put"};
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert(wire_next_transaction_key(&keys, &key));
+        ck_assert(kv_slice_equal(key, kv_slice_from_string(expected[i])));
+    }
+    ck_assert(!wire_next_transaction_key(&keys, &key));
+    ck_assert(wire_transaction_writes(value));
+
+    value.size = before_put; /* cut off */
+    keys = wire_keys_of_transaction(value);
+    ck_assert(wire_next_transaction_key(&keys, &key) && wire_next_transaction_key(&keys, &key));
+    ck_assert(!wire_next_transaction_key(&keys, &key));
+    ck_assert(wire_transaction_writes(value)); /* for all that is known */
+    store_u16(room + 4, 0);                    /* nothing is missing */
+    ck_assert(!wire_transaction_writes(value));
+
+    const struct kv_slice in_segment = kv_slice(NULL, 100);
+    keys = wire_keys_of_transaction(in_segment);
+    ck_assert(!wire_next_transaction_key(&keys, &key));
+    ck_assert(wire_transaction_writes(in_segment));
+}
+END_TEST
+
 START_TEST(outcomes_round_trip)
 {
     const struct wire_outcome in = {
@@ -223,6 +259,7 @@ TEST_SUITE(wire_transact_value)
     tcase_add_test(tests, guards_round_trip);
     tcase_add_test(tests, impossible_guards_are_refused);
     tcase_add_test(tests, steps_are_some_operations_without_conditions);
+    tcase_add_test(tests, keys_are_found_as_far_as_there_are_any);
     tcase_add_test(tests, outcomes_round_trip);
     suite_add_tcase(suite, tests);
 }
