@@ -154,6 +154,10 @@ NOT_FOR_PEERS(clientk_ping, struct clientk *c, uint64_t *round_trip_ns)
 NOT_FOR_PEERS(clientk_delete_prefix, struct clientk *c, struct kv_slice p, uint64_t *cursor,
               uint64_t *deleted)
 NOT_FOR_PEERS(clientk_sync, struct clientk *c)
+NOT_FOR_PEERS(clientk_transact, struct clientk *c, const struct clientk_transaction *transaction,
+              struct clientk_result *results, struct clientk_transacted *transacted)
+NOT_FOR_PEERS(clientk_get_together, struct clientk *c, const struct kv_slice *keys, size_t count,
+              struct clientk_result *results)
 NOT_FOR_PEERS(clientk_watch_open, struct clientk *c, const struct clientk_watch_options *options,
               struct clientk_watch **watch, struct kv_error *error)
 NOT_FOR_PEERS(clientk_watch_next, struct clientk_watch *watch, int timeout_ms,

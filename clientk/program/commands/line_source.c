@@ -172,7 +172,7 @@ static bool find_newline(struct line_source *source, size_t *end)
 
 /* Finds the end of what is handed out as one: a line, or all lines of a transaction's block. Holds:
  * lock. */
-static bool find_end(struct line_source *source, size_t *end)
+static bool find_command_end(struct line_source *source, size_t *end)
 {
     while (find_newline(source, end)) {
         size_t line = source->in_block ? source->line : source->start;
@@ -229,7 +229,7 @@ bool line_source_take(struct line_source *source, size_t most, struct line_chunk
     chunk->first_number = source->next_number;
     while (chunk->count < most && chunk->count < LINE_SOURCE_CHUNK) {
         size_t end;
-        if (find_end(source, &end)) {
+        if (find_command_end(source, &end)) {
             bool was_block = source->in_block;
             hand_out(source, chunk, end, end - source->start + 1);
             if (was_block) /* the lines of a chunk are numbered one by one */
