@@ -48,6 +48,8 @@ bool wire_put_guard(struct write_cursor *cursor, const struct wire_guard *guard)
         wire_guard_size(guard) > write_cursor_left(cursor) || cursor->failed)
         return false;
     uint8_t *fixed = write_room(cursor, WIRE_GUARD_FIXED_BYTES);
+    if (!fixed)
+        return false;
     fixed[0] = (uint8_t)guard->kind;
     fixed[1] = 0;
     store_u16(fixed + 2, (uint16_t)guard->key.size);
