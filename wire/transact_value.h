@@ -94,10 +94,10 @@ bool wire_next_transaction_key(struct wire_transaction_keys *keys, struct kv_sli
 enum wire_about { WIRE_ABOUT_NOTHING, WIRE_ABOUT_GUARD, WIRE_ABOUT_STEP };
 
 struct wire_outcome {
-    bool otherwise; /* a guard did not hold: it is about the list `otherwise` */
+    bool otherwise;        /* a guard did not hold: it is about the list `otherwise` */
     enum wire_about about; /* of a failure: where it is, if that is known */
-    uint16_t at;                      /* of the guard or step; 0 if about is NOTHING */
-    uint16_t guard;                   /* the first that did not hold, if otherwise; else 0 */
+    uint16_t at;           /* of the guard or step; 0 if about is NOTHING */
+    uint16_t guard;        /* the first that did not hold, if otherwise; else 0 */
     uint16_t results; /* how many follow: of all steps of the list; of a failure, of the step */
 };
 

@@ -70,8 +70,8 @@ END_TEST
 START_TEST(every_operation_costs_something)
 {
     for (unsigned opcode = WIRE_OP_GET; opcode < WIRE_OPCODES; opcode++) {
-        bool no_key = opcode == WIRE_OP_PING || opcode == WIRE_OP_SYNC ||
-                      opcode == WIRE_OP_TRANSACT;
+        bool no_key =
+            opcode == WIRE_OP_PING || opcode == WIRE_OP_SYNC || opcode == WIRE_OP_TRANSACT;
         struct wire_operation operation = {.opcode = (enum wire_opcode)opcode,
                                            .key = no_key ? kv_slice(NULL, 0)
                                                          : kv_slice_from_string("a")};
