@@ -267,10 +267,14 @@ enum kv_status datafile_close(const struct store_context *context, uint32_t numb
     if (logfile_note_progress(log, log->tail, generation->words->max_version) != 0)
         return kv_error_set_errno(error, "%s/%s: cannot write the header", context->dir,
                                   file_name(number, FILE_LOG).text);
-    /* Whoever starts from the checkpoint does not see which transactions the log has parts of. */
-    return context->shared->settled == context->shared->last_transaction
-               ? checkpoint_write(generation, context->dir_fd, error)
-               : KV_OK;
+    if (context->shared->settled != context->shared->last_transaction)
+        return KV_OK;
+    /* Whoever starts from the checkpoint does not see which transactions the log has parts of: that
+     * they are settled has to be on disk before the checkpoint is, else other files miss them. */
+    if (context->shared->settled != 0 && logfile_sync(log) != 0)
+        return kv_error_set(error, KV_NOT_DURABLE, "%s/%s: cannot sync the file: %s", context->dir,
+                            file_name(number, FILE_LOG).text, strerror(errno));
+    return checkpoint_write(generation, context->dir_fd, error);
 }
 
 /* Repeats the record at `offset` of the current log in the next generation, from the log's bytes,

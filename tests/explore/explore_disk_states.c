@@ -13,7 +13,7 @@
 #include "tests/explore/store_model.h"
 
 #define SHORT_LIFE_PATH  MACHINE_PATH "/a"
-#define SHORT_LIFE_CALLS 160u /* that it makes, or fewer */
+#define SHORT_LIFE_CALLS 200u /* that it makes, or fewer */
 #define DEFAULT_STATES   3u
 #define KEYS             6u
 #define LIVING           1u
@@ -101,12 +101,46 @@ static void put_together(struct kvstore *store, unsigned first_key)
         wait_for(store, tickets[key], tried[key]);
 }
 
+/* Keys of both data files change together: one of them is removed. */
+static void transact(struct kvstore *store, bool is_durable)
+{
+    static uint8_t values[KEYS][MODEL_VALUE_BYTES];
+    struct kv_slice slices[KEYS];
+    struct model_part parts[KEYS];
+    struct kvstore_step steps[KEYS] = {0};
+    struct kvstore_step_result results[KEYS] = {0};
+    for (unsigned key = 0; key < KEYS; key++) {
+        bool is_put = key != 4;
+        slices[key] = next_value(values[key]);
+        parts[key] = (struct model_part){key, is_put ? &slices[key] : NULL, 0};
+        steps[key].kind = is_put ? KVSTORE_STEP_PUT : KVSTORE_STEP_DELETE;
+        steps[key].key = model_key(key);
+        if (is_put)
+            steps[key].value = slices[key];
+    }
+    const struct kvstore_transaction transaction = {.then = steps, .then_count = KEYS};
+    size_t first = model_try_together(parts, KEYS);
+    enum kv_status status = kvstore_transact(store, &transaction, results, NULL);
+    EXPLORE_CHECK(status == KV_OK, "a transaction gives status %d", status);
+    for (unsigned key = 0; key < KEYS; key++) {
+        const char *wrong =
+            model_note_done(first + key, results[key].written.version, explore_clock_ns());
+        EXPLORE_CHECK(!wrong, "%s", wrong);
+    }
+    if (!is_durable)
+        return;
+    status = kvstore_wait_durable(store, results[0].written.ticket); /* and so all */
+    EXPLORE_CHECK(status == KV_OK, "kvstore_wait_durable gives status %d", status);
+    for (unsigned key = 0; key < KEYS; key++)
+        model_note_durable(first + key);
+}
+
 static void compact(struct kvstore *store, uint32_t file)
 {
     EXPLORE_CHECK(kvstore_compact(store, file, NULL) == KV_OK, "a compaction fails");
 }
 
-/* Makes the store, writes, deletes, compacts, closes, and goes on after the checkpoint. */
+/* Makes the store, writes, deletes, transacts, compacts, closes, and goes on after the checkpoint. */
 static void live_shortly(void *unused)
 {
     (void)unused;
@@ -120,6 +154,7 @@ static void live_shortly(void *unused)
         put_together(store, 0);
         put_together(store, 3);
     }
+    transact(store, options.durability != KVSTORE_SYNC_NONE);
     delete_one(store, 1);
     put_one(store, 2, false);
     compact(store, 0);
@@ -130,6 +165,7 @@ static void live_shortly(void *unused)
     store = open_it();
     put_one(store, 5, false);
     put_one(store, 0, true);
+    transact(store, false);
     close_it(store);
 }
 

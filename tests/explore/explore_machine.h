@@ -27,6 +27,7 @@ extern struct machine_run {
     struct machine_faults faults;
     unsigned workers, actions;
     bool clock_jumps;
+    bool transacts;
     bool waits_together; /* most writes do: the commit log has work */
     bool store_is_there; /* an open has returned */
     unsigned life;

@@ -21,7 +21,8 @@ struct raw_file {
 };
 
 static struct {
-    bool is_read; /* and the disk has not failed, so that the engine reads the same */
+    bool is_read;   /* and the disk has not failed, so that the engine reads the same */
+    bool has_parts; /* of transactions of several files, of which those of one do not tell */
     struct logged {
         bool is_there; /* and does not expire */
         uint64_t version;
@@ -62,22 +63,29 @@ static void apply_commit_log(const struct raw_file *log, struct raw_file *file,
     }
 }
 
-static void note_record(const struct record *record)
+static void note_record(struct logged keys[MODEL_KEYS], const struct record *record)
 {
     for (unsigned key = 0; key < MODEL_KEYS; key++)
         if (kv_slice_equal(record->key, model_key(key)))
-            logs.keys[key] = (struct logged){record->kind == RECORD_PUT && record->expiry_ms == 0,
-                                             record->version};
+            keys[key] = (struct logged){record->kind == RECORD_PUT && record->expiry_ms == 0,
+                                        record->version};
 }
 
+/* Records of a transaction count when its last one is there. */
 static void read_records(const struct raw_file *file, uint64_t salt)
 {
     struct record record;
+    struct logged keys[MODEL_KEYS];
     uint64_t size;
+    memcpy(keys, logs.keys, sizeof keys);
     for (uint64_t at = FILE_HEADER_BYTES;
          record_read(file->at + at, file->bytes - at, salt, at, &record, &size) == RECORD_VALID;
-         at += size)
-        note_record(&record);
+         at += size) {
+        note_record(keys, &record);
+        logs.has_parts |= record.transaction != 0;
+        if (!record.goes_on)
+            memcpy(logs.keys, keys, sizeof keys);
+    }
 }
 
 static void read_all(void)
@@ -116,7 +124,8 @@ void machine_read_logs(void)
 
 void machine_compare_logs(const struct model_finding found[MODEL_KEYS])
 {
-    if (!logs.is_read || machine_has_failed() || run.options.evict != KVSTORE_EVICT_NONE)
+    if (!logs.is_read || logs.has_parts || machine_has_failed() ||
+        run.options.evict != KVSTORE_EVICT_NONE)
         return;
     for (unsigned key = 0; key < MODEL_KEYS; key++) {
         if (!found[key].is_there && logs.keys[key].is_there)

@@ -191,6 +191,59 @@ static void jump(struct model_random *random)
     explore_note("  the clock jumps");
 }
 
+/* Some of the worker's keys change together. In some the list comes of a guard that does not hold. */
+static void transact(unsigned worker, struct model_random *random)
+{
+    static _Thread_local uint8_t values[MODEL_KEYS][MODEL_VALUE_BYTES];
+    struct kv_slice slices[MODEL_KEYS];
+    struct model_part parts[MODEL_KEYS];
+    struct kvstore_step steps[MODEL_KEYS] = {0};
+    struct kvstore_step_result results[MODEL_KEYS] = {0};
+    const struct kvstore_guard guard = {
+        .kind = KVSTORE_GUARD_VERSION, .key = model_key(worker), .version = UINT64_C(1) << 60};
+    uint32_t count = 0;
+    for (unsigned key = worker; key < MODEL_KEYS; key += run.workers) {
+        if (model_one_in(random, 2))
+            continue;
+        bool is_put = !model_one_in(random, 5);
+        slices[count] = model_make_value(random, values[count]);
+        if (slices[count].size > MODEL_SMALL_BYTES && !model_one_in(random, 3))
+            slices[count].size = MODEL_SMALL_BYTES;
+        parts[count] = (struct model_part){key, is_put ? &slices[count] : NULL, 0};
+        steps[count].kind = is_put ? KVSTORE_STEP_PUT : KVSTORE_STEP_DELETE;
+        steps[count].key = model_key(key);
+        if (is_put)
+            steps[count].value = slices[count];
+        count++;
+    }
+    if (count == 0)
+        return;
+    struct kvstore_transaction transaction = {.then = steps, .then_count = count};
+    if (model_one_in(random, 4))
+        transaction = (struct kvstore_transaction){
+            .guards = &guard, .guard_count = 1, .otherwise = steps, .otherwise_count = count};
+    size_t first = model_try_together(parts, count);
+    enum kv_status status = kvstore_transact(run.store, &transaction, results, NULL);
+    explore_note("  transaction of %u keys from %u on: %s", count, parts[0].key,
+                 kv_status_name(status));
+    struct kvstore_ticket ticket = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        if (status == KV_OK && results[i].status == KV_NOT_FOUND && !parts[i].value) {
+            model_note_failed(first + i);
+        } else if (note_outcome(first + i, status == KV_OK ? results[i].status : status,
+                                &results[i].written, "a transaction")) {
+            ticket = results[i].written.ticket;
+            explore_note("   %u: version %" PRIu64, parts[i].key, results[i].written.version);
+        }
+    }
+    if (status != KV_OK || ticket.position == 0 || model_one_in(random, 3))
+        return;
+    status = kvstore_wait_durable(run.store, ticket); /* of one part, and so of all */
+    machine_check_status(status, "kvstore_wait_durable");
+    for (uint32_t i = 0; status == KV_OK && i < count; i++)
+        model_note_durable(first + i);
+}
+
 /* Each worker has keys of its own. */
 static unsigned key_of(unsigned worker, struct model_random *random)
 {
@@ -203,6 +256,10 @@ static void act(unsigned worker, struct model_random *random)
     unsigned key = key_of(worker, random);
     if (model_one_in(random, 30)) {
         fill_up(key, random);
+        return;
+    }
+    if (run.transacts && model_one_in(random, 4)) {
+        transact(worker, random);
         return;
     }
     if (run.waits_together && !model_one_in(random, 3)) {

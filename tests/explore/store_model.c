@@ -289,7 +289,8 @@ static const char *complain(unsigned file, const struct model_finding found[MODE
     return verdict("file %u: no version explains what is found", file);
 }
 
-/* Whether what is found of the write's key can be so with it (`done`), or without it. */
+/* Whether what is found of the write's key can be so with it (`done`), or without it. A later write
+ * does not tell, unless a version was given to this one. */
 static bool can_be_found(size_t write, const struct model_finding found[MODEL_KEYS], bool done,
                          const struct model_circumstances *now)
 {
@@ -297,7 +298,8 @@ static bool can_be_found(size_t write, const struct model_finding found[MODEL_KE
     if (!done && matches(NULL, &found[key], now))
         return true;
     for (size_t i = next_write(key, SIZE_MAX); i < count; i = next_write(key, i))
-        if ((i >= write) == done && matches(&writes[i], &found[key], now))
+        if ((done ? i >= write : i < write || (i > write && writes[write].version == 0)) &&
+            matches(&writes[i], &found[key], now))
             return true;
     return false;
 }
@@ -308,6 +310,8 @@ static const char *judge_together(size_t first, const struct model_finding found
 {
     size_t not_done = SIZE_MAX, done = SIZE_MAX; /* for certain */
     for (size_t i = first; i < count && writes[i].first == first; i++) {
+        if (!may_be_done(&writes[i], looked_until)) /* it had nothing to remove */
+            continue;
         if (!can_be_found(i, found, true, now))
             not_done = i;
         else if (!can_be_found(i, found, false, now))
@@ -323,10 +327,9 @@ static const char *judge_all_together(const struct model_finding found[MODEL_KEY
                                       const struct model_circumstances *now)
 {
     const char *wrong = NULL;
-    for (size_t i = 0; i < count && !wrong; i++)
-        if (writes[i].first != i && writes[i].first == i - 1 &&
-            may_be_done(&writes[i], looked_until))
-            wrong = judge_together(writes[i].first, found, now);
+    for (size_t i = 0; i + 1 < count && !wrong; i++)
+        if (writes[i].first == i && writes[i + 1].first == i)
+            wrong = judge_together(i, found, now);
     return wrong;
 }
 
