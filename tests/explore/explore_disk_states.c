@@ -140,7 +140,8 @@ static void compact(struct kvstore *store, uint32_t file)
     EXPLORE_CHECK(kvstore_compact(store, file, NULL) == KV_OK, "a compaction fails");
 }
 
-/* Makes the store, writes, deletes, transacts, compacts, closes, and goes on after the checkpoint. */
+/* Makes the store, writes, deletes, transacts, compacts, closes, and goes on after the
+ * checkpoint. */
 static void live_shortly(void *unused)
 {
     (void)unused;

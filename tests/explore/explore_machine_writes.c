@@ -191,7 +191,7 @@ static void jump(struct model_random *random)
     explore_note("  the clock jumps");
 }
 
-/* Some of the worker's keys change together. In some the list comes of a guard that does not hold. */
+/* Some of the worker's keys change together; sometimes because a guard does not hold. */
 static void transact(unsigned worker, struct model_random *random)
 {
     static _Thread_local uint8_t values[MODEL_KEYS][MODEL_VALUE_BYTES];
