@@ -137,6 +137,157 @@ static PyObject *batch_execute(PyObject *self, PyObject *ignored)
     return results;
 }
 
+/* Transactions ------------------------------------------------------------------------------ */
+
+struct py_guards {
+    struct clientk_guard *guards;
+    size_t count;
+    PyObject *owned; /* list of the objects whose bytes the guards borrow */
+};
+
+static void free_guards(struct py_guards *guards)
+{
+    free(guards->guards);
+    Py_XDECREF(guards->owned);
+}
+
+/* Takes the bytes, which live as long as the guards. False: an exception is set. */
+static bool borrow_bytes(struct py_guards *guards, PyObject *object, struct kv_slice *bytes)
+{
+    PyObject *owned;
+    if (!py_take_bytes(object, bytes, &owned))
+        return false;
+    bool kept = PyList_Append(guards->owned, owned) == 0;
+    Py_DECREF(owned);
+    return kept;
+}
+
+/* A pair of a key and what must hold of it: a version, True or False (whether it is there), or its
+ * value. False: an exception is set. */
+static bool take_guard(struct py_guards *guards, PyObject *pair)
+{
+    struct clientk_guard *guard = &guards->guards[guards->count];
+    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
+        PyErr_SetString(PyExc_TypeError, "a guard is a pair of a key and what must hold of it");
+        return false;
+    }
+    PyObject *expected = PyTuple_GetItem(pair, 1);
+    if (!borrow_bytes(guards, PyTuple_GetItem(pair, 0), &guard->key))
+        return false;
+    guards->count++;
+    if (PyBool_Check(expected)) {
+        guard->kind = expected == Py_True ? CLIENTK_GUARD_PRESENT : CLIENTK_GUARD_ABSENT;
+        return true;
+    }
+    if (PyLong_Check(expected)) {
+        guard->kind = CLIENTK_GUARD_VERSION;
+        guard->version = PyLong_AsUnsignedLongLong(expected);
+        return !PyErr_Occurred();
+    }
+    guard->kind = CLIENTK_GUARD_VALUE;
+    return borrow_bytes(guards, expected, &guard->value);
+}
+
+static bool take_guards(struct py_guards *guards, PyObject *pairs)
+{
+    PyObject *given = PySequence_Tuple(pairs);
+    if (!given)
+        return false;
+    Py_ssize_t count = PyTuple_Size(given);
+    *guards = (struct py_guards){.guards = calloc((size_t)count + 1, sizeof *guards->guards),
+                                 .owned = PyList_New(0)};
+    bool taken = guards->guards && guards->owned;
+    if (!guards->guards)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; taken && i < count; i++)
+        taken = take_guard(guards, PyTuple_GetItem(given, i));
+    Py_DECREF(given);
+    if (!taken)
+        free_guards(guards);
+    return taken;
+}
+
+/* The exception for a transaction that was not done, or perhaps; of the operation, if one is why.
+ * Returns NULL. */
+static PyObject *raise_not_done(const struct py_execution *execution, enum kv_status status,
+                                const struct clientk_transacted *transacted)
+{
+    const char *text = clientk_last_error();
+    if (transacted->outcome == CLIENTK_UNKNOWN && status != KV_TIMEOUT && status != KV_NOT_DURABLE)
+        status = KV_OUTCOME_UNKNOWN;
+    if (transacted->part != CLIENTK_PART_THEN || transacted->at >= execution->count)
+        return py_raise_status(status, text, NULL, NULL);
+    PyObject *result = PyList_GetItem(execution->results, (Py_ssize_t)transacted->at);
+    if (!py_result_fill(result, &execution->outcomes[transacted->at]))
+        return NULL;
+    return py_raise_status(status, text, execution->parsed[transacted->at].key, result);
+}
+
+static PyObject *transact(const struct py_batch *batch, const struct py_execution *execution,
+                          const struct clientk_transaction *transaction)
+{
+    struct clientk_transacted transacted;
+    enum kv_status status;
+    struct clientk *client = py_handle_enter(batch->client);
+    if (!client)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = clientk_transact(client, transaction, execution->outcomes, &transacted);
+    Py_END_ALLOW_THREADS
+    py_handle_leave(batch->client);
+    if (py_was_interrupted())
+        return NULL;
+    if (status != KV_OK)
+        return raise_not_done(execution, status, &transacted);
+    if (transacted.outcome == CLIENTK_ELSE)
+        return PyLong_FromSize_t(transacted.guard);
+    if (!fill_results(execution))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* The batch is empty afterwards, unless an argument is wrong. */
+static PyObject *batch_transact(PyObject *self, PyObject *positional, PyObject *named)
+{
+    static char *names[] = {"guards", "durability", NULL};
+    struct clientk_transaction transaction = {0};
+    struct py_batch *batch = (struct py_batch *)self;
+    struct py_execution execution;
+    struct py_guards guards;
+    PyObject *pairs, *durability = NULL, *answer = NULL;
+    if (!PyArg_ParseTupleAndKeywords(positional, named, "O|$O", names, &pairs, &durability) ||
+        !py_take_durability(durability, &transaction.durability) || !take_guards(&guards, pairs))
+        return NULL;
+    if (begin_execution(&execution, batch)) {
+        transaction.guards = guards.guards;
+        transaction.guard_count = guards.count;
+        transaction.then = execution.operations;
+        transaction.then_count = execution.count;
+        answer = transact(batch, &execution, &transaction);
+        free_execution(&execution);
+    }
+    free_guards(&guards);
+    return answer;
+}
+
+static PyObject *batch_withdraw(PyObject *self, PyObject *result)
+{
+    struct py_batch *batch = (struct py_batch *)self;
+    for (size_t i = 0; i < batch->count; i++) {
+        if (PyList_GetItem(batch->results, (Py_ssize_t)i) != result)
+            continue;
+        if (PySequence_DelItem(batch->results, (Py_ssize_t)i) != 0)
+            return NULL;
+        py_operation_release(&batch->operations[i]);
+        batch->count--;
+        memmove(&batch->operations[i], &batch->operations[i + 1],
+                (batch->count - i) * sizeof *batch->operations);
+        Py_RETURN_NONE;
+    }
+    PyErr_SetString(PyExc_ValueError, "no such operation waits in the batch");
+    return NULL;
+}
+
 static void drop_batch_operations(struct py_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
@@ -202,6 +353,13 @@ static PyMethodDef batch_methods[] = {
      "Executes the operations in order, in as few messages as they fit in, and returns their\n"
      "Results. Each has its own status; an exception says what stopped the execution as a whole.\n"
      "Not atomic. The batch is empty afterwards."},
+    {"transact", __extension__(PyCFunction)(void (*)(void))(batch_transact),
+     METH_VARARGS | METH_KEYWORDS,
+     "Executes the operations as one transaction: all of them, if all guards hold, or none.\n\n"
+     "guards: pairs of a key and its version (0: absent), True or False (whether it is there),\n"
+     "or its value. Returns None, or the number of the first guard that did not hold. The batch\n"
+     "is empty afterwards."},
+    {"withdraw", batch_withdraw, METH_O, "Drops one operation, given by its Result."},
     {"clear", batch_clear, METH_NOARGS, "Drops the operations."},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot batch_slots[] = {PY_SLOT(Py_tp_new, batch_new),

@@ -234,7 +234,7 @@ static bool take_expiry(PyObject *const *given, uint64_t *expiry_ms)
     return take_unsigned(given[EXPIRY_MS], expiry_ms) && take_ttl(given[TTL], expiry_ms);
 }
 
-static bool take_durability(PyObject *object, enum clientk_durability *durability)
+bool py_take_durability(PyObject *object, enum clientk_durability *durability)
 {
     *durability = CLIENTK_SERVER_DEFAULT;
     if (!is_given(object))
@@ -265,7 +265,7 @@ static bool take_write(PyObject *const *given, struct clientk_write_options *wri
            take_flag(given[IF_PRESENT], &write->if_present) &&
            take_flag(given[KEEP_TTL], &write->keep_expiry) &&
            take_expiry(given, &write->expiry_ms) &&
-           take_durability(given[DURABILITY], &write->durability);
+           py_take_durability(given[DURABILITY], &write->durability);
 }
 
 static bool take_add(PyObject *const *given, struct clientk_operation *operation)
@@ -279,7 +279,7 @@ static bool take_add(PyObject *const *given, struct clientk_operation *operation
            take_signed(given[INITIAL], &add->initial, &present) &&
            take_flag(given[IF_PRESENT], &add->if_present) &&
            take_flag(given[CANONICAL], &add->canonical) && take_expiry(given, &add->expiry_ms) &&
-           take_durability(given[DURABILITY], &add->durability);
+           py_take_durability(given[DURABILITY], &add->durability);
 }
 
 static bool take_scan(PyObject *const *given, struct clientk_scan_options *scan)

@@ -35,6 +35,9 @@ void py_operation_release(struct py_operation *parsed);
  * False: an exception is set. */
 bool py_take_bytes(PyObject *object, struct kv_slice *bytes, PyObject **owned);
 
+/* None or NULL: the server's default. False: an exception is set. */
+bool py_take_durability(PyObject *object, enum clientk_durability *durability);
+
 /* The methods of a type whose function SUBMIT(self, opcode, arguments) takes an operation; get is
  * left to the type. */
 #define PY_OPERATION_METHOD(prefix, name, opcode, submit)                                       \

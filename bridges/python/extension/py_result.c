@@ -223,7 +223,8 @@ static bool check_done(const struct py_result *result)
 {
     if (!result->done)
         PyErr_SetString(PyExc_RuntimeError,
-                        "the operation is not done: execute the batch, or flush the pipeline");
+                        "the operation is not done: execute the batch, flush the pipeline, or let "
+                        "the transaction end");
     return result->done;
 }
 

@@ -8,7 +8,7 @@
 
 Keys and values are bytes; a str stands for its UTF-8. What comes back is bytes.
 
-    Client          calls, batches, pipelines, scans
+    Client          calls, batches, pipelines, scans, transactions
     mqkv.errors     the exceptions, all of them here too: mqkv.Error, mqkv.NotFound, ...
     mqkv.aio        the same for asyncio
     mqkv.dbm        a drop-in for dbm, and below shelve
@@ -19,18 +19,19 @@ Keys and values are bytes; a str stands for its UTF-8. What comes back is bytes.
 from ._mqkv import Entry, Result, Stat, library_version
 from .client import Batch, Client, Pipeline
 from .errors import (BadKey, ConditionFailed, Corrupt, Crowded, DeadlineExceeded, Denied, Error,
-                     Exists, LimitReached, Missed, NoServer, NoSpace, NotANumber, NotDurable,
-                     NotFound, OutcomeUnknown, OutOfBounds, Overloaded, ReadOnly, StorageError,
-                     Timeout, Unavailable, UnknownOutcome, Unsupported, UsageError, ValueTooBig,
-                     VersionMismatch)
+                     Exists, GuardFailed, LimitReached, Missed, NoServer, NoSpace, NotANumber,
+                     NotDurable, NotFound, OutcomeUnknown, OutOfBounds, Overloaded, ReadOnly,
+                     StorageError, Timeout, TransactionConflict, Unavailable, UnknownOutcome,
+                     Unsupported, UsageError, ValueTooBig, VersionMismatch)
 from .mapping import Mapping
+from .transaction import Transaction
 
 __all__ = [
     "BadKey", "Batch", "Client", "ConditionFailed", "Corrupt", "Crowded", "DeadlineExceeded",
-    "Denied", "Entry", "Error", "Exists", "LimitReached", "Mapping", "Missed", "NoServer",
-    "NoSpace", "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown",
+    "Denied", "Entry", "Error", "Exists", "GuardFailed", "LimitReached", "Mapping", "Missed",
+    "NoServer", "NoSpace", "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown",
     "Overloaded", "Pipeline", "ReadOnly", "Result", "Stat", "StorageError", "Timeout",
-    "Unavailable", "UnknownOutcome", "Unsupported", "UsageError", "ValueTooBig", "VersionMismatch",
-    "library_version",
+    "Transaction", "TransactionConflict", "Unavailable", "UnknownOutcome", "Unsupported",
+    "UsageError", "ValueTooBig", "VersionMismatch", "library_version",
 ]
 __version__ = library_version

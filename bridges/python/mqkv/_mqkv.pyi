@@ -1,7 +1,7 @@
 """What the extension has: see mqkv.Client, mqkv.Batch and mqkv.Pipeline."""
 
 from datetime import timedelta
-from typing import Any, Literal, NamedTuple, Optional, TypeVar, Union, overload
+from typing import Any, Iterable, Literal, NamedTuple, Optional, TypeVar, Union, overload
 
 Bytes = Union[bytes, bytearray, memoryview, str]
 Seconds = Union[float, timedelta]
@@ -278,6 +278,13 @@ class _Operations:
 class Batch(_Operations):
     def __init__(self, client: Client) -> None: ...
     def execute(self) -> list[Result]: ...
+    def transact(
+        self,
+        guards: Iterable[tuple[Bytes, Union[int, Bytes]]],
+        *,
+        durability: Optional[Durability] = None,
+    ) -> Optional[int]: ...
+    def withdraw(self, result: Result) -> None: ...
     def clear(self) -> None: ...
     def __len__(self) -> int: ...
 

@@ -16,21 +16,24 @@ A task that is cancelled no longer waits; its operation is executed nevertheless
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import time
 from types import TracebackType
-from typing import (TYPE_CHECKING, Any, AsyncIterator, Coroutine, Generator, Iterable, Mapping,
-                    Optional, TypeVar, Union)
+from typing import (TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Concatenate, Coroutine,
+                    Generator, Iterable, Mapping, Optional, ParamSpec, Protocol, TypeVar, Union)
 
-from .client import Client as _Client, Pipeline as _Pipeline, _as_bytes
-from .errors import Error, NotFound, StorageError, UsageError
+from .client import Client as _Client, Pipeline as _Pipeline
+from .errors import Error, NotFound, StorageError, TransactionConflict, UsageError
+from .transaction import _NOTHING, _Steps, as_bytes, check_function, read_together
 
 if TYPE_CHECKING:
-    from ._mqkv import Bytes, Entry, Result, Seconds
+    from ._mqkv import Bytes, Durability, Entry, Result, Seconds
 
-__all__ = ["Client"]
+__all__ = ["Client", "Transaction"]
 
 _T = TypeVar("_T")
+_Arguments = ParamSpec("_Arguments")
 
 if TYPE_CHECKING:
     class _Base(asyncio.Future[_T], Coroutine[Any, Any, _T]):
@@ -95,6 +98,7 @@ class Client:
         self._descriptor = -1
         self._is_scheduled = False
         self._opening: "Optional[asyncio.Future[_Opened]]" = None
+        self._calls = 0  # of the executor's threads, under way
         self._connecting = 0  # tasks that wait for it
         self._has_user = False  # one of them has got it
         # Of close(): nothing is pending. It has the future of what closes the client then.
@@ -192,7 +196,7 @@ class Client:
     @property
     def pending(self) -> int:
         """Operations that are under way."""
-        return self._pipeline.pending if self._pipeline is not None else 0
+        return (self._pipeline.pending if self._pipeline is not None else 0) + self._calls
 
     # The event loop ------------------------------------------------------------------------------
 
@@ -234,6 +238,21 @@ class Client:
     def _submit(self, name: str, arguments: Any, options: Any) -> "_Operation[Any]":
         future: "_Operation[Any]" = self._begin(name, arguments, options).tag
         return future
+
+    def _call(self, function: "Callable[[_Client], _T]") -> "asyncio.Future[_T]":
+        """Has a thread of the loop's executor make a call that waits: a pipeline has no
+        transactions. The call is made even if nobody waits for it any more."""
+        client = self._client
+        if self.closed or self._loop is None or client is None:
+            raise UsageError("the client is closed, or not connected yet")
+        future = self._loop.run_in_executor(None, function, client)
+        self._calls += 1
+        future.add_done_callback(self._end_call)
+        return asyncio.shield(future)
+
+    def _end_call(self, _: "asyncio.Future[Any]") -> None:
+        self._calls -= 1
+        self._schedule()
 
     # Operations ----------------------------------------------------------------------------------
 
@@ -299,16 +318,16 @@ class Client:
         value = await result.tag
         if value is None:
             error = NotFound("key not found")
-            error.status, error.key = "not_found", _as_bytes(key)
+            error.status, error.key = "not_found", as_bytes(key)
             raise error
-        return Entry((_as_bytes(key), value, result.version, result.expiry_ms))  # type: ignore
+        return Entry((as_bytes(key), value, result.version, result.expiry_ms))  # type: ignore
 
     async def ttl(self, key: "Bytes") -> Optional[float]:
         """The seconds that the entry has left; None: it never ends. NotFound."""
         result = self._begin("exists", (key,), {})
         if not await result.tag:
             error = NotFound("key not found")
-            error.status, error.key = "not_found", _as_bytes(key)
+            error.status, error.key = "not_found", as_bytes(key)
             raise error
         if not result.expiry_ms:
             return None
@@ -330,7 +349,53 @@ class Client:
         """The values of those keys that are there, by key."""
         wanted = list(keys)
         values = await asyncio.gather(*[self.get(key) for key in wanted])
-        return {_as_bytes(key): value for key, value in zip(wanted, values) if value is not None}
+        return {as_bytes(key): value for key, value in zip(wanted, values) if value is not None}
+
+    async def get_together(self, keys: "Iterable[Bytes]") -> dict[bytes, bytes]:
+        """The values of those keys (128 at most) that are there, read at one moment, by key."""
+        wanted = [as_bytes(key) for key in keys]
+        results = await self._call(lambda client: read_together(client, wanted))
+        values = [result.result() for result in results]
+        return {key: value for key, value in zip(wanted, values) if value is not None}
+
+    def transaction(self, *, durability: "Optional[Durability]" = None) -> "Transaction":
+        """Several keys change together, or none: see mqkv.Client.transaction.
+
+            async with client.transaction() as t:
+                stock = int(await t.get("stock"))
+                t.put("stock", str(stock - 1))
+                t.put("order:7", "...")
+
+        Reads are awaited; writes are collected, and `del t[key]` is t.delete(key). A thread of the
+        loop's executor waits for the answer. A task that is cancelled while the block ends does not
+        know whether it was written. A transaction is for one task.
+        """
+        return Transaction(self, durability=durability)
+
+    def transactional(self, *, tries: int = 100,
+                      durability: "Optional[Durability]" = None) -> "_Decorator":
+        """A decorator of coroutine functions: see mqkv.Client.transactional."""
+        def decorate(
+                function: "Callable[Concatenate[Transaction, _Arguments], Awaitable[_T]]"
+        ) -> "Callable[_Arguments, Coroutine[Any, Any, _T]]":
+            check_function(function, True, tries)
+
+            @functools.wraps(function)
+            async def call(*args: "_Arguments.args", **kwargs: "_Arguments.kwargs") -> _T:
+                left = tries
+                while True:
+                    left -= 1
+                    try:
+                        async with self.transaction(durability=durability) as transaction:
+                            answer = await function(transaction, *args, **kwargs)
+                        return answer
+                    except TransactionConflict:
+                        if left == 0:
+                            raise
+
+            return call
+
+        return decorate
 
     async def put_many(self, entries: "Union[Mapping[Any, Any], Iterable[tuple[Bytes, Bytes]]]",
                        **options: Any) -> None:
@@ -361,3 +426,68 @@ class Client:
     async def stats(self, section: Optional[str] = None) -> Any:
         """The server's statistics, or one section of them."""
         return json.loads(await self.stats_json(section))
+
+
+class Transaction(_Steps):
+    """Several keys change together, or none: see Client.transaction. put, delete, add, append,
+    touch, guard and t[key] = value are those of mqkv.Transaction."""
+
+    def __init__(self, client: Client, *, durability: "Optional[Durability]" = None) -> None:
+        if client.closed or client._client is None:
+            raise UsageError("the client is closed, or not connected yet")
+        super().__init__(client._client, durability)
+        self._client = client
+
+    async def __aenter__(self) -> "Transaction":
+        self._begin(self._client, asyncio.current_task())
+        return self
+
+    async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                        trace: Optional[TracebackType]) -> None:
+        if kind is not None:
+            self._abandon()
+            return
+        self._end()
+        expected = self._expected()
+        if expected or len(self._batch):
+            self._conclude(expected, await self._client._call(
+                lambda _: self._batch.transact(expected, durability=self._durability)))
+
+    async def get(self, key: "Bytes", default: Any = None) -> Any:
+        """The value of the key, as the block has written it, else as it is; default if there is
+        none. At the end the key must be as it was read."""
+        stored = as_bytes(key)
+        value = self._known(stored)
+        if value is _NOTHING:
+            result = self._client._begin("get", (stored,), {})
+            value = await result.tag
+            self._note(stored, result.version if value is not None else 0, value)
+        return default if value is None else value
+
+    async def get_together(self, keys: "Iterable[Bytes]") -> dict[bytes, bytes]:
+        """The values of those keys that are there, read at one moment, by key."""
+        wanted = [as_bytes(key) for key in keys]
+        asked = self._unknown(wanted)
+        results = await self._client._call(lambda client: read_together(client, asked))
+        return self._note_together(results, wanted)
+
+    async def exists(self, key: "Bytes") -> bool:
+        """Whether the key is there. At the end it must be as it was."""
+        stored = as_bytes(key)
+        value = self._known(stored)
+        if value is not _NOTHING:
+            return value is not None
+        result = self._client._begin("exists", (stored,), {})
+        version = result.version if await result.tag else 0
+        self._note_version(stored, version)
+        return version != 0
+
+    def __delitem__(self, key: "Bytes") -> None:
+        self.delete(key)
+
+
+if TYPE_CHECKING:
+    class _Decorator(Protocol):
+        def __call__(
+                self, function: Callable[Concatenate[Transaction, _Arguments], Awaitable[_T]], /
+        ) -> Callable[_Arguments, Coroutine[Any, Any, _T]]: ...

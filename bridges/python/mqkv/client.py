@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping as MappingType, Optional, Union
+from typing import (TYPE_CHECKING, Any, Callable, Concatenate, Iterable, Iterator,
+                    Mapping as MappingType, Optional, ParamSpec, Protocol, TypeVar, Union)
 
 from . import _mqkv
-from .errors import NotFound, StorageError
+from .errors import NotFound, StorageError, TransactionConflict
+from .transaction import Transaction, as_bytes, check_function, read_together
+
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
 
 if TYPE_CHECKING:
     from ._mqkv import Bytes, Durability, Entry, Seconds
     from .mapping import Mapping
+
+    class _Decorator(Protocol):
+        def __call__(
+                self, function: Callable[Concatenate[Transaction, _Arguments], _Answer], /
+        ) -> Callable[_Arguments, _Answer]: ...
 
 __all__ = ["Batch", "Client", "Pipeline"]
 
@@ -26,10 +37,6 @@ def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(items)
     while chunk := list(islice(iterator, _MANY)):
         yield chunk
-
-
-def _as_bytes(value: "Bytes") -> bytes:
-    return value.encode() if isinstance(value, str) else bytes(value)
 
 
 class Client(_mqkv.Client):
@@ -101,7 +108,7 @@ class Client(_mqkv.Client):
                 visits = batch.add("visits")
             print(name.result(), visits.result(), visits.version)
 
-        Many times faster than one call each. Not atomic.
+        Many times faster than one call each. Not atomic: see transaction.
         """
         return Batch(self)
 
@@ -127,7 +134,7 @@ class Client(_mqkv.Client):
             for key, result in zip(chunk, batch.execute()):
                 value = result.result()
                 if value is not None:
-                    found[_as_bytes(key)] = value
+                    found[as_bytes(key)] = value
         return found
 
     def put_many(self, entries: "Union[MappingType[Any, Any], Iterable[tuple[Bytes, Bytes]]]", *,
@@ -156,6 +163,71 @@ class Client(_mqkv.Client):
                     result.result()
                     deleted += 1
         return deleted
+
+    # Several keys as one step --------------------------------------------------------------------
+
+    def get_together(self, keys: "Iterable[Bytes]") -> dict[bytes, bytes]:
+        """The values of those keys (128 at most) that are there, read at one moment, by key."""
+        wanted = [as_bytes(key) for key in keys]
+        values = [result.result() for result in read_together(self, wanted)]
+        return {key: value for key, value in zip(wanted, values) if value is not None}
+
+    def transaction(self, *, durability: "Optional[Durability]" = None) -> "Transaction":
+        """Several keys change together, or none:
+
+            with client.transaction() as t:
+                stock = int(t["stock"])
+                t["stock"] = str(stock - 1)
+                t["order:7"] = "..."
+
+        Nothing is locked, and nothing is written before the end of the block. It is written then,
+        in one step, if nothing that the block has read has changed meanwhile; else it is a
+        TransactionConflict. An exception in the block abandons it. After an UnknownOutcome all of
+        it was written, or nothing. At most 128 keys that are read, writes and guards together.
+
+        What is read stays as it was first read, and the block sees its own puts and deletes. add,
+        append and touch are executed at the end, and their Results are known then. guard adds what
+        must hold. A transaction is for one thread; those of one client do not nest.
+        """
+        return Transaction(self, durability=durability)
+
+    def transactional(
+            self, *, tries: int = 100, durability: "Optional[Durability]" = None
+    ) -> "_Decorator":
+        """A decorator: each call of the function is a transaction, which the function gets as its
+        first argument, and begins anew after a conflict:
+
+            @client.transactional()
+            def pay(t, source, target, amount):
+                t[source] = str(int(t[source]) - amount)
+                t[target] = str(int(t[target]) + amount)
+
+            pay("account:1", "account:2", 30)
+
+        The function must have no other effects: it may run `tries` times. The last
+        TransactionConflict is raised.
+        """
+        def decorate(
+                function: "Callable[Concatenate[Transaction, _Arguments], _Answer]"
+        ) -> "Callable[_Arguments, _Answer]":
+            check_function(function, False, tries)
+
+            @functools.wraps(function)
+            def call(*args: "_Arguments.args", **kwargs: "_Arguments.kwargs") -> _Answer:
+                left = tries
+                while True:
+                    left -= 1
+                    try:
+                        with self.transaction(durability=durability) as transaction:
+                            answer = function(transaction, *args, **kwargs)
+                        return answer
+                    except TransactionConflict:
+                        if left == 0:
+                            raise
+
+            return call
+
+        return decorate
 
     # All keys ------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ class of its own.
             NotFound            no such key (a KeyError too)
             Exists              if_absent, and the key is there
             VersionMismatch     if_version, and the entry has another version
+                TransactionConflict     what a transaction has read has changed since
+            GuardFailed         a guard of a transaction does not hold
             OutOfBounds         add: the sum would leave its bounds; .number is what is there
             NotANumber          add: the value is no decimal number (a ValueError too)
         UsageError              the same call fails again (a ValueError too)
@@ -33,9 +35,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadKey", "ConditionFailed", "Corrupt", "Crowded", "DeadlineExceeded", "Denied", "Error",
-    "Exists", "LimitReached", "Missed", "NoServer", "NoSpace", "NotANumber", "NotDurable",
+    "Exists", "GuardFailed", "LimitReached", "Missed", "NoServer", "NoSpace", "NotANumber", "NotDurable",
     "NotFound", "OutOfBounds", "OutcomeUnknown", "Overloaded", "ReadOnly", "StorageError",
-    "Timeout", "Unavailable", "UnknownOutcome", "Unsupported", "UsageError", "ValueTooBig",
+    "Timeout", "TransactionConflict", "Unavailable", "UnknownOutcome", "Unsupported", "UsageError", "ValueTooBig",
     "VersionMismatch",
 ]
 
@@ -69,6 +71,16 @@ class Exists(ConditionFailed):
 
 class VersionMismatch(ConditionFailed):
     """if_version was given, and the entry has another version."""
+
+
+class TransactionConflict(VersionMismatch):
+    """What the transaction has read has changed since; key is the first such key, and nothing was
+    written. Begin anew."""
+
+
+class GuardFailed(ConditionFailed):
+    """A guard of the transaction does not hold; key is the first such key, and nothing was
+    written."""
 
 
 class OutOfBounds(ConditionFailed):
