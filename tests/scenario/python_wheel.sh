@@ -38,7 +38,16 @@ mypy=$(command -v mypy)
 if [ -n "$mypy" ]; then
     printf '%s\n' 'import asyncio, mqkv.aio, mqkv.redis, mqkv.dbm, mqkv.mapping' \
         'async def ask(client: mqkv.aio.Client) -> bool:' \
-        '    return await asyncio.create_task(client.exists("k"))' >"$MQKV_TEST_DIR/use.py"
+        '    return await asyncio.create_task(client.exists("k"))' \
+        'def use(client: mqkv.Client, opened: mqkv.aio.Client) -> int:' \
+        '    @client.transactional(tries=5)' \
+        '    def size(t: mqkv.Transaction, key: str) -> int:' \
+        '        return len(t.get(key, b""))' \
+        '    @opened.transactional()' \
+        '    async def copy(t: mqkv.aio.Transaction, key: str) -> None:' \
+        '        t["copy"] = await t.get(key)' \
+        '    asyncio.run(copy("k"))' \
+        '    return size("k")' >"$MQKV_TEST_DIR/use.py"
     check_status 0 "its types are those that mypy --strict finds" "$mypy" --strict \
         --cache-dir="$MQKV_TEST_DIR/mypy" --python-executable "$MQKV_TEST_DIR/venv/bin/python" \
         -p mqkv "--config-file="

@@ -6,8 +6,8 @@
         await client.put("name", "Ada")
         print(await client.get("name"))
 
-The client watches the library's descriptor in the running event loop: no thread, no polling. What
-is asked for in one turn of the loop travels together, and any number of operations may be under
+The client watches the library's descriptor in the running event loop: no thread, no polling, but
+for the ends of transactions and get_together, for which the loop's executor waits. What is asked for in one turn of the loop travels together, and any number of operations may be under
 way. Operations on one key take effect in the order of the calls; others may overtake each other.
 
 A task that is cancelled no longer waits; its operation is executed nevertheless.
