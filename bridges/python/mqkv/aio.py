@@ -7,8 +7,9 @@
         print(await client.get("name"))
 
 The client watches the library's descriptor in the running event loop: no thread, no polling, but
-for the ends of transactions and get_together, for which the loop's executor waits. What is asked for in one turn of the loop travels together, and any number of operations may be under
-way. Operations on one key take effect in the order of the calls; others may overtake each other.
+for the ends of transactions and get_together, for which the loop's executor waits. What is asked
+for in one turn of the loop travels together, and any number of operations may be under way.
+Operations on one key take effect in the order of the calls; others may overtake each other.
 
 A task that is cancelled no longer waits; its operation is executed nevertheless.
 """
@@ -461,7 +462,7 @@ class Transaction(_Steps):
         if value is _NOTHING:
             result = self._client._begin("get", (stored,), {})
             value = await result.tag
-            self._note(stored, result.version if value is not None else 0, value)
+            self._note(stored, result.version, value)
         return default if value is None else value
 
     async def get_together(self, keys: "Iterable[Bytes]") -> dict[bytes, bytes]:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadKey", "ConditionFailed", "Corrupt", "Crowded", "DeadlineExceeded", "Denied", "Error",
-    "Exists", "GuardFailed", "LimitReached", "Missed", "NoServer", "NoSpace", "NotANumber", "NotDurable",
-    "NotFound", "OutOfBounds", "OutcomeUnknown", "Overloaded", "ReadOnly", "StorageError",
-    "Timeout", "TransactionConflict", "Unavailable", "UnknownOutcome", "Unsupported", "UsageError", "ValueTooBig",
-    "VersionMismatch",
+    "Exists", "GuardFailed", "LimitReached", "Missed", "NoServer", "NoSpace", "NotANumber",
+    "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown", "Overloaded", "ReadOnly",
+    "StorageError", "Timeout", "TransactionConflict", "Unavailable", "UnknownOutcome",
+    "Unsupported", "UsageError", "ValueTooBig", "VersionMismatch",
 ]
 
 

@@ -121,17 +121,18 @@ class _Steps:
             raise self._conflict(key)
 
     def _note(self, key: bytes, version: int, value: Optional[bytes]) -> None:
-        self._note_version(key, version)
+        self._note_version(key, version if value is not None else 0)
         self._values[key] = value
 
     def _unknown(self, wanted: "list[bytes]") -> "list[bytes]":
         """Those that are neither written nor read."""
         return [key for key in wanted if self._known(key) is _NOTHING]
 
-    def _note_together(self, results: "list[Result]", wanted: "list[bytes]") -> dict[bytes, bytes]:
+    def _note_together(self, results: "list[Result]",
+                       wanted: "list[bytes]") -> dict[bytes, bytes]:
         for result in results:
             value = result.result()
-            self._note(as_bytes(result.key or b""), result.version if value is not None else 0, value)
+            self._note(as_bytes(result.key or b""), result.version, value)
         known = {key: self._known(key) for key in wanted}
         return {key: value for key, value in known.items() if value is not None}
 

@@ -193,7 +193,8 @@ def test_what_fails_changes_nothing(client):
             t["order"] = "1"
             t.add("text")
     assert caught.value.key == b"text"
-    for key, value, error in (("", "1", mqkv.BadKey), ("k", bytes((8 << 20) + 1), mqkv.ValueTooBig)):
+    for key, value, error in (("", "1", mqkv.BadKey),
+                              ("k", bytes((8 << 20) + 1), mqkv.ValueTooBig)):
         with pytest.raises(error):
             with client.transaction() as t:
                 t["order"] = "1"
@@ -368,7 +369,7 @@ def test_batches_as_transactions(client):
         batch.transact(())
 
 
-# A bank: what is moved is never lost, and never seen twice -----------------------------------------
+# A bank: what is moved is never lost, and never seen twice ----------------------------------------
 
 ACCOUNTS = [f"account:{i}" for i in range(6)]
 TOTAL = 600
