@@ -164,7 +164,7 @@ static bool borrow_bytes(struct py_guards *guards, PyObject *object, struct kv_s
 
 /* A pair of a key and what must hold of it: a version, True or False (whether it is there), or its
  * value. False: an exception is set. */
-static bool take_guard(struct py_guards *guards, PyObject *pair)
+static bool take_guard_pair(struct py_guards *guards, PyObject *pair)
 {
     struct clientk_guard *guard = &guards->guards[guards->count];
     if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
@@ -200,7 +200,7 @@ static bool take_guards(struct py_guards *guards, PyObject *pairs)
     if (!guards->guards)
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; taken && i < count; i++)
-        taken = take_guard(guards, PyTuple_GetItem(given, i));
+        taken = take_guard_pair(guards, PyTuple_GetItem(given, i));
     Py_DECREF(given);
     if (!taken)
         free_guards(guards);
@@ -223,8 +223,8 @@ static PyObject *raise_not_done(const struct py_execution *execution, enum kv_st
     return py_raise_status(status, text, execution->parsed[transacted->at].key, result);
 }
 
-static PyObject *transact(const struct py_batch *batch, const struct py_execution *execution,
-                          const struct clientk_transaction *transaction)
+static PyObject *execute_as_one(const struct py_batch *batch, const struct py_execution *execution,
+                                const struct clientk_transaction *transaction)
 {
     struct clientk_transacted transacted;
     enum kv_status status;
@@ -263,7 +263,7 @@ static PyObject *batch_transact(PyObject *self, PyObject *positional, PyObject *
         transaction.guard_count = guards.count;
         transaction.then = execution.operations;
         transaction.then_count = execution.count;
-        answer = transact(batch, &execution, &transaction);
+        answer = execute_as_one(batch, &execution, &transaction);
         free_execution(&execution);
     }
     free_guards(&guards);
