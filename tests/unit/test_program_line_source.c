@@ -61,6 +61,38 @@ START_TEST(lines_come_in_their_order_also_the_last_without_a_newline)
 }
 END_TEST
 
+/* Takes the next chunk, whose last line is to be that. Returns its number. */
+static uint64_t take_last(struct line_source *source, struct line_chunk *chunk, const char *last)
+{
+    ck_assert(line_source_take(source, LINE_SOURCE_CHUNK, chunk));
+    const struct source_line *line = &chunk->lines[chunk->count - 1];
+    ck_assert_uint_eq(line->size, strlen(last));
+    ck_assert_mem_eq(chunk->bytes + line->offset, last, line->size);
+    return chunk->first_number + chunk->count - 1;
+}
+
+#define BLOCK "begin --if-absent a\nput commits 1\n\n Commit "
+
+START_TEST(a_block_is_one_line_where_it_is_asked_for)
+{
+    const char *text = "one\n" BLOCK "\nbeginning\nBEGIN\nput k v\nabort\nlast\nbegin\nput k";
+    struct line_chunk chunk = {0};
+    struct line_source *source = open_lines(text, 0);
+    line_source_join_blocks(source);
+    ck_assert_uint_eq(take_last(source, &chunk, BLOCK), 2);
+    ck_assert_uint_eq(take_last(source, &chunk, "BEGIN\nput k v\nabort"), 7);
+    ck_assert_uint_eq(chunk.count, 2);
+    ck_assert_uint_eq(take_last(source, &chunk, "last"), 10);
+    ck_assert_uint_eq(take_last(source, &chunk, "begin\nput k"), 11); /* it does not end */
+    ck_assert(!line_source_take(source, LINE_SOURCE_CHUNK, &chunk));
+    line_source_close(source);
+    source = open_lines(text, 0);
+    ck_assert_uint_eq(take_last(source, &chunk, "begin"), 11); /* a dump has none */
+    line_source_close(source);
+    line_chunk_free(&chunk);
+}
+END_TEST
+
 /* Half of `put k AAAA...` would be a command, too. */
 START_TEST(without_memory_for_a_line_there_is_no_part_of_it)
 {
@@ -93,6 +125,7 @@ TEST_SUITE(program_line_source)
     TCase *lines = tcase_create("lines");
     tcase_add_checked_fixture(lines, make_file, remove_file);
     tcase_add_test(lines, lines_come_in_their_order_also_the_last_without_a_newline);
+    tcase_add_test(lines, a_block_is_one_line_where_it_is_asked_for);
     tcase_add_test(lines, without_memory_for_a_line_there_is_no_part_of_it);
     suite_add_tcase(suite, lines);
 }

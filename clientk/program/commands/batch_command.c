@@ -384,6 +384,7 @@ static int open_sources(struct cli_context *context, const struct word *operands
         struct kv_error error = {0};
         if (line_source_open(operands[i].data, &sources[i], &error) != KV_OK)
             return output_failure(&context->output, "batch", KV_USAGE, error.text);
+        line_source_join_blocks(sources[i]);
     }
     return EXIT_DONE;
 }

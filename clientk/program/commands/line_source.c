@@ -29,6 +29,7 @@ struct line_source {
     size_t searched; /* the newline is not among the bytes before this one */
     size_t line;     /* where the last line of a transaction's block begins, if in_block */
     bool in_block;
+    bool joins_blocks;
     uint64_t block_lines; /* that are ended */
     bool skipping;        /* the rest of a line that is too long is being skipped */
     bool ended;
@@ -60,6 +61,13 @@ enum kv_status line_source_open(const char *path, struct line_source **source,
     pthread_mutex_init(&made->lock, NULL);
     *source = made;
     return KV_OK;
+}
+
+void line_source_join_blocks(struct line_source *source)
+{
+    pthread_mutex_lock(&source->lock);
+    source->joins_blocks = true;
+    pthread_mutex_unlock(&source->lock);
 }
 
 const char *line_source_name(const struct line_source *source)
@@ -177,7 +185,9 @@ static bool find_command_end(struct line_source *source, size_t *end)
     while (find_newline(source, end)) {
         size_t line = source->in_block ? source->line : source->start;
         const char *text = source->buffer + line;
-        if (!source->in_block && (source->skipping || !transact_block_begins(text, *end - line)))
+        bool begins =
+            source->joins_blocks && !source->skipping && transact_block_begins(text, *end - line);
+        if (!source->in_block && !begins)
             return true;
         source->block_lines++;
         if (source->in_block && transact_block_ends(text, *end - line))

@@ -1,8 +1,7 @@
 /*
  * line_source: the lines of a file or of standard input, handed out in chunks to any number of
  * threads. A file compressed by zstd is decompressed. A chunk holds the lines that are available: a
- * single line from a pipe is not held back. The lines of a transaction's block (transact_block.h)
- * are one line, which ends its chunk.
+ * single line from a pipe is not held back.
  */
 #ifndef MQKV_CLIENTK_PROGRAM_COMMANDS_LINE_SOURCE_H
 #define MQKV_CLIENTK_PROGRAM_COMMANDS_LINE_SOURCE_H
@@ -36,6 +35,10 @@ struct line_chunk {
  * sentence. */
 enum kv_status line_source_open(const char *path, struct line_source **source,
                                 struct kv_error *error);
+
+/* From now on all lines of a transaction's block (transact_block.h) are one line, with newlines in
+ * it, which ends its chunk. */
+void line_source_join_blocks(struct line_source *source);
 
 /* Returns "stdin", or the path. */
 const char *line_source_name(const struct line_source *source);
