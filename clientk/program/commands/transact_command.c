@@ -248,6 +248,15 @@ static void answer_steps(struct cli_context *context, struct transact_job *job, 
     output->reports = reports;
 }
 
+/* The sentence for a transaction that failed with this status. */
+static const char *sentence_of_failure(enum kv_status status)
+{
+    if (status == KV_BUFFER_TOO_SMALL)
+        return "the values that are read are together more than one answer holds (serverk "
+               "--max-value, about)";
+    return cli_sentence(status);
+}
+
 static int answer_transact(struct cli_context *context, struct transact_job *job,
                            enum kv_status status)
 {
@@ -266,7 +275,7 @@ static int answer_transact(struct cli_context *context, struct transact_job *job
         status = KV_VERSION_MISMATCH;
         break;
     case CLIENTK_FAILED:
-        snprintf(sentence, sizeof sentence, "%.600s; nothing changed", cli_sentence(status));
+        snprintf(sentence, sizeof sentence, "%.600s; nothing changed", sentence_of_failure(status));
         break;
     case CLIENTK_UNKNOWN:
         snprintf(sentence, sizeof sentence, "%.600s%s", cli_sentence(status),
@@ -372,8 +381,9 @@ int get_together_run(struct cli_context *context, const void *options, const str
     if (!results)
         return output_failure(&context->output, "get", KV_NO_MEMORY, NULL);
     enum kv_status status = clientk_get_together(context->client, keys, count, results);
-    code = status == KV_OK ? answer_together(context, keys, count, results)
-                           : output_failure(&context->output, "get", status, cli_sentence(status));
+    code = status == KV_OK
+               ? answer_together(context, keys, count, results)
+               : output_failure(&context->output, "get", status, sentence_of_failure(status));
     for (size_t i = 0; i < count; i++)
         clientk_value_free(&results[i].value);
     free(results);
