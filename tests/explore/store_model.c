@@ -437,19 +437,41 @@ static const char *judge_moment(const struct model_finding found[MODEL_KEYS],
     return wrong;
 }
 
+static bool has_writes_together(void)
+{
+    for (size_t i = 0; i < count; i++)
+        if (writes[i].first != i)
+            return true;
+    return false;
+}
+
+/* Each file is of one of the moments; or, where writes were tried together, anywhere between the
+ * first and the last, since a file ends before what lacks its part in another one. */
+static const char *judge_mixed(const struct model_finding found[MODEL_KEYS],
+                               const struct model_moment moments[], unsigned moment_count,
+                               const struct model_circumstances *now)
+{
+    struct model_moment between = moments[0];
+    between.count = moments[moment_count - 1].count;
+    bool is_free = has_writes_together();
+    for (unsigned file = 0; file < MODEL_FILES; file++) {
+        const char *wrong = is_free ? judge_file_at(file, found, &between, now) : "no moment";
+        for (unsigned i = 0; i < moment_count && wrong && !is_free; i++)
+            wrong = judge_file_at(file, found, &moments[i], now);
+        if (wrong)
+            return wrong;
+    }
+    return NULL;
+}
+
 const char *model_judge_copy(const struct model_finding found[MODEL_KEYS],
                              const struct model_moment moments[], unsigned moment_count,
                              bool is_mixed, const struct model_circumstances *now)
 {
+    if (is_mixed)
+        return judge_mixed(found, moments, moment_count, now);
     const char *wrong = "there is no moment";
-    for (unsigned i = 0; i < moment_count && wrong && !is_mixed; i++)
+    for (unsigned i = 0; i < moment_count && wrong; i++)
         wrong = judge_moment(found, &moments[i], now);
-    for (unsigned file = 0; file < MODEL_FILES && is_mixed; file++) {
-        for (unsigned i = 0; i < moment_count && wrong; i++)
-            wrong = judge_file_at(file, found, &moments[i], now);
-        if (wrong)
-            return wrong;
-        wrong = file + 1 < MODEL_FILES ? "there is no moment" : NULL;
-    }
     return wrong;
 }
