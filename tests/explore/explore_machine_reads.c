@@ -92,7 +92,8 @@ void machine_judge_copy(const char *path, const struct model_moment moments[], u
     struct model_circumstances now = machine_circumstances();
     if (run.clock_jumps)
         now.now_ms = 0;
-    if (machine_find_all(store, found)) {
+    /* After jumps of the clock what was gone for the judge of the store may be back in a copy. */
+    if (machine_find_all(store, found) && !(run.clock_jumps && run.ended)) {
         now.latest_ms = machine_circumstances().latest_ms;
         wrong = model_judge_copy(found, moments, count, is_mixed, &now);
     }
