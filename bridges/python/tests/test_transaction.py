@@ -434,6 +434,55 @@ def test_a_bank_of_processes(client, queue):
     assert total_of(client.get_together(ACCOUNTS)) == TOTAL
 
 
+def test_a_bank_whose_server_is_killed(own_server):
+    """A transfer whose fate is unknown was done, or not: the receipt that it wrote tells."""
+    own_server.start("-d", "4")
+    with mqkv.Client(own_server.queue, timeout=60) as client:
+        open_accounts(client)
+    ended = threading.Event()
+    faults, told = [], []
+
+    def work(seed):
+        generator = random.Random(seed)
+        receipts = {}
+        with mqkv.Client(own_server.queue, timeout=60) as client:
+            while not ended.is_set():
+                receipt = f"receipt:{seed}:{len(receipts)}"
+                source, target = generator.sample(ACCOUNTS, 2)
+                amount = generator.randint(1, 40)
+                try:
+                    with client.transaction() as t:
+                        t[source] = str(int(t[source]) - amount)
+                        t.add(target, amount)
+                        t[receipt] = str(amount)
+                    receipts[receipt] = True
+                except mqkv.TransactionConflict:
+                    receipts[receipt] = False
+                except mqkv.UnknownOutcome:
+                    receipts[receipt] = None
+                if total_of(client.get_together(ACCOUNTS)) != TOTAL:
+                    faults.append(receipt)
+        told.append(receipts)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(4):
+        ended.wait(0.4)
+        own_server.kill()
+        own_server.start("-d", "4")
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert not faults and len(told) == 3
+    with mqkv.Client(own_server.queue, timeout=60) as client:
+        assert total_of(client.get_together(ACCOUNTS)) == TOTAL
+        for receipts in told:
+            there = client.get_many(receipts)
+            assert [key for key, done in receipts.items()
+                    if done is not None and done != (key.encode() in there)] == []
+
+
 def test_a_bank_of_threads(client):
     open_accounts(client)
     faults = []
