@@ -440,7 +440,7 @@ class Transaction(_Steps):
         self._client = client
 
     async def __aenter__(self) -> "Transaction":
-        self._begin(self._client, asyncio.current_task())
+        self._begin(self._client, id(asyncio.current_task()))
         return self
 
     async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],

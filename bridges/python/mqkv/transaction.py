@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 from types import TracebackType
 from typing import (TYPE_CHECKING, Any, Callable, Iterable, NamedTuple, Optional, TypeVar, Union,
@@ -23,8 +24,8 @@ __all__ = ["Transaction"]
 _NOTHING: Any = object()  # the block has not written the value, or not read it
 _UNKNOWN: Any = object()  # the block has written it, and does not know it
 
-# The transactions whose blocks run, by client and by what runs them.
-_running: "WeakValueDictionary[tuple[int, int], _Steps]" = WeakValueDictionary()
+# The transactions whose blocks run, by client, thread or task, and process.
+_running: "WeakValueDictionary[tuple[int, int, int], _Steps]" = WeakValueDictionary()
 
 
 def as_bytes(value: "Bytes") -> bytes:
@@ -49,13 +50,13 @@ class _Steps:
         self._values: dict[bytes, Optional[bytes]] = {}  # the same; not of what only exists
         self._guards: list[tuple[bytes, Union[int, bytes]]] = []
         self._writes: dict[bytes, _Write] = {}
-        self._name: Optional[tuple[int, int]] = None  # in _running, while the block runs
+        self._name: Optional[tuple[int, int, int]] = None  # in _running, while the block runs
         self._has_begun = False
 
     # The block -----------------------------------------------------------------------------------
 
-    def _begin(self, client: Any, runner: Any) -> None:
-        name = (id(client), runner if isinstance(runner, int) else id(runner))
+    def _begin(self, client: Any, runner: int) -> None:
+        name = (id(client), runner, os.getpid())
         if self._has_begun:
             raise UsageError("a transaction is used once: ask the client for another")
         if name in _running:

@@ -12,6 +12,7 @@ import pytest
 import mqkv
 import mqkv.aio
 from conftest import ROOT
+from test_processes import in_child
 
 
 def run(coroutine):
@@ -257,7 +258,8 @@ def test_transactions_do_not_nest(client, queue):
         thread.start()
         thread.join()
         assert client.get("thread") == b"1" == client.get("other")
-    assert client.get("outer") == b"1"
+        assert in_child(lambda: client.transactional()(lambda t: t.put("child", "1"))()) == 0
+    assert client.get("outer") == b"1" == client.get("child")
     left = client.transaction()
     left.__enter__()
     del left  # nobody can end it
