@@ -143,6 +143,7 @@ sums() { # COUNT: how many sums of COUNT reads differ from 4000
     echo "$wrong"
 }
 check_equal 0 "$(sums 40)" "the sum never changes while others transfer"
+check_match "account:[0-3]" "$(client hotkeys -t 1s)" "hotkeys sees the keys of transactions"
 moved=$(version_of account:0)
 kill -9 "${tellers[0]}" # in the middle of its stream
 wait "${tellers[0]}" 2>/dev/null
