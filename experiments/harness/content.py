@@ -235,7 +235,8 @@ def _wide_comparison(study, rows, series, metric):
             if _is_published(study, one, metric):
                 cells += _published_cells(study, rows, one.name, value, metric)
             cells += _our_cells(rows, one.name, value, metric)
-        body.append(cells)
+        if any(cell != NOTHING for cell in cells[1:]):
+            body.append(cells)
     return Table(study.name_of(metric)[0].capitalize(), header, body)
 
 

@@ -139,4 +139,4 @@ def _vulnerabilities():
 
 def _mount_of(path):
     source = _output(["findmnt", "-n", "-o", "SOURCE,FSTYPE,OPTIONS", "--target", str(path)])
-    return f"{path}: {source}"
+    return f"{path}: {source.splitlines()[-1]}"  # the last of what is mounted over another

@@ -17,7 +17,7 @@ DEFAULT_METRICS = (
     "server_cpu_us_per_op server_switches_per_op client_cpu_us_per_op client_switches_per_op"
 )
 EXPERIMENTS = pathlib.Path(__file__).resolve().parent.parent
-PROFILE_KEYS = ("values", "repeats", "warmup_s", "measure_s", "cpus", "fixed", "notes")
+PROFILE_KEYS = ("values", "repeats", "warmup_s", "measure_s", "cpus", "fixed", "notes", "why")
 ROOMS = ("scaling", "lessons", "cores")  # folders of experiments/ that hold studies
 NAMES = {  # metric -> (what it is called, unit)
     "ops_per_s": ("throughput", "requests/s"),
@@ -59,6 +59,7 @@ class Profile:
     cpus: int = field(default=1, repr=False)  # the fewest that the profile says anything on
     fixed: str = field(default="", repr=False)  # in place of the study's, if not empty
     notes: str = field(default="", repr=False)  # likewise
+    why: str = field(default="", repr=False)  # likewise, of the claim's reasons
 
 
 @dataclass
@@ -157,14 +158,18 @@ class Study:
         return f"{self.symbol} = {self.label_of(self.base)}"
 
     def in_profile(self, name, cpus):
-        """The study in the words of one of its profiles: what is fixed there, and its notes. cpus:
-        of the machine, which the title of a profile for many of them tells."""
+        """The study in the words of one of its profiles: what is fixed there, its notes and its
+        reason why the claim holds or not. cpus: of the machine, which the title of a profile for
+        many of them tells."""
         profile = self.profiles.get(name)
         if not profile:
             return self
         title = self.title if profile.cpus == 1 else f"{self.title} ({cpus} CPUs)"
         fixed, notes = profile.fixed or self.fixed, profile.notes or self.notes
-        return replace(self, title=title, fixed=fixed, notes=notes)
+        told = self.claim
+        if told and profile.why:
+            told = replace(told, why=dict.fromkeys(told.why, profile.why))
+        return replace(self, title=title, fixed=fixed, notes=notes, claim=told)
 
     def profile(self, name):
         if name not in self.profiles:
@@ -346,6 +351,7 @@ def _profiles(sections, values):
             cpus=sections.number(section, "cpus", int, 1, 1),
             fixed=sections.get(section, "fixed", ""),
             notes=sections.get(section, "notes", ""),
+            why=sections.get(section, "why", ""),
             fields=sections.items(section, but=PROFILE_KEYS),
         )
     return profiles
