@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/report/error.h"
+#include "kvstore/format/sizes.h"
 #include "common/text/parse.h"
 #include "common/numbers/random.h"
 #include "kvstore/log/fileio.h"
@@ -32,6 +33,8 @@ struct salvage {
     uint64_t keys;
     uint64_t lost_bytes;
     uint64_t after_damage;
+    uint64_t last_transaction, settled_transaction;
+    bool goes_on, breaks_off; /* the last record of a file is not the last of its transaction */
 };
 
 /* The new store -------------------------------------------------------------------------------- */
@@ -175,6 +178,13 @@ static void replace_impossible_version(struct salvage *salvage, const char *file
     record->version = 1;
 }
 
+/* Which transactions there are, of which a crash may have left a part. */
+static void note_transaction(struct salvage *salvage, const struct record *record)
+{
+    salvage->goes_on = record->goes_on;
+    salvage->last_transaction = at_least(salvage->last_transaction, record->transaction);
+}
+
 static enum kv_status copy_live_records(struct salvage *salvage, const struct survey *survey,
                                         struct kv_error *error)
 {
@@ -182,11 +192,15 @@ static enum kv_status copy_live_records(struct salvage *salvage, const struct su
     struct walk_step step;
     enum kv_status status = KV_OK;
     walk_start(&walk, survey->source);
-    while (status == KV_OK && walk_next(&walk, &step))
+    while (status == KV_OK && walk_next(&walk, &step)) {
+        if (step.kind == WALK_RECORD)
+            note_transaction(salvage, &step.record);
         if (survey_is_live(survey, &step)) {
             replace_impossible_version(salvage, survey->source->name.text, &step.record);
             status = copy_record(salvage, &step.record, error);
         }
+    }
+    salvage->breaks_off |= salvage->goes_on;
     return status;
 }
 
@@ -265,6 +279,8 @@ static enum kv_status salvage_source(struct salvage *salvage, const struct layou
                 salvage->findings->dir, file, survey.skipped);
     take_version(salvage, survey.max_version);
     take_version(salvage, source->progress.version_floor);
+    salvage->settled_transaction =
+        at_least(salvage->settled_transaction, source->progress.settled);
     if (!version_is_possible(source->progress.version_floor))
         report_version(salvage, file, "version floor", source->progress.version_floor);
     salvage->after_damage += survey.after_damage;
@@ -338,6 +354,11 @@ enum kv_status rewrite_store(int dir_fd, const struct layout *layout, const char
                               "the store is damaged, and nothing was made of it; save what is "
                               "intact first: kvcheck --salvage OUT %s",
                               findings->dir);
+    if (status == KV_OK &&
+        (salvage.breaks_off || salvage.last_transaction > salvage.settled_transaction))
+        status = kv_error_set(error, KV_CORRUPT,
+                              "the store was not closed, and may have parts of transactions that "
+                              "are not whole; start the daemon with it and stop it, then again");
     if (status == KV_OK)
         status = finish_store(&salvage, error);
     salvage_close_store(&salvage, status == KV_OK);
