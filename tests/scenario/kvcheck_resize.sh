@@ -80,7 +80,7 @@ done
 
 # A format that is newer than this program.
 cp -r killed newer
-printf '\002' | dd of=newer/data.0000 bs=1 seek=8 conv=notrunc status=none
+printf '\003' | dd of=newer/data.0000 bs=1 seek=8 conv=notrunc status=none
 check_status 4 'a store of another format is refused' "$MQKV_BUILD/serverk" --check -f newer \
     -m "$server_queue"
-check_match 'format version 2, this program reads version 1' "$errors" 'with both numbers'
+check_match 'format version 3, this program reads versions 1 to 2' "$errors" 'with both numbers'
