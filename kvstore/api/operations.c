@@ -8,9 +8,7 @@
 /* A write evicts at most this many entries; the next write continues. */
 #define EVICT_MOST 16384u
 
-/* Whether the result of the lookup can be relied on: KV_OK, KV_CORRUPT, KV_IO. Holds: the file's
- * lock. */
-static enum kv_status verify_write(struct write *write)
+enum kv_status write_verify(struct write *write)
 {
     if (write->lookup.found)
         return found_record_verify(&write->store->context, write->file, READ_BUFFER_LOOKUP,
@@ -30,7 +28,7 @@ __attribute__((always_inline)) static inline enum kv_status find_for_write(struc
         return KV_READ_ONLY;
     generation_find(place.file->current, keyhash_index(place.hash), key, &write->lookup);
     if (!blind || write->lookup.error != 0) {
-        enum kv_status status = verify_write(write);
+        enum kv_status status = write_verify(write);
         if (status != KV_OK)
             return status;
     }
@@ -142,7 +140,7 @@ enum kv_status kvstore_delete(struct kvstore *store, struct kv_slice key, uint64
     enum kv_status status = write_begin(store, key, blind, &write);
     if (status != KV_OK)
         return status;
-    enum kv_status found = write.live ? KV_OK : blind ? verify_write(&write) : KV_NOT_FOUND;
+    enum kv_status found = write.live ? KV_OK : blind ? write_verify(&write) : KV_NOT_FOUND;
     if (!write.live && found != KV_CORRUPT) { /* a damaged entry is removed */
         status = found == KV_OK ? KV_NOT_FOUND : found;
     } else if (if_version != 0 && write.lookup.record.version != if_version) {

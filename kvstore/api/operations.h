@@ -25,6 +25,10 @@ enum kv_status write_end(struct write *write, enum kv_status status);
 enum kv_status write_find(struct kvstore *store, struct kv_slice key, bool blind, bool reads,
                           struct write *write);
 
+/* Whether the result of the lookup can be relied on: KV_OK, KV_CORRUPT, KV_IO. Holds: the file's
+ * lock. */
+enum kv_status write_verify(struct write *write);
+
 /* Give write->record what kvstore_add, kvstore_append and kvstore_touch write: the sum, which is
  * put into `text`, and *sum as kvstore_add tells it (KV_OUT_OF_BOUNDS, KV_NOT_A_NUMBER,
  * KV_NOT_FOUND); the value and expiry of the entry that is there. */

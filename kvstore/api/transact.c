@@ -230,6 +230,7 @@ static enum kv_status prepare_write(struct write *write, const struct kvstore_st
                                     char text[INTEGER_BYTES], struct kv_slice *tail,
                                     struct kvstore_step_result *result)
 {
+    enum kv_status status = KV_OK;
     result->status = KV_OK;
     *tail = kv_slice(NULL, 0);
     switch (step->kind) {
@@ -247,23 +248,30 @@ static enum kv_status prepare_write(struct write *write, const struct kvstore_st
         result->number = (int64_t)(write->record.value.size + tail->size);
         return KV_OK;
     case KVSTORE_STEP_TOUCH:
+        if (!write->live)
+            break;
         write_keep_entry(write);
         write->record.expiry_ms = step->expiry_ms;
-        break;
+        return KV_OK;
     default:
         write->record.kind = RECORD_DELETE;
+        if (write->live)
+            return KV_OK;
+        status = write_verify(write);
+        if (status == KV_CORRUPT) /* a damaged entry is removed */
+            return KV_OK;
         break;
     }
-    if (!write->live)
-        result->status = KV_NOT_FOUND;
-    return KV_OK;
+    result->status = KV_NOT_FOUND;
+    return status;
 }
 
 static enum kv_status find_and_prepare(struct transact *work, const struct kvstore_step *step,
                                        char text[INTEGER_BYTES], struct write *write,
                                        struct kv_slice *tail, struct kvstore_step_result *result)
 {
-    bool blind = step->kind == KVSTORE_STEP_PUT && !step->keep_expiry;
+    bool blind = step->kind == KVSTORE_STEP_DELETE ||
+                 (step->kind == KVSTORE_STEP_PUT && !step->keep_expiry);
     enum kv_status status = find_in_transaction(work, step->key, blind, false, write);
     if (status == KV_OK)
         status = prepare_write(write, step, text, tail, result);
