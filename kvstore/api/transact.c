@@ -420,6 +420,14 @@ static void end_parts(struct transact *work, struct link *link, bool done)
     work->waits_for_sync = link_is_written(work->store->sync, link);
 }
 
+static void confirm(struct transact *work)
+{
+    for (uint32_t i = 0; i < work->write_count; i++) {
+        const struct appended *appended = &work->writes_done[i].appended;
+        datafile_confirm(file_of(work, i), &appended->replaced, appended->offset);
+    }
+}
+
 static void begin_changes(struct transact *work)
 {
     struct shared_store *shared = work->store->context.shared;
@@ -468,6 +476,8 @@ static enum kv_status append_several(struct transact *work)
     }
     begin_changes(work);
     status = append_all(work, number);
+    if (status == KV_OK)
+        confirm(work);
     end_changes(work);
     if (link)
         end_parts(work, link, status == KV_OK);

@@ -333,6 +333,15 @@ __attribute__((noinline)) static void forget_damage(struct datafile *file, uint6
             atomic_store(&file->damaged_at[i], 0);
 }
 
+void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint64_t offset)
+{
+    if (atomic_load_explicit(&file->damage_lines, memory_order_relaxed) > 0 &&
+        (replaced->found || replaced->damaged))
+        forget_damage(file, replaced->offset);
+    if (file->next && file->next_status == KV_OK)
+        mirror_record(file, replaced->hash, offset);
+}
+
 enum kv_status datafile_append(const struct store_context *context, struct datafile *file,
                                struct lookup *lookup, struct record *record,
                                struct kv_slice value_tail, struct kvstore_written *written)
@@ -361,11 +370,8 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         return status;
     if (file->full && record->kind != RECORD_DELETE) /* for deletes there is a reserve */
         file->full = false;
-    if (atomic_load_explicit(&file->damage_lines, memory_order_relaxed) > 0 &&
-        (lookup->found || lookup->damaged))
-        forget_damage(file, lookup->offset);
-    if (file->next && file->next_status == KV_OK)
-        mirror_record(file, lookup->hash, offset);
+    if (current->transacting == 0)
+        datafile_confirm(file, lookup, offset);
     if (is_told) {
         change.new_bytes = change.is_there ? current->log.tail - offset : 0;
         bound_count_change(&file->share, current->words->live_bytes, &change);
@@ -388,8 +394,7 @@ void datafile_undo(struct datafile *file, const struct record *record,
     const struct lookup *replaced = &appended->replaced;
     bool was_put = record->kind == RECORD_PUT;
     generation_undo(file->current, record, appended);
-    if (file->next && file->next_status == KV_OK)
-        file->next_status = KV_BUSY;
+    atomic_fetch_sub_explicit(&file->appended_bytes, appended->size_bytes, memory_order_release);
     struct bound_change change = {record->key,
                                   replaced->hash,
                                   was_put,

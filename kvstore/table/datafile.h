@@ -135,8 +135,13 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
                                struct lookup *lookup, struct record *record,
                                struct kv_slice value_tail, struct kvstore_written *written);
 
-/* Takes back an append of `record` by datafile_append (generation_undo); what was appended to the
- * next generation stays there, and makes it useless. Holds: the file's lock for writing. */
+/* Does what datafile_append leaves undone while changes of a transaction are being made, since it
+ * cannot be taken back: the record at `offset` goes to the next generation, and what it `replaced`
+ * is no damaged record of the file any more. Holds: the file's lock for writing. */
+void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint64_t offset);
+
+/* Takes back an append of `record` by datafile_append (generation_undo), which was not confirmed.
+ * Holds: the file's lock for writing. */
 void datafile_undo(struct datafile *file, const struct record *record,
                    const struct appended *appended);
 
