@@ -18,7 +18,8 @@ void bound_update_sum(struct bound_share *share, uint64_t live_bytes)
 
 /* Without eviction it is exact but for writes to other files at the same moment. With it, the
  * writer makes room after the write; if there was nothing to evict, the sum stays above. */
-static bool bound_has_room(const struct bound *bound, uint64_t old_bytes, uint64_t new_bytes)
+static bool bound_has_room(const struct bound *bound, bool transacting, uint64_t old_bytes,
+                           uint64_t new_bytes)
 {
     uint64_t max_bytes = atomic_load_explicit(&bound->max_bytes, memory_order_relaxed);
     uint64_t live_bytes = atomic_load_explicit(&bound->live_bytes, memory_order_relaxed);
@@ -29,15 +30,17 @@ static bool bound_has_room(const struct bound *bound, uint64_t old_bytes, uint64
     switch (bound->evict) {
     case KVSTORE_EVICT_S3FIFO:
         return true;
-    case KVSTORE_EVICT_TTL:
-        return live_bytes <= max_bytes;
+    case KVSTORE_EVICT_TTL: /* room is made after the transaction */
+        return live_bytes <=
+               max_bytes + (transacting ? max_bytes / KVSTORE_BOUND_RECORD_SHARE : 0);
     default:
         return live_bytes + (new_bytes - old_bytes) <= max_bytes;
     }
 }
 
 enum kv_status bound_check(const struct bound_share *share, const struct lookup *lookup,
-                           const struct record *record, struct kv_slice value_tail)
+                           const struct record *record, struct kv_slice value_tail,
+                           bool transacting)
 {
     if (record->kind == RECORD_DELETE)
         return KV_OK;
@@ -46,7 +49,7 @@ enum kv_status bound_check(const struct bound_share *share, const struct lookup 
     if (share->quotas &&
         !quota_table_admits(share->quotas, record->key, !lookup->found, old_bytes, new_bytes))
         return KV_QUOTA;
-    if (!share->bound || bound_has_room(share->bound, old_bytes, new_bytes))
+    if (!share->bound || bound_has_room(share->bound, transacting, old_bytes, new_bytes))
         return KV_OK;
     atomic_fetch_add_explicit(&share->bound->refusals, 1, memory_order_relaxed);
     return KV_FULL;

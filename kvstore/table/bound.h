@@ -56,9 +56,11 @@ static inline bool bound_is_exceeded(const struct bound *bound)
 void bound_update_sum(struct bound_share *share, uint64_t live_bytes);
 
 /* Whether `record`, whose value continues in value_tail, may be written; `lookup` is of its key.
- * KV_OK; KV_FULL or KV_QUOTA, which are counted. */
+ * `transacting`: as one of several of a transaction, which may take the store above the bound by as
+ * much as one record where there is eviction. KV_OK; KV_FULL or KV_QUOTA, which are counted. */
 enum kv_status bound_check(const struct bound_share *share, const struct lookup *lookup,
-                           const struct record *record, struct kv_slice value_tail);
+                           const struct record *record, struct kv_slice value_tail,
+                           bool transacting);
 
 /* How a write has changed a key's entry. */
 struct bound_change {
