@@ -14,7 +14,8 @@
 static uint8_t room[ROOM_BYTES];
 static uint8_t source[ROOM_BYTES];
 
-/* A record of random content and small random sizes, now and then without value or with expiry. */
+/* A record of random content and small random sizes, now and then without value or with expiry, or
+ * of a transaction. */
 static struct record random_record(struct random_state *random)
 {
     for (size_t i = 0; i < sizeof source; i++)
@@ -27,6 +28,10 @@ static struct record random_record(struct random_state *random)
     };
     if (record.kind == RECORD_PUT)
         record.value = kv_slice(source + 100, random_below(random, 300));
+    unsigned place = random_below(random, 4);
+    record.goes_on = place == 1;
+    record.transaction = place == 2 ? 1 + random_below(random, UINT64_MAX - 1) : 0;
+    record.next_file = place == 2 ? (uint32_t)random_next(random) : 0;
     return record;
 }
 
@@ -50,6 +55,10 @@ static void assert_same(const struct record *expected, const struct record *read
     ck_assert_uint_eq(read->expiry_ms, expected->expiry_ms);
     ck_assert(kv_slice_equal(read->key, expected->key));
     ck_assert(kv_slice_equal(read->value, expected->value));
+    ck_assert_int_eq(read->goes_on, expected->goes_on);
+    ck_assert_uint_eq(read->transaction, expected->transaction);
+    if (expected->transaction != 0)
+        ck_assert_uint_eq(read->next_file, expected->next_file);
 }
 
 START_TEST(what_is_written_is_read)
@@ -59,8 +68,10 @@ START_TEST(what_is_written_is_read)
     for (int round = 0; round < 500; round++) {
         struct record record = random_record(&random);
         uint64_t written_bytes = write_record(&record);
-        ck_assert_uint_eq(written_bytes,
-                          record_size(record.key.size, record.value.size, record.expiry_ms != 0));
+        ck_assert_uint_eq(written_bytes, record_bytes_in_log(&record, record.value.size));
+        if (record.transaction == 0)
+            ck_assert_uint_eq(written_bytes, record_size(record.key.size, record.value.size,
+                                                         record.expiry_ms != 0));
         ck_assert_uint_eq(written_bytes % RECORD_ALIGNMENT, 0);
         ck_assert_uint_eq(room[written_bytes], 0xEE);
 
@@ -264,6 +275,68 @@ START_TEST(unwritable_records_are_invalid)
 }
 END_TEST
 
+#define FLAGS_AT 19u
+#define PART_AT  20u
+
+static enum record_verdict verdict_of_parsing(uint64_t available)
+{
+    struct record read;
+    uint64_t size_bytes;
+    return record_parse(room, available, &read, &size_bytes);
+}
+
+/* No matter what the checksum says: these are no parts that record_write makes. */
+START_TEST(what_is_no_part_is_invalid)
+{
+    struct record part = {.kind = RECORD_PUT,
+                          .version = 1,
+                          .key = kv_slice("k", 1),
+                          .value = kv_slice("v", 1),
+                          .transaction = 1,
+                          .next_file = UINT32_MAX};
+    uint64_t size_bytes = write_record(&part);
+    ck_assert_uint_eq(size_bytes, 40); /* 20 + 16 + 2, and padding */
+    ck_assert_int_eq(verdict_of_parsing(size_bytes), RECORD_VALID);
+    for (unsigned flag = 0x08; flag <= 0x80; flag <<= 1) {
+        room[FLAGS_AT] |= (uint8_t)flag;
+        ck_assert_int_eq(verdict_of_parsing(sizeof room), RECORD_INVALID);
+        room[FLAGS_AT] &= (uint8_t)~flag;
+    }
+    room[FLAGS_AT] |= 0x02; /* goes on, and ends */
+    ck_assert_int_eq(verdict_of_parsing(sizeof room), RECORD_INVALID);
+    room[FLAGS_AT] &= (uint8_t)~0x02;
+    for (unsigned at = PART_AT + 12; at < PART_AT + 16; at++) { /* zero */
+        room[at] = 1;
+        ck_assert_int_eq(verdict_of_parsing(sizeof room), RECORD_INVALID);
+        room[at] = 0;
+    }
+    ck_assert_int_eq(verdict_of_parsing(sizeof room), RECORD_VALID);
+    room[PART_AT] = 0; /* no number */
+    ck_assert_int_eq(verdict_of_parsing(sizeof room), RECORD_INVALID);
+    part.expiry_ms = 1;
+    size_bytes = write_record(&part);
+    ck_assert_uint_eq(size_bytes, 48);
+    room[PART_AT] = 0; /* the expiry now */
+    ck_assert_int_eq(verdict_of_parsing(sizeof room), RECORD_INVALID);
+}
+END_TEST
+
+START_TEST(a_record_that_is_detached_stands_alone)
+{
+    struct record read, record = {.kind = RECORD_DELETE,
+                                  .version = 9,
+                                  .key = kv_slice("key", 3),
+                                  .transaction = UINT64_MAX,
+                                  .next_file = 3};
+    uint64_t size_bytes;
+    record_detach(&record);
+    ck_assert_uint_eq(write_record(&record), record_size(3, 0, false));
+    ck_assert_int_eq(record_read(room, sizeof room, SALT, OFFSET, &read, &size_bytes),
+                     RECORD_VALID);
+    ck_assert(!read.goes_on && read.transaction == 0);
+}
+END_TEST
+
 START_TEST(random_bytes_are_never_valid_and_never_read_past_the_end)
 {
     struct random_state random;
@@ -277,7 +350,7 @@ START_TEST(random_bytes_are_never_valid_and_never_read_past_the_end)
             memset(bytes + 5, 0, 3);
             bytes[17] = 0;
             bytes[18] = RECORD_PUT;
-            bytes[19] &= 1;
+            bytes[19] &= 7;
         }
         ck_assert_int_ne(verdict_of(bytes, size), RECORD_VALID);
         struct record record;
@@ -303,6 +376,8 @@ TEST_SUITE(kvstore_record)
     tcase_add_test(tests, valid_only_at_its_offset_and_with_its_salt);
     tcase_add_test(tests, zeros_are_the_end);
     tcase_add_test(tests, unwritable_records_are_invalid);
+    tcase_add_test(tests, what_is_no_part_is_invalid);
+    tcase_add_test(tests, a_record_that_is_detached_stands_alone);
     tcase_add_loop_test(tests, random_bytes_are_never_valid_and_never_read_past_the_end, 0, 4);
     suite_add_tcase(suite, tests);
 }

@@ -504,8 +504,8 @@ START_TEST(each_call_fails)
                                           .sweep_interval_ms = 1000000,
                                           .compact_dead_percent = 100};
         bool fired = true;
-        unsigned long step = failure->call == FAULT_READ ? 7 : 3;
-        for (unsigned long nth = 1; fired; nth += nth < 8 ? 1 : step) {
+        unsigned long step = failure->call == FAULT_READ ? 37 : 13;
+        for (unsigned long nth = 1; fired; nth += nth < 5 ? 1 : step) {
             struct fault_plan plan = {.call = failure->call,
                                       .nth = nth,
                                       .length = failure->length,
