@@ -2,7 +2,8 @@
  * crash_calls: kill -9 of a program that writes to a store at a system call, or some instructions
  * after one, of any of its threads: the Nth of all, chosen by a seed, so that every place where the
  * engine can be stopped is met, and not only those in which it spends its time. What kvstore has
- * acknowledged must be found by the next open, and nothing else but the write that was under way.
+ * acknowledged must be found by the next open, and nothing else but the write that was under way,
+ * of a transaction all or nothing, and nothing of one that is refused when most of it was written.
  * The same store then goes on.
  *
  *   crash_calls DIR KILLS SEED      DIR: a directory to make stores in. Exit status 0, 1: wrong,
@@ -39,6 +40,9 @@
 #define STEP_MAX_NS       20000000u
 #define SESSIONS          3u  /* opens and closes of a life, at most */
 #define WRITES            60u /* of a writer in a session */
+#define TRANSACTION_KEYS  6u  /* at most */
+
+#define REFUSED_PREFIX "refused "
 
 /* What a key should hold. Shared with the process that is killed. */
 struct state {
@@ -50,6 +54,7 @@ struct state {
 
 struct crash_shared {
     struct state keys[WRITERS][KEYS];
+    atomic_uint transacting[WRITERS]; /* the keys of a transaction that is under way: bits */
     atomic_uint_fast64_t next_token;
     atomic_uint_fast64_t writes;
     char failure[256];
@@ -58,6 +63,7 @@ struct crash_shared {
 static struct crash_shared *shared;
 static char dir[4096];
 static uint64_t life_seed;
+static unsigned halves_could_be; /* transactions that were under way at a kill */
 static unsigned life;
 
 static void require(bool holds, const char *what)
@@ -130,18 +136,120 @@ static void write_once(const struct calls_writer *writer, struct random_state *r
         note_failure("wait_durable", KV_NOT_DURABLE);
 }
 
+/* A transaction -------------------------------------------------------------------------------- */
+
+struct calls_transaction {
+    struct kvstore_step steps[TRANSACTION_KEYS + 2];
+    struct kvstore_step_result results[TRANSACTION_KEYS + 2];
+    char texts[TRANSACTION_KEYS][32];
+    uint8_t values[TRANSACTION_KEYS][VALUE_MAX_BYTES];
+    uint64_t tokens[TRANSACTION_KEYS];
+    unsigned keys[TRANSACTION_KEYS];
+    uint32_t count;
+    unsigned mask;
+};
+
+static void add_key(const struct calls_writer *writer, struct random_state *random,
+                    struct calls_transaction *transaction)
+{
+    unsigned key = (unsigned)random_below(random, KEYS);
+    if ((transaction->mask >> key & 1) != 0)
+        return;
+    uint32_t at = transaction->count++;
+    bool deletes = random_below(random, 4) == 0;
+    uint64_t token = deletes ? 0 : atomic_fetch_add(&shared->next_token, 1);
+    transaction->mask |= 1u << key;
+    transaction->keys[at] = key;
+    transaction->tokens[at] = token;
+    transaction->steps[at] = (struct kvstore_step){
+        .kind = deletes ? KVSTORE_STEP_DELETE : KVSTORE_STEP_PUT,
+        .key = key_of(writer->number, key, transaction->texts[at])};
+    if (!deletes)
+        transaction->steps[at].value = value_of(token, transaction->values[at]);
+}
+
+/* Two keys where the quota is one: the second one is refused when it is appended. */
+static void refuse(const struct calls_writer *writer, struct calls_transaction *transaction)
+{
+    static const char *const texts[] = {REFUSED_PREFIX "a", REFUSED_PREFIX "b"};
+    uint32_t count = transaction->count;
+    for (uint32_t i = 0; i < 2; i++)
+        transaction->steps[count++] = (struct kvstore_step){.kind = KVSTORE_STEP_PUT,
+                                                            .key = kv_slice_from_string(texts[i])};
+    struct kvstore_transaction asked = {.then = transaction->steps, .then_count = count};
+    enum kv_status status = kvstore_transact(writer->store, &asked, transaction->results, NULL);
+    if (status != KV_QUOTA)
+        note_failure("a transaction beyond a quota", status);
+}
+
+static void note_written(const struct calls_writer *writer,
+                         const struct calls_transaction *transaction)
+{
+    for (uint32_t i = 0; i < transaction->count; i++) {
+        struct state *state = &shared->keys[writer->number][transaction->keys[i]];
+        const struct kvstore_step_result *result = &transaction->results[i];
+        if (result->status == KV_OK && result->written.version <= atomic_load(&state->version))
+            note_failure("a version was given twice by a transaction", KV_OK);
+        if (result->status == KV_OK)
+            atomic_store(&state->version, result->written.version);
+        atomic_store(&state->token, transaction->tokens[i]);
+        atomic_store(&state->is_pending, false);
+    }
+    atomic_store(&shared->transacting[writer->number], 0);
+}
+
+static void commit(const struct calls_writer *writer, struct random_state *random,
+                   struct calls_transaction *transaction)
+{
+    for (uint32_t i = 0; i < transaction->count; i++) {
+        struct state *state = &shared->keys[writer->number][transaction->keys[i]];
+        atomic_store(&state->pending, transaction->tokens[i]);
+        atomic_store(&state->is_pending, true);
+    }
+    atomic_store(&shared->transacting[writer->number], transaction->mask);
+    struct kvstore_transaction asked = {.then = transaction->steps,
+                                        .then_count = transaction->count};
+    enum kv_status status = kvstore_transact(writer->store, &asked, transaction->results, NULL);
+    if (status != KV_OK)
+        note_failure("transaction", status);
+    note_written(writer, transaction);
+    struct kvstore_ticket ticket = transaction->results[0].written.ticket;
+    if (random_below(random, 10) == 0 && kvstore_wait_durable(writer->store, ticket) != KV_OK)
+        note_failure("wait_durable", KV_NOT_DURABLE);
+}
+
+static void transact_once(const struct calls_writer *writer, struct random_state *random)
+{
+    struct calls_transaction *transaction = calloc(1, sizeof *transaction);
+    if (!transaction)
+        _exit(3);
+    for (unsigned i = 0; i < TRANSACTION_KEYS; i++)
+        add_key(writer, random, transaction);
+    if (random_below(random, 4) == 0)
+        refuse(writer, transaction);
+    else
+        commit(writer, random, transaction);
+    atomic_fetch_add(&shared->writes, 1);
+    free(transaction);
+}
+
 static void *write_many(void *argument)
 {
     const struct calls_writer *writer = argument;
     struct random_state random;
     random_seed(&random, writer->seed);
     for (uint64_t left = random_below(&random, WRITES); left > 0; left--)
-        write_once(writer, &random);
+        if (random_below(&random, 2) == 0)
+            transact_once(writer, &random);
+        else
+            write_once(writer, &random);
     return NULL;
 }
 
 static void run_session(struct random_state *random)
 {
+    const struct kvstore_quota quota = {.prefix = kv_slice_from_string(REFUSED_PREFIX),
+                                        .max_keys = 1};
     struct kvstore_options options = {
         .create = true,
         .datafiles = DATAFILES,
@@ -151,7 +259,9 @@ static void run_session(struct random_state *random)
         .sync_interval_ms = 1 + (uint32_t)random_below(random, 20),
         .sweep_interval_ms = 5,
         .compact_min_bytes = 8192,
-        .compact_dead_percent = random_below(random, 2) == 0 ? 20 : 100};
+        .compact_dead_percent = random_below(random, 2) == 0 ? 20 : 100,
+        .quota_count = 1,
+        .quotas = &quota};
     struct kv_error error = {0};
     struct calls_writer writers[WRITERS];
     pthread_t threads[WRITERS];
@@ -257,8 +367,14 @@ static void wrong(unsigned writer, unsigned key, const char *what)
     exit(1);
 }
 
+/* What is left of a transaction that was under way. */
+struct remains_found {
+    bool done, undone; /* some of its writes */
+};
+
 /* A write that was under way has happened or not; from now on that is so. */
-static void check_key(struct kvstore *store, unsigned writer, unsigned key)
+static void check_key(struct kvstore *store, unsigned writer, unsigned key,
+                      struct remains_found *remains)
 {
     static uint8_t value[VALUE_MAX_BYTES], expected[VALUE_MAX_BYTES];
     struct state *state = &shared->keys[writer][key];
@@ -278,10 +394,25 @@ static void check_key(struct kvstore *store, unsigned writer, unsigned key)
     if (found != atomic_load(&state->token) && !pending)
         wrong(writer, key,
               found == 0 ? "an acknowledged put is gone" : "another value than the last");
+    if (atomic_load(&state->is_pending) &&
+        atomic_load(&state->pending) != atomic_load(&state->token) &&
+        (atomic_load(&shared->transacting[writer]) >> key & 1) != 0)
+        *(pending ? &remains->done : &remains->undone) = true;
     atomic_store(&state->token, found);
     atomic_store(&state->is_pending, false);
     if (entry.version > atomic_load(&state->version))
         atomic_store(&state->version, entry.version);
+}
+
+static void check_writer(struct kvstore *store, unsigned writer)
+{
+    struct remains_found remains = {0};
+    for (unsigned key = 0; key < KEYS; key++)
+        check_key(store, writer, key, &remains);
+    if (remains.done && remains.undone)
+        wrong(writer, 0, "a part of a transaction");
+    halves_could_be += remains.done || remains.undone;
+    atomic_store(&shared->transacting[writer], 0);
 }
 
 static void check_store(void)
@@ -295,8 +426,12 @@ static void check_store(void)
     if (status != KV_OK)
         wrong(0, 0, error.text);
     for (unsigned writer = 0; writer < WRITERS; writer++)
-        for (unsigned key = 0; key < KEYS; key++)
-            check_key(store, writer, key);
+        check_writer(store, writer);
+    if (kvstore_get(store, kv_slice_from_string(REFUSED_PREFIX "a"), NULL, 0, NULL) !=
+            KV_NOT_FOUND ||
+        kvstore_get(store, kv_slice_from_string(REFUSED_PREFIX "b"), NULL, 0, NULL) !=
+            KV_NOT_FOUND)
+        wrong(0, 0, "a part of a transaction that was refused");
     kvstore_close(store, NULL);
 }
 
@@ -362,7 +497,8 @@ int main(int argc, char **argv)
             remove_store();
         }
     }
-    printf("%u kills at a system call or some instructions after it, %llu writes acknowledged\n",
-           kills, (unsigned long long)writes);
+    printf("%u kills at a system call or some instructions after it, %llu writes acknowledged, "
+           "%u transactions under way\n",
+           kills, (unsigned long long)writes, halves_could_be);
     return 0;
 }
