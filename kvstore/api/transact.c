@@ -270,8 +270,8 @@ static enum kv_status find_and_prepare(struct transact *work, const struct kvsto
                                        char text[INTEGER_BYTES], struct write *write,
                                        struct kv_slice *tail, struct kvstore_step_result *result)
 {
-    bool blind = step->kind == KVSTORE_STEP_DELETE ||
-                 (step->kind == KVSTORE_STEP_PUT && !step->keep_expiry);
+    bool blind =
+        step->kind == KVSTORE_STEP_DELETE || (step->kind == KVSTORE_STEP_PUT && !step->keep_expiry);
     enum kv_status status = find_in_transaction(work, step->key, blind, false, write);
     if (status == KV_OK)
         status = prepare_write(write, step, text, tail, result);

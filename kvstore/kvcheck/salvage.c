@@ -279,8 +279,7 @@ static enum kv_status salvage_source(struct salvage *salvage, const struct layou
                 salvage->findings->dir, file, survey.skipped);
     take_version(salvage, survey.max_version);
     take_version(salvage, source->progress.version_floor);
-    salvage->settled_transaction =
-        at_least(salvage->settled_transaction, source->progress.settled);
+    salvage->settled_transaction = at_least(salvage->settled_transaction, source->progress.settled);
     if (!version_is_possible(source->progress.version_floor))
         report_version(salvage, file, "version floor", source->progress.version_floor);
     salvage->after_damage += survey.after_damage;

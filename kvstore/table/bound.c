@@ -31,8 +31,7 @@ static bool bound_has_room(const struct bound *bound, bool transacting, uint64_t
     case KVSTORE_EVICT_S3FIFO:
         return true;
     case KVSTORE_EVICT_TTL: /* room is made after the transaction */
-        return live_bytes <=
-               max_bytes + (transacting ? max_bytes / KVSTORE_BOUND_RECORD_SHARE : 0);
+        return live_bytes <= max_bytes + (transacting ? max_bytes / KVSTORE_BOUND_RECORD_SHARE : 0);
     default:
         return live_bytes + (new_bytes - old_bytes) <= max_bytes;
     }

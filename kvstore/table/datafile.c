@@ -357,9 +357,9 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
                                   lookup->found ? lookup->size_bytes : 0,
                                   0};
     bool is_told = bound_is_told(&file->share);
-    enum kv_status status = is_told ? bound_check(&file->share, lookup, record, value_tail,
-                                                  current->transacting != 0)
-                                    : KV_OK;
+    enum kv_status status =
+        is_told ? bound_check(&file->share, lookup, record, value_tail, current->transacting != 0)
+                : KV_OK;
     if (status != KV_OK)
         return status;
     record->version = next_version(current, lookup, record->version);

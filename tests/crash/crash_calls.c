@@ -161,9 +161,9 @@ static void add_key(const struct calls_writer *writer, struct random_state *rand
     transaction->mask |= 1u << key;
     transaction->keys[at] = key;
     transaction->tokens[at] = token;
-    transaction->steps[at] = (struct kvstore_step){
-        .kind = deletes ? KVSTORE_STEP_DELETE : KVSTORE_STEP_PUT,
-        .key = key_of(writer->number, key, transaction->texts[at])};
+    transaction->steps[at] =
+        (struct kvstore_step){.kind = deletes ? KVSTORE_STEP_DELETE : KVSTORE_STEP_PUT,
+                              .key = key_of(writer->number, key, transaction->texts[at])};
     if (!deletes)
         transaction->steps[at].value = value_of(token, transaction->values[at]);
 }
@@ -174,8 +174,8 @@ static void refuse(const struct calls_writer *writer, struct calls_transaction *
     static const char *const texts[] = {REFUSED_PREFIX "a", REFUSED_PREFIX "b"};
     uint32_t count = transaction->count;
     for (uint32_t i = 0; i < 2; i++)
-        transaction->steps[count++] = (struct kvstore_step){.kind = KVSTORE_STEP_PUT,
-                                                            .key = kv_slice_from_string(texts[i])};
+        transaction->steps[count++] =
+            (struct kvstore_step){.kind = KVSTORE_STEP_PUT, .key = kv_slice_from_string(texts[i])};
     struct kvstore_transaction asked = {.then = transaction->steps, .then_count = count};
     enum kv_status status = kvstore_transact(writer->store, &asked, transaction->results, NULL);
     if (status != KV_QUOTA)
@@ -429,8 +429,7 @@ static void check_store(void)
         check_writer(store, writer);
     if (kvstore_get(store, kv_slice_from_string(REFUSED_PREFIX "a"), NULL, 0, NULL) !=
             KV_NOT_FOUND ||
-        kvstore_get(store, kv_slice_from_string(REFUSED_PREFIX "b"), NULL, 0, NULL) !=
-            KV_NOT_FOUND)
+        kvstore_get(store, kv_slice_from_string(REFUSED_PREFIX "b"), NULL, 0, NULL) != KV_NOT_FOUND)
         wrong(0, 0, "a part of a transaction that was refused");
     kvstore_close(store, NULL);
 }

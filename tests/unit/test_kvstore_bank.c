@@ -40,7 +40,7 @@ static int64_t balance_in(const void *text, size_t size)
     return parse_i64_bytes(text, size, &balance) ? balance : INT64_MIN / ACCOUNTS / 2;
 }
 
-/* Transfers -------------------------------------------------------------------------------------- */
+/* Transfers ----------------------------------------------------------------------------------- */
 
 /* If the first account has the amount: ADD sees to that. */
 static enum kv_status transfer_by_sums(struct asked_transaction *asked, const char *from,
@@ -68,8 +68,8 @@ static char *read_two(struct asked_transaction *asked, const char *from, const c
 }
 
 /* Reads, computes, and writes if nobody has changed anything meanwhile; again if so. */
-static char *transfer_by_versions(struct asked_transaction *asked, const char *from,
-                                  const char *to, int64_t amount)
+static char *transfer_by_versions(struct asked_transaction *asked, const char *from, const char *to,
+                                  int64_t amount)
 {
     char texts[2][24];
     do {
@@ -120,7 +120,7 @@ static void *transfer_many(void *argument)
     return failure;
 }
 
-/* Sums ------------------------------------------------------------------------------------------- */
+/* Sums ---------------------------------------------------------------------------------------- */
 
 static char *tell_sum(const char *reader, int64_t sum)
 {
@@ -238,7 +238,7 @@ static void *compact_all_the_time(void *argument)
     return NULL;
 }
 
-/* Banks ------------------------------------------------------------------------------------------ */
+/* Banks --------------------------------------------------------------------------------------- */
 
 static void open_bank(const struct kvstore_options *options)
 {
@@ -310,8 +310,8 @@ END_TEST
 
 START_TEST(no_sum_differs_when_others_may_read)
 {
-    open_bank(&(struct kvstore_options){
-        .create = true, .datafiles = 8, .direct = KVSTORE_DIRECT_OWNER});
+    open_bank(
+        &(struct kvstore_options){.create = true, .datafiles = 8, .direct = KVSTORE_DIRECT_OWNER});
     run_bank();
     close_and_sum();
 }

@@ -23,8 +23,8 @@ static struct asked_transaction asked;
 
 static void open_store(int variant)
 {
-    store = must_open(
-        dir, &(struct kvstore_options){.create = true, .datafiles = file_counts[variant]});
+    store = must_open(dir,
+                      &(struct kvstore_options){.create = true, .datafiles = file_counts[variant]});
     asked = (struct asked_transaction){0};
 }
 
@@ -307,7 +307,7 @@ START_TEST(a_transaction_of_nothing_does_nothing)
 }
 END_TEST
 
-/* Refusals --------------------------------------------------------------------------------------- */
+/* Refusals ------------------------------------------------------------------------------------ */
 
 static void assert_refused(enum kv_status status, bool held, bool in_guard, uint32_t at)
 {
@@ -356,7 +356,7 @@ START_TEST(what_cannot_be_understood_is_refused)
     asked_then(&asked, KVSTORE_STEPS, "x", NULL);
     assert_refused(KV_USAGE, true, false, 1);
     begin_refusal();
-    asked_then(&asked, (enum kvstore_step_kind)-1, "x", NULL);
+    asked_then(&asked, (enum kvstore_step_kind) - 1, "x", NULL);
     assert_refused(KV_USAGE, true, false, 1);
 }
 END_TEST

@@ -34,7 +34,7 @@ static const struct kvstore_quota quotas[] = {
 };
 #define QUOTAS 2
 
-/* The state of a store -------------------------------------------------------------------------- */
+/* The state of a store ------------------------------------------------------------------------ */
 
 struct store_state {
     char *entries; /* as text, in the order of a scan */
@@ -48,12 +48,12 @@ struct store_state {
 static bool note_entry(void *context, const struct kvstore_scanned *entry)
 {
     struct store_state *state = context;
-    state->length += (size_t)snprintf(
-        state->entries + state->length, STATE_BYTES - state->length,
-        "%.*s: %zu bytes, %.*s, version %" PRIu64 ", expiry %" PRIu64 "\n", (int)entry->key.size,
-        (const char *)entry->key.data, entry->value.size,
-        entry->value.size > 40 ? 40 : (int)entry->value.size, (const char *)entry->value.data,
-        entry->version, entry->expiry_ms);
+    state->length +=
+        (size_t)snprintf(state->entries + state->length, STATE_BYTES - state->length,
+                         "%.*s: %zu bytes, %.*s, version %" PRIu64 ", expiry %" PRIu64 "\n",
+                         (int)entry->key.size, (const char *)entry->key.data, entry->value.size,
+                         entry->value.size > 40 ? 40 : (int)entry->value.size,
+                         (const char *)entry->value.data, entry->version, entry->expiry_ms);
     ck_assert_uint_lt(state->length, STATE_BYTES);
     return true;
 }
@@ -107,8 +107,8 @@ static void free_state(struct store_state *state)
 static void assert_same_sums(const struct store_state *before, const struct store_state *now,
                              const char *context)
 {
-#define SAME(field)                                                                            \
-    ck_assert_msg(before->field == now->field, "%s: " #field ": %" PRIu64 ", was %" PRIu64,     \
+#define SAME(field)                                                                         \
+    ck_assert_msg(before->field == now->field, "%s: " #field ": %" PRIu64 ", was %" PRIu64, \
                   context, (uint64_t)now->field, (uint64_t)before->field)
     SAME(total.keys);
     SAME(total.expiring_keys);
@@ -162,7 +162,7 @@ static void assert_entries_after_kill(const struct store_state *before, const ch
     store_dir_remove(copy_dir);
 }
 
-/* What is there before, and the transaction ------------------------------------------------------- */
+/* What is there before, and the transaction --------------------------------------------------- */
 
 static void fill(struct kvstore_options options)
 {
@@ -206,7 +206,7 @@ static void ask_for_too_many_keys(void)
     asked_then(&asked, KVSTORE_STEP_PUT, "q:new 2", "x");
 }
 
-/* Quotas ------------------------------------------------------------------------------------------ */
+/* Quotas -------------------------------------------------------------------------------------- */
 
 static const struct variant {
     uint32_t datafiles;
@@ -233,8 +233,8 @@ static struct kvstore_options options_of(int variant)
                                     .max_bytes = 4u << 20,
                                     .durability = of->durability,
                                     .cache_bytes = of->cache_bytes,
-                                    .direct = of->shared ? KVSTORE_DIRECT_OWNER
-                                                         : KVSTORE_DIRECT_OFF,
+                                    .direct =
+                                        of->shared ? KVSTORE_DIRECT_OWNER : KVSTORE_DIRECT_OFF,
                                     .quota_count = QUOTAS,
                                     .quotas = quotas};
 }
@@ -254,8 +254,8 @@ START_TEST(a_quota_that_the_last_write_exceeds)
     fill(options);
     char buffer[64];
     for (int i = 0; i < KEYS; i++) /* into the cache */
-        ck_assert_int_eq(
-            kvstore_get(store, KEY(numbered("key", i)), buffer, sizeof buffer, NULL), KV_OK);
+        ck_assert_int_eq(kvstore_get(store, KEY(numbered("key", i)), buffer, sizeof buffer, NULL),
+                         KV_OK);
     ck_assert_int_eq(kvstore_sync(store), KV_OK);
     for (int round = 0; round < 2; round++) { /* also when the files know transactions already */
         struct store_state before = take_state(store);
@@ -304,8 +304,9 @@ START_TEST(what_was_taken_back_is_never_synced)
     for (int round = 0; round < 20; round++) {
         asked = (struct asked_transaction){0};
         for (int i = 0; i < 6; i++)
-            asked_then(&asked, KVSTORE_STEP_PUT, &"large 0\0large 1\0large 2\0large 3\0large 4\0"
-                                                  "large 5\0"[(size_t)i * 8],
+            asked_then(&asked, KVSTORE_STEP_PUT,
+                       &"large 0\0large 1\0large 2\0large 3\0large 4\0"
+                        "large 5\0"[(size_t)i * 8],
                        large);
         ask_for_too_many_keys();
         assert_over_quota("large");
@@ -373,7 +374,7 @@ START_TEST(a_transaction_evicts)
 }
 END_TEST
 
-/* Damaged records --------------------------------------------------------------------------------- */
+/* Damaged records ----------------------------------------------------------------------------- */
 
 /* Flips a byte of the value of "key N" in data.0000. */
 static void damage(const char *value)
@@ -432,7 +433,7 @@ START_TEST(damaged_records_are_still_told_of)
 }
 END_TEST
 
-/* Faults ------------------------------------------------------------------------------------------ */
+/* Faults -------------------------------------------------------------------------------------- */
 
 /* The plan counts from when the transaction begins. */
 static bool fail_once(struct kvstore_options options, const struct fault_plan *plan, bool admitted)
@@ -486,8 +487,8 @@ static const struct failure {
     unsigned long length;
     enum kvstore_io io;
 } failures[] = {
-    {FAULT_WRITE, ENOSPC, 1, KVSTORE_IO_PREAD}, {FAULT_WRITE, EIO, 0, KVSTORE_IO_PREAD},
-    {FAULT_WRITE, EIO, 1, KVSTORE_IO_MMAP},     {FAULT_READ, EIO, 1, KVSTORE_IO_PREAD},
+    {FAULT_WRITE, ENOSPC, 1, KVSTORE_IO_PREAD},   {FAULT_WRITE, EIO, 0, KVSTORE_IO_PREAD},
+    {FAULT_WRITE, EIO, 1, KVSTORE_IO_MMAP},       {FAULT_READ, EIO, 1, KVSTORE_IO_PREAD},
     {FAULT_ALLOCATE, ENOSPC, 0, KVSTORE_IO_MMAP},
 };
 #define FAILURES ((int)(sizeof failures / sizeof *failures))
@@ -559,7 +560,7 @@ START_TEST(a_disk_that_is_full_in_the_middle)
 }
 END_TEST
 
-/* Compactions ------------------------------------------------------------------------------------- */
+/* Compactions --------------------------------------------------------------------------------- */
 
 static void *compact_all_the_time(void *argument)
 {
