@@ -396,7 +396,9 @@ void datafile_undo(struct datafile *file, const struct record *record,
     const struct lookup *replaced = &appended->replaced;
     bool was_put = record->kind == RECORD_PUT;
     generation_undo(file->current, record, appended);
-    atomic_fetch_sub_explicit(&file->appended_bytes, appended->size_bytes, memory_order_release);
+    uint64_t before =
+        atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) - appended->size_bytes;
+    atomic_store_explicit(&file->appended_bytes, before, memory_order_release);
     struct bound_change change = {record->key,
                                   replaced->hash,
                                   was_put,
