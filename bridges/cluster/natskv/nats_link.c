@@ -16,8 +16,10 @@
 #include "bridges/cluster/natskv/nats_connect.h"
 #include "bridges/cluster/natskv/nats_entry.h"
 
-/* calls under way at once; a power of two */
-#define SLOTS 8192u
+/* Calls under way at once; a power of two. */
+#ifndef LINK_SLOTS
+#define LINK_SLOTS 8192u
+#endif
 
 /* How often the timer looks at calls without an answer. */
 #define TICK_MS 20u
@@ -62,7 +64,7 @@ struct nats_link {
     bool closed;       /* the library has given up the connection */
     unsigned retained; /* number of callers of nats_link_retain */
     struct link_slot *slots;
-    uint32_t first_free; /* SLOTS: there is none */
+    uint32_t first_free; /* LINK_SLOTS: there is none */
     uint32_t touched;    /* slots from there on were never used */
     struct link_counts counts;
     uint64_t last_ms;  /* when a call was under way last */
@@ -88,8 +90,8 @@ static struct link_slot *slot_of_subject(struct nats_link *link, const char *sub
 {
     const char *token = strrchr(subject, '.');
     uint64_t number = token ? strtoull(token + 1, NULL, 16) : 0;
-    struct link_slot *slot = &link->slots[number % SLOTS];
-    bool is_it = slot->call && !slot->busy && slot->generation == (uint32_t)(number / SLOTS);
+    struct link_slot *slot = &link->slots[number % LINK_SLOTS];
+    bool is_it = slot->call && !slot->busy && slot->generation == (uint32_t)(number / LINK_SLOTS);
     return is_it ? slot : NULL;
 }
 
@@ -132,7 +134,7 @@ static bool is_connected(struct nats_link *link)
 static bool make_message(struct nats_link *link, struct link_slot *slot)
 {
     char reply[SUBJECT_BYTES + 20];
-    uint64_t token = (uint64_t)slot->generation * SLOTS + (uint64_t)(slot - link->slots);
+    uint64_t token = (uint64_t)slot->generation * LINK_SLOTS + (uint64_t)(slot - link->slots);
     snprintf(reply, sizeof reply, "%s.%" PRIx64, link->inbox, token);
     return slot->message || slot->call->make(slot->call, reply, &slot->message);
 }
@@ -161,7 +163,7 @@ static void send_locked(struct nats_link *link, struct link_slot *slot)
 bool nats_link_send(struct nats_link *link, struct link_call *call)
 {
     pthread_mutex_lock(&link->lock);
-    if (link->first_free == SLOTS) {
+    if (link->first_free == LINK_SLOTS) {
         pthread_mutex_unlock(&link->lock);
         return false;
     }
@@ -265,7 +267,8 @@ static void *run_timer(void *argument)
         for (uint32_t i = 0; i < link->touched && link->counts.in_flight > 0; i++)
             if (look_at_slot(link, &link->slots[i], now_ms))
                 pthread_mutex_lock(&link->lock);
-        wait_for_tick(link);
+        if (!link->ending) /* it may have come while a call was answered */
+            wait_for_tick(link);
     }
     pthread_mutex_unlock(&link->lock);
     return NULL;
@@ -294,7 +297,7 @@ static void lost(natsConnection *connection, void *context)
 /* Has the timer send again everything that was sent to the lost server. */
 static void send_all_locked(struct nats_link *link)
 {
-    for (uint32_t i = 0; i < SLOTS; i++)
+    for (uint32_t i = 0; i < LINK_SLOTS; i++)
         if (link->slots[i].call && !link->slots[i].busy && link->slots[i].call->again_ms > 0)
             link->slots[i].next_ms = 0;
 }
@@ -416,12 +419,12 @@ static enum kv_status create_link(struct nats_link **result)
     struct nats_link *link = calloc(1, sizeof *link);
     if (!link)
         return KV_NO_MEMORY;
-    link->slots = calloc(SLOTS, sizeof *link->slots);
+    link->slots = calloc(LINK_SLOTS, sizeof *link->slots);
     if (!link->slots) {
         free(link);
         return KV_NO_MEMORY;
     }
-    for (uint32_t i = 0; i < SLOTS; i++)
+    for (uint32_t i = 0; i < LINK_SLOTS; i++)
         link->slots[i].next_free = i + 1;
     snprintf(link->instance, sizeof link->instance, "%016" PRIx64, random_secret());
     pthread_condattr_t attributes;
@@ -493,7 +496,7 @@ void nats_link_close(struct nats_link *link)
     natsSubscription_Destroy(link->answers);
     natsConnection_Destroy(link->connection);
     nats_CloseAndWait(2000); /* after this no thread of the library runs any more */
-    for (uint32_t i = 0; i < SLOTS; i++)
+    for (uint32_t i = 0; i < LINK_SLOTS; i++)
         natsMsg_Destroy(link->slots[i].message);
     pthread_cond_destroy(&link->wake);
     pthread_cond_destroy(&link->mend);
