@@ -75,7 +75,8 @@ void explore_exit(void);
 
 /* From here on, until it is called again, steps are no places at which another thread goes on, nor
  * are they counted: for what is set up and taken down, and what a harness notes. Who waits still
- * lets others go on. Returns what it was before. */
+ * lets others go on, and it holds for them as well: a thread that asks for it alone takes it back
+ * before it waits. Returns what it was before. */
 bool explore_quietly(bool quiet);
 
 /* The scheduler may kill the process, or stop it for ever, at a step of its choice, from now on. A

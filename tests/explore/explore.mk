@@ -1,20 +1,27 @@
 # Schedules from a seed: see tests/explore/explore.h. The rooms are compiled as for the thread sanitizer, and linked with
 # the functions of tests/explore instead of its library.
 #   tests/explore/explore_<noun>.c     a harness, or some; explored_server.c is the server of those of clients,
-#                                      explored_redis_store.c the store of those of kresp
+#                                      explored_redis_store.c the store of those of kresp,
+#                                      explored_nats.c the cluster of those of natskv
 #   every other tests/explore/*.c      the scheduler, which is no part of what it schedules
 
-EXPLORE_CFLAGS := -DCOMMIT_LOG_BYTES=16384 -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
+EXPLORE_CFLAGS := -DCOMMIT_LOG_BYTES=16384 -DLINK_SLOTS=16u -O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
 EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/explore/explored_server.c \
 	tests/explore/explored_redis_store.c tests/history/history.c
 EXPLORE_RUNTIME := $(filter-out $(EXPLORE_HARNESSES),$(wildcard tests/explore/*.c))
+# natskv is one with NATS, whose library is not: explored_nats.c stands for it, and for the cluster.
+EXPLORE_NATS := tests/explore/explore_natskv.c tests/explore/explored_nats.c
+ifeq ($(NATS),)
+EXPLORE_HARNESSES := $(filter-out $(EXPLORE_NATS),$(EXPLORE_HARNESSES))
+EXPLORE_RUNTIME := $(filter-out $(EXPLORE_NATS),$(EXPLORE_RUNTIME))
+endif
 # The daemon is one without the lab.
 EXPLORE_ROOMS := $(foreach room,config dispatch execute lanes receive session,$(call objects,serverk/$(room))) \
 	$(foreach noun,backup_dir backup_manifest backup_source backup_target file_copy restore_target tar_stream, \
 	$(OUT)/obj/clientk/program/backup/$(noun).o) $(call without_main,$(KVCHECK_OBJ)) \
 	$(filter-out %/bridge_sandbox.o,$(call objects,bridges/kresp/bridge)) \
 	$(foreach room,commands protocol session,$(call objects,bridges/kresp/$(room))) \
-	$(OUT)/obj/bridges/cluster/natskv/bucket_name.o $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
+	$(filter-out %/nats_connect.o %_absent.o,$(NATSKV_OBJ)) $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
 EXPLORE_OBJ := $(patsubst $(OUT)/obj/%,$(EXPLORE_OUT)/obj/%,$(sort $(EXPLORE_ROOMS))) $(EXPLORE_HARNESSES:%.c=$(EXPLORE_OUT)/obj/%.o)
 EXPLORE_RUNTIME_OBJ := $(EXPLORE_RUNTIME:%.c=$(EXPLORE_OUT)/obj/%.o)
 # The C library's functions that the scheduler stands for: in the objects of the rooms, each is renamed to explored_<name>.
@@ -29,7 +36,7 @@ $(EXPLORE_RENAMED): $(EXPLORE_RUNTIME)
 # Functions of the rooms that a harness stands for; and opendir, which has the machine's directories.
 EXPLORE_WRAPPED := opendir lane_names_remove_stale guest_lanes_remove_stale \
 	redis_store_execute redis_store_refresh redis_store_max_value_bytes redis_store_interrupt \
-	listen_socket_open_unix bridge_sandbox_enter
+	listen_socket_open_unix bridge_sandbox_enter nats_connect nats_connect_prepare nats_urls_shown
 
 # The stores of an older version that explore_machine_upgrade has.
 OLD_STORE_TAR := $(EXPLORE_OUT)/store-0.1.0.tar
