@@ -8,6 +8,7 @@
 
 #define MAGIC_BYTES            8
 #define IDENTITY_CHECKED_BYTES 40u
+#define FILE_FORMAT_AT         8u
 #define PROGRESS_CHECKED_BYTES 24u
 #define PROGRESS_SETTLED_AT    32u
 #define PROGRESS_SLOTS         2u
@@ -27,6 +28,16 @@ _Static_assert(FILE_CHAPTERS_OFFSET + FILE_CHAPTERS_BYTES == FILE_HEADER_BYTES, 
 
 static const char magic[MAGIC_BYTES + 1] = "mqkvdata";
 
+/* The checksum takes the version for that of a new file, so that one store changes the version: at
+ * no moment is the header damaged. */
+static uint64_t identity_checksum(const uint8_t *page)
+{
+    uint8_t checked[IDENTITY_CHECKED_BYTES];
+    memcpy(checked, page, sizeof checked);
+    store_u32(checked + FILE_FORMAT_AT, FILE_FORMAT_VERSION);
+    return XXH3_64bits(checked, sizeof checked);
+}
+
 void fileheader_write_identity(uint8_t *page, const struct file_identity *identity)
 {
     struct write_cursor cursor = write_cursor(page, FILE_IDENTITY_BYTES);
@@ -37,7 +48,7 @@ void fileheader_write_identity(uint8_t *page, const struct file_identity *identi
     write_u32(&cursor, 0);
     write_u64(&cursor, identity->store_seed);
     write_u64(&cursor, identity->salt);
-    write_u64(&cursor, XXH3_64bits(page, IDENTITY_CHECKED_BYTES));
+    write_u64(&cursor, identity_checksum(page));
 }
 
 enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
@@ -57,9 +68,15 @@ enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
     read_u32(&cursor);
     identity->store_seed = read_u64(&cursor);
     identity->salt = read_u64(&cursor);
-    if (read_u64(&cursor) != XXH3_64bits(page, IDENTITY_CHECKED_BYTES))
+    if (read_u64(&cursor) != identity_checksum(page))
         return FILEHEADER_DAMAGED;
     return FILEHEADER_VALID;
+}
+
+uint32_t fileheader_write_format(uint8_t *page, uint32_t format_version)
+{
+    store_u32(page + FILE_FORMAT_AT, format_version);
+    return FILE_FORMAT_AT;
 }
 
 static uint32_t progress_slot_offset(uint64_t slot)

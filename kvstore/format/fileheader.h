@@ -11,7 +11,7 @@
  *       20    4 zero
  *       24    8 store seed: of the hash of keys; the same in every file of the store
  *       32    8 salt: of the record checksums; another in every physical file
- *       40    8 checksum over bytes 0 .. 39
+ *       40    8 checksum over bytes 0 .. 39, the version taken for 1
  *
  *      512   48 progress, slot 0     (each in a disk sector of its own, so that a power
  *     1024   48 progress, slot 1      failure during a write can spoil one at most)
@@ -76,11 +76,15 @@ enum fileheader_verdict {
 };
 
 #define FILE_IDENTITY_BYTES 48u
+#define FILE_FORMAT_BYTES   4u
 
 /* Write and read `identity` in a header page, of FILE_HEADER_BYTES, as in every call below. */
 void fileheader_write_identity(uint8_t *page, const struct file_identity *identity);
 enum fileheader_verdict fileheader_read_identity(const uint8_t *page,
                                                  struct file_identity *identity);
+
+/* Changes the format version alone, FILE_FORMAT_BYTES, and returns where they are in the page. */
+uint32_t fileheader_write_format(uint8_t *page, uint32_t format_version);
 
 /* Writes `progress` to the slot that its sequence picks; the other slot stays as it is. */
 void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_progress *progress);

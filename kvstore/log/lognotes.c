@@ -75,10 +75,8 @@ int lognotes_put_newest_format(struct logfile *log)
 {
     uint8_t page[FILE_HEADER_BYTES] = {0};
     uint8_t *header = log->map ? log->map : page;
-    struct file_identity identity = log->identity;
-    identity.format_version = FILE_FORMAT_NEWEST;
-    fileheader_write_identity(header, &identity);
-    if (logfile_put_header(log, header, 0, FILE_IDENTITY_BYTES) != 0 || logfile_sync(log) != 0)
+    uint32_t at = fileheader_write_format(header, FILE_FORMAT_NEWEST);
+    if (logfile_put_header(log, header, at, FILE_FORMAT_BYTES) != 0 || logfile_sync(log) != 0)
         return -1;
     log->identity.format_version = FILE_FORMAT_NEWEST;
     return 0;
