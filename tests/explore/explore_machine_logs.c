@@ -13,7 +13,8 @@
 #include "tests/explore/explore_machine.h"
 #include "tests/explore/explore_machine_reads.h"
 
-#define LOG_BYTES (2u << 20) /* of the largest file of the machine */
+#define LOG_BYTES  (2u << 20) /* of the largest file of the machine */
+#define PARTS_MOST 512u       /* of transactions in a file: each has 80 bytes and more */
 
 struct raw_file {
     uint64_t bytes;
@@ -21,8 +22,7 @@ struct raw_file {
 };
 
 static struct {
-    bool is_read;   /* and the disk has not failed, so that the engine reads the same */
-    bool has_parts; /* of transactions of several files, of which those of one do not tell */
+    bool is_read; /* and the disk has not failed, so that the engine reads the same */
     struct logged {
         bool is_there; /* and does not expire */
         uint64_t version;
@@ -63,46 +63,121 @@ static void apply_commit_log(const struct raw_file *log, struct raw_file *file,
     }
 }
 
-static void note_record(struct logged keys[MODEL_KEYS], const struct record *record)
+static void note_record(const struct record *record)
 {
     for (unsigned key = 0; key < MODEL_KEYS; key++)
         if (kv_slice_equal(record->key, model_key(key)))
-            keys[key] = (struct logged){record->kind == RECORD_PUT && record->expiry_ms == 0,
-                                        record->version};
+            logs.keys[key] = (struct logged){record->kind == RECORD_PUT && record->expiry_ms == 0,
+                                             record->version};
 }
 
-/* Records of a transaction count when its last one is there. */
-static void read_records(const struct raw_file *file, uint64_t salt)
+/* A data file: its records, and which of them end the parts of transactions of several files. */
+static struct raw_log {
+    struct raw_file file;
+    uint64_t salt, settled;
+    uint64_t end; /* of the records that count; 0: there are none */
+    unsigned part_count;
+    struct raw_part {
+        uint64_t transaction, begin;
+        uint32_t next_file;
+    } parts[PARTS_MOST];
+} raw_logs[DATAFILES_MOST];
+
+static bool read_record_at(const struct raw_log *log, uint64_t at, struct record *record,
+                           uint64_t *size)
+{
+    return record_read(log->file.at + at, log->file.bytes - at, log->salt, at, record, size) ==
+           RECORD_VALID;
+}
+
+/* Finds the end of the log, which no transaction crosses, and the parts. */
+static void read_parts(struct raw_log *log)
 {
     struct record record;
-    struct logged keys[MODEL_KEYS];
     uint64_t size;
-    memcpy(keys, logs.keys, sizeof keys);
-    for (uint64_t at = FILE_HEADER_BYTES;
-         record_read(file->at + at, file->bytes - at, salt, at, &record, &size) == RECORD_VALID;
-         at += size) {
-        note_record(keys, &record);
-        logs.has_parts |= record.transaction != 0;
-        if (!record.goes_on)
-            memcpy(logs.keys, keys, sizeof keys);
+    log->end = FILE_HEADER_BYTES;
+    for (uint64_t at = log->end; read_record_at(log, at, &record, &size);) {
+        at += size;
+        if (record.goes_on)
+            continue;
+        if (record.transaction != 0) {
+            if (log->part_count == PARTS_MOST)
+                explore_fail("more transactions than the judge has room for");
+            log->parts[log->part_count++] =
+                (struct raw_part){record.transaction, log->end, record.next_file};
+        }
+        log->end = at;
     }
+}
+
+static bool has_whole_part(const struct raw_log *log, uint64_t transaction)
+{
+    for (unsigned i = 0; i < log->part_count; i++)
+        if (log->parts[i].transaction == transaction)
+            return log->parts[i].begin < log->end;
+    return false;
+}
+
+/* Cuts the logs before parts of which the next one is missing, until there is none. */
+static void keep_whole_transactions(void)
+{
+    uint64_t settled = 0;
+    bool cut = true;
+    for (uint32_t number = 0; number < run.options.datafiles; number++)
+        if (raw_logs[number].settled > settled)
+            settled = raw_logs[number].settled;
+    while (cut) {
+        cut = false;
+        for (uint32_t number = 0; number < run.options.datafiles; number++) {
+            struct raw_log *log = &raw_logs[number];
+            for (unsigned i = 0; i < log->part_count; i++)
+                if (log->parts[i].transaction > settled && log->parts[i].begin < log->end &&
+                    !has_whole_part(&raw_logs[log->parts[i].next_file],
+                                    log->parts[i].transaction)) {
+                    log->end = log->parts[i].begin;
+                    cut = true;
+                }
+        }
+    }
+}
+
+static void note_records(const struct raw_log *log)
+{
+    struct record record;
+    uint64_t size;
+    for (uint64_t at = FILE_HEADER_BYTES; at < log->end && read_record_at(log, at, &record, &size);
+         at += size)
+        note_record(&record);
+}
+
+static void read_log(uint32_t number, const struct raw_file *commit_log)
+{
+    char name[24];
+    struct file_identity identity;
+    struct file_progress progress;
+    struct raw_log *log = &raw_logs[number];
+    log->end = log->settled = log->part_count = 0;
+    snprintf(name, sizeof name, "data.%04" PRIu32, number);
+    read_file(name, &log->file);
+    if (log->file.bytes < FILE_HEADER_BYTES ||
+        fileheader_read_identity(log->file.at, &identity) != FILEHEADER_VALID)
+        return;
+    apply_commit_log(commit_log, &log->file, &identity);
+    log->salt = identity.salt;
+    if (fileheader_read_progress(log->file.at, log->salt, &progress))
+        log->settled = progress.settled;
+    read_parts(log);
 }
 
 static void read_all(void)
 {
-    static struct raw_file commit_log, file;
+    static struct raw_file commit_log;
     read_file(COMMIT_LOG_NAME, &commit_log);
-    for (uint32_t number = 0; number < run.options.datafiles; number++) {
-        char name[24];
-        struct file_identity identity;
-        snprintf(name, sizeof name, "data.%04" PRIu32, number);
-        read_file(name, &file);
-        if (file.bytes < FILE_HEADER_BYTES ||
-            fileheader_read_identity(file.at, &identity) != FILEHEADER_VALID)
-            continue;
-        apply_commit_log(&commit_log, &file, &identity);
-        read_records(&file, identity.salt);
-    }
+    for (uint32_t number = 0; number < run.options.datafiles; number++)
+        read_log(number, &commit_log);
+    keep_whole_transactions();
+    for (uint32_t number = 0; number < run.options.datafiles; number++)
+        note_records(&raw_logs[number]);
 }
 
 void machine_read_logs(void)
@@ -124,8 +199,7 @@ void machine_read_logs(void)
 
 void machine_compare_logs(const struct model_finding found[MODEL_KEYS])
 {
-    if (!logs.is_read || logs.has_parts || machine_has_failed() ||
-        run.options.evict != KVSTORE_EVICT_NONE)
+    if (!logs.is_read || machine_has_failed() || run.options.evict != KVSTORE_EVICT_NONE)
         return;
     for (unsigned key = 0; key < MODEL_KEYS; key++) {
         if (!found[key].is_there && logs.keys[key].is_there)

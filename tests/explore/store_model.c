@@ -220,8 +220,10 @@ static size_t next_write(unsigned key, size_t after)
 static void span_of(unsigned key, size_t write, uint64_t before, uint64_t *from, uint64_t *until)
 {
     size_t next = next_write(key, write);
+    while (next < count && writes[next].version == 0) /* it was tried, and may not have happened */
+        next = next_write(key, next);
     *from = write == SIZE_MAX || writes[write].version == 0 ? before : writes[write].version;
-    *until = next < count && writes[next].version != 0 ? writes[next].version : UINT64_MAX;
+    *until = next < count ? writes[next].version : UINT64_MAX;
 }
 
 /* The write that has left the key as it is found, if the file was cut behind `version`; count: none
@@ -349,26 +351,35 @@ static void settle_key(unsigned key, const struct model_finding *found, size_t e
         told[key] = found->version;
 }
 
-/* A version, not before `least`, at which the file's keys are as they are found. False: there is
- * none. */
+/* The highest version of the file below `below` that was written or is found, but not less than
+ * `least`; `below`: there is none. */
+static uint64_t version_below(unsigned file, const struct model_finding found[MODEL_KEYS],
+                              uint64_t least, uint64_t below)
+{
+    uint64_t highest = least;
+    for (size_t i = 0; i < count; i++)
+        if (file_of[writes[i].key] == file && writes[i].version < below &&
+            writes[i].version > highest)
+            highest = writes[i].version;
+    for (unsigned key = 0; key < MODEL_KEYS; key++)
+        if (file_of[key] == file && found[key].version < below && found[key].version > highest)
+            highest = found[key].version;
+    return highest < below ? highest : below;
+}
+
+/* The highest version, not before `least`, at which the file's keys are as they are found. (Where
+ * nothing is found of a key, it need not be known which of its removals was the last: none of them
+ * is taken for lost then.) False: there is none. */
 static bool find_version(unsigned file, const struct model_finding found[MODEL_KEYS],
                          uint64_t least, const struct model_circumstances *now, uint64_t *version)
 {
-    *version = least;
-    bool is_so = is_explained(file, found, *version, now);
-    for (size_t i = 0; i < count && !is_so; i++) {
-        if (file_of[writes[i].key] != file || writes[i].version < least)
-            continue;
-        *version = writes[i].version;
-        is_so = is_explained(file, found, *version, now);
+    uint64_t below = UINT64_MAX;
+    while ((*version = version_below(file, found, least, below)) < below) {
+        if (is_explained(file, found, *version, now))
+            return true;
+        below = *version;
     }
-    for (unsigned key = 0; key < MODEL_KEYS && !is_so; key++) {
-        if (file_of[key] != file || found[key].version < least)
-            continue;
-        *version = found[key].version;
-        is_so = is_explained(file, found, *version, now);
-    }
-    return is_so;
+    return false;
 }
 
 static const char *judge_file(unsigned file, const struct model_finding found[MODEL_KEYS],
