@@ -560,6 +560,51 @@ START_TEST(a_disk_that_is_full_in_the_middle)
 }
 END_TEST
 
+/* Followers ----------------------------------------------------------------------------------- */
+
+static bool count_change(void *context, const struct kvstore_change *change)
+{
+    ck_assert(change->key.size > 2 && change->key.data != NULL);
+    ++*(unsigned *)context;
+    return true;
+}
+
+/* Changes behind the positions, which are moved on. */
+static unsigned count_changes(struct kvstore_position *positions)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < kvstore_datafiles(store); i++) {
+        bool at_end = false;
+        while (!at_end)
+            ck_assert_int_eq(kvstore_changes(store, i, &positions[i], kv_slice(NULL, 0), 1000,
+                                             count_change, &count, &at_end),
+                             KV_OK);
+    }
+    return count;
+}
+
+START_TEST(who_follows_changes_sees_what_was_done)
+{
+    struct kvstore_options options = options_of(_i);
+    struct kvstore_position positions[8];
+    fill(options);
+    for (uint32_t i = 0; i < kvstore_datafiles(store); i++)
+        ck_assert_int_eq(kvstore_changes_now(store, i, &positions[i]), KV_OK);
+    for (int round = 0; round < 3; round++) {
+        ask_for_all_kinds();
+        ask_for_too_many_keys();
+        assert_over_quota("followed");
+        ck_assert_uint_eq(count_changes(positions), 0);
+        asked.asked.then_count -= 2;
+        ck_assert_int_eq(asked_do(&asked, store), KV_OK);
+        unsigned writes = 0;
+        for (uint32_t i = 0; i < asked.asked.then_count; i++)
+            writes += asked.results[i].written.ticket.position > 0;
+        ck_assert_uint_eq(count_changes(positions), writes);
+    }
+}
+END_TEST
+
 /* Compactions --------------------------------------------------------------------------------- */
 
 static void *compact_all_the_time(void *argument)
@@ -620,6 +665,7 @@ TEST_SUITE(kvstore_transact_undo)
     tcase_add_test(tests, damaged_records_are_still_told_of);
     tcase_add_loop_test(tests, each_call_fails, 0, FAILURES);
     tcase_add_loop_test(tests, a_disk_that_is_full_in_the_middle, 0, VARIANTS);
+    tcase_add_loop_test(tests, who_follows_changes_sees_what_was_done, 0, VARIANTS);
     tcase_add_loop_test(tests, compactions_go_on_meanwhile, 0, VARIANTS);
     suite_add_tcase(suite, tests);
 }
