@@ -317,6 +317,61 @@ START_TEST(no_sum_differs_when_others_may_read)
 }
 END_TEST
 
+/* Steps --------------------------------------------------------------------------------------- */
+
+/* Two keys that are raised together: who looks at one and then at the other never finds the second
+ * one lower, with whatever call it looks. */
+#define RAISES 6000
+
+static void *raise_two(void *argument)
+{
+    struct asked_transaction *asked = calloc(1, sizeof *asked);
+    char *failure = NULL;
+    (void)argument;
+    asked_then(asked, KVSTORE_STEP_ADD, accounts[0], NULL)->delta = 1;
+    asked_then(asked, KVSTORE_STEP_ADD, accounts[1], NULL)->delta = 1;
+    for (int i = 0; i < RAISES && !failure; i++)
+        if (asked_do(asked, store) != KV_OK)
+            failure = strdup("an addition was refused");
+    free(asked);
+    atomic_store(&writers_left, 0);
+    return failure;
+}
+
+static void *look_at_two(void *argument)
+{
+    unsigned from = *(const int *)argument & 1;
+    while (atomic_load(&writers_left) > 0) {
+        const char *text = get_text(store, accounts[from]);
+        int64_t one = balance_in(text, strlen(text));
+        text = get_text(store, accounts[1 - from]);
+        if (balance_in(text, strlen(text)) < one)
+            return strdup("the second one is lower");
+    }
+    return NULL;
+}
+
+START_TEST(who_has_seen_one_write_sees_the_others)
+{
+    pthread_t threads[3];
+    int numbers[2] = {0, 1};
+    open_bank(&(struct kvstore_options){
+        .create = true, .datafiles = 8, .locking = (enum kvstore_locking)_i});
+    for (int i = 2;
+         kvstore_file_of(store, KEY(accounts[0])) == kvstore_file_of(store, KEY(accounts[1])); i++)
+        strcpy(accounts[1], accounts[i]);
+    atomic_store(&writers_left, 1);
+    ck_assert_int_eq(pthread_create(&threads[2], NULL, raise_two, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, look_at_two, &numbers[i]), 0);
+    for (int i = 0; i < 3; i++) {
+        void *failure;
+        pthread_join(threads[i], &failure);
+        ck_assert_msg(!failure, "%s", (const char *)failure);
+    }
+}
+END_TEST
+
 TEST_SUITE(kvstore_bank)
 {
     TCase *tests = tcase_create("bank");
@@ -324,6 +379,7 @@ TEST_SUITE(kvstore_bank)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, no_sum_differs_whatever_the_locks, 0, 2 * locking_count());
     tcase_add_loop_test(tests, no_sum_differs_however_files_are_read, 0, store_io_count());
+    tcase_add_loop_test(tests, who_has_seen_one_write_sees_the_others, 0, locking_count());
     tcase_add_test(tests, no_sum_differs_when_others_may_read);
     suite_add_tcase(suite, tests);
 }
