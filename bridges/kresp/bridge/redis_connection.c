@@ -116,8 +116,7 @@ void redis_connection_close(struct redis_connection *connection)
 
 bool redis_connection_may_take(const struct redis_connection *connection)
 {
-    return redis_connection_unwritten(connection) < MAX_UNREAD_BYTES ||
-           connection->session.reply_is_tentative;
+    return redis_connection_unwritten(connection) < MAX_UNREAD_BYTES;
 }
 
 bool redis_connection_may_read(const struct redis_connection *connection)
@@ -224,9 +223,7 @@ void redis_connection_write(struct redis_connection *connection)
                  session->id);
         connection->broken = true;
     }
-    bool may_write = !session->reply_is_tentative || session->closing;
-    while (!connection->broken && connection->writable && may_write &&
-           byte_buffer_size(bytes) > 0) {
+    while (!connection->broken && connection->writable && byte_buffer_size(bytes) > 0) {
         ssize_t written = send(connection->fd, bytes->data + bytes->start, byte_buffer_size(bytes),
                                MSG_NOSIGNAL | MSG_DONTWAIT);
         if (written > 0)

@@ -61,9 +61,9 @@ COMMAND_ANSWER(dbsize)
 
 /* transaction_commands.c */
 COMMAND_ANSWER(multi)
+COMMAND_ANSWER(exec)
 COMMAND_ANSWER(discard)
 COMMAND_ANSWER(unwatch)
-COMMAND_FUNCTIONS(exec)
 COMMAND_FUNCTIONS(watch)
 
 /* script_commands.c */

@@ -3,7 +3,6 @@
 
 #include "common/text/parse.h"
 #include "bridges/kresp/commands/command_functions.h"
-#include "bridges/kresp/commands/transaction_commands.h"
 #include "bridges/kresp/session/redis_command.h"
 #include "bridges/kresp/session/redis_error.h"
 #include "bridges/kresp/session/redis_value.h"
@@ -30,38 +29,13 @@ void plan_incr(struct redis_job *job)
     int64_t delta;
     if (!parse_delta(job, &delta))
         return;
-    if (job->conditional) {
-        redis_transaction_plan_change(job);
-        return;
-    }
     struct clientk_operation *add = redis_job_add(job, CLIENTK_ADD, job->arguments[1]);
     add->delta = delta;
     add->add.canonical = true; /* to Redis "007" and "-0" are no numbers */
 }
 
-/* The add on a watched key that is written first. steps: total (the sum), bytes. */
-static void add_to_watched(struct redis_job *job)
-{
-    const struct clientk_result *result = redis_job_result(job, 0);
-    int64_t old = 0, delta = 0, sum;
-    char text[INTEGER_BYTES];
-    parse_delta(job, &delta);
-    if (result->status == KV_OK && !decimal_parse(redis_result_bytes(result), &old))
-        redis_job_fail(job, "ERR value is not an integer or out of range");
-    else if (__builtin_add_overflow(old, delta, &sum))
-        redis_job_fail(job, "ERR increment or decrement would overflow");
-    else if (redis_job_keep_bytes(job, text, format_i64(sum, text)))
-        job->steps->total = sum;
-}
-
 bool answer_incr(struct redis_job *job)
 {
-    if (job->conditional) {
-        enum redis_change change = redis_transaction_answer_change(job, add_to_watched);
-        if (change == CHANGE_DONE)
-            reply_integer(redis_job_reply(job), job->steps->total);
-        return change != CHANGE_GOES_ON;
-    }
     if (redis_job_written(job, 0) == FOUND)
         reply_integer(redis_job_reply(job), redis_job_result(job, 0)->number);
     return true;

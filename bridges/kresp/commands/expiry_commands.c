@@ -1,7 +1,6 @@
 /* The commands about when an entry ends. */
 #include "common/time/clock.h"
 #include "bridges/kresp/commands/command_functions.h"
-#include "bridges/kresp/commands/transaction_commands.h"
 #include "bridges/kresp/session/redis_command.h"
 #include "bridges/kresp/session/redis_expiry.h"
 #include "bridges/kresp/session/redis_value.h"
@@ -14,8 +13,7 @@ enum expire_option {
     EXPIRE_NX = 1 << 0,
     EXPIRE_XX = 1 << 1,
     EXPIRE_GT = 1 << 2,
-    EXPIRE_LT = 1 << 3,
-    EXPIRE_WATCHED = 1 << 4 /* the first write of an EXEC: its key has to be as it was watched */
+    EXPIRE_LT = 1 << 3
 };
 
 static bool parse_conditions(struct redis_job *job)
@@ -74,8 +72,6 @@ void plan_expire(struct redis_job *job)
 {
     if (job->phase == 0 && !parse_expire(job))
         return;
-    if (job->conditional)
-        job->mode |= EXPIRE_WATCHED;
     if (job->mode == 0) {
         struct clientk_operation *touch =
             redis_job_add(job, is_past(job) ? CLIENTK_DELETE : CLIENTK_TOUCH, job->arguments[1]);
@@ -108,12 +104,9 @@ bool answer_expire(struct redis_job *job)
     if (job->mode != 0 && job->phase == 0) {
         const struct clientk_result *result = redis_job_result(job, 0);
         enum redis_found found = redis_job_found(job, 0);
-        if (job->conditional && found != FAILED && !redis_transaction_read_unchanged(job))
-            return true;
         bool writes = found == FOUND && condition_holds(job, result->value.expiry_ms) &&
                       redis_job_keep_bytes(job, result->value.data, result->value.size);
         if (!writes) {
-            redis_transaction_writes_nothing(job);
             if (found != FAILED && !job->error)
                 reply_integer(redis_job_reply(job), 0);
             return true;
@@ -122,8 +115,6 @@ bool answer_expire(struct redis_job *job)
         job->phase = 1;
         return false;
     }
-    if (job->conditional && !redis_transaction_unchanged(job))
-        return true;
     enum redis_found done = job->mode == 0 ? redis_job_found(job, 0) : redis_job_written(job, 0);
     if (done == ABSENT && job->mode != 0)
         return redis_job_try_again(job);

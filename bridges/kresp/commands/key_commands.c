@@ -2,7 +2,6 @@
 #include "bridges/kresp/commands/command_functions.h"
 #include "bridges/kresp/session/redis_command.h"
 #include "bridges/kresp/session/redis_value.h"
-#include "bridges/kresp/commands/transaction_commands.h"
 #include "bridges/kresp/protocol/decimal.h"
 
 /* DEL, UNLINK, EXISTS, TOUCH: a chunk of their keys in each batch. steps: next, total. */
@@ -42,14 +41,10 @@ static bool answer_each(struct redis_job *job)
 void plan_del(struct redis_job *job)
 {
     plan_each(job, CLIENTK_DELETE);
-    if (job->conditional)
-        redis_transaction_condition(job, redis_job_operation(job, 0));
 }
 
 bool answer_del(struct redis_job *job)
 {
-    if (job->conditional && !redis_transaction_unchanged(job))
-        return true;
     return answer_each(job);
 }
 

@@ -6,6 +6,8 @@
 #define WRITE        COMMAND_WRITE
 #define ONCE         COMMAND_AT_ONCE
 #define FAST         COMMAND_FAST
+#define WHOLE        COMMAND_WHOLE_STORE
+#define TOGETHER     COMMAND_TOGETHER
 #define OF(name)     plan_##name, answer_##name
 #define ANSWER(name) NULL, answer_##name
 
@@ -20,9 +22,9 @@ const struct redis_command redis_commands[] = {
     {"getset", 3, WRITE | FAST, OF(getset), 1, 1, 1},
     {"getdel", 2, WRITE | FAST, OF(getdel), 1, 1, 1},
     {"getex", -2, WRITE | FAST, OF(getex), 1, 1, 1},
-    {"mget", -2, READ | FAST, OF(mget), 1, -1, 1},
-    {"mset", -3, WRITE, OF(mset), 1, -1, 2},
-    {"msetnx", -3, WRITE, OF(msetnx), 1, -1, 2},
+    {"mget", -2, READ | FAST | TOGETHER, OF(mget), 1, -1, 1},
+    {"mset", -3, WRITE | TOGETHER, OF(mset), 1, -1, 2},
+    {"msetnx", -3, WRITE | TOGETHER, OF(msetnx), 1, -1, 2},
     {"incr", 2, WRITE | FAST, OF(incr), 1, 1, 1},
     {"decr", 2, WRITE | FAST, OF(incr), 1, 1, 1},
     {"incrby", 3, WRITE | FAST, OF(incr), 1, 1, 1},
@@ -34,15 +36,15 @@ const struct redis_command redis_commands[] = {
     {"substr", 4, READ, OF(getrange), 1, 1, 1},
     {"setrange", 4, WRITE, OF(setrange), 1, 1, 1},
     /* keys */
-    {"del", -2, WRITE, OF(del), 1, -1, 1},
-    {"unlink", -2, WRITE | FAST, OF(del), 1, -1, 1},
+    {"del", -2, WRITE | TOGETHER, OF(del), 1, -1, 1},
+    {"unlink", -2, WRITE | FAST | TOGETHER, OF(del), 1, -1, 1},
     {"delex", -2, WRITE | FAST, OF(delex), 1, 1, 1},
-    {"exists", -2, READ | FAST, OF(exists), 1, -1, 1},
-    {"touch", -2, READ | FAST, OF(exists), 1, -1, 1},
+    {"exists", -2, READ | FAST | TOGETHER, OF(exists), 1, -1, 1},
+    {"touch", -2, READ | FAST | TOGETHER, OF(exists), 1, -1, 1},
     {"type", 2, READ | FAST, OF(type), 1, 1, 1},
-    {"rename", 3, WRITE, OF(rename), 1, 2, 1},
-    {"renamenx", 3, WRITE | FAST, OF(rename), 1, 2, 1},
-    {"copy", -3, WRITE, OF(rename), 1, 2, 1},
+    {"rename", 3, WRITE | TOGETHER, OF(rename), 1, 2, 1},
+    {"renamenx", 3, WRITE | FAST | TOGETHER, OF(rename), 1, 2, 1},
+    {"copy", -3, WRITE | TOGETHER, OF(rename), 1, 2, 1},
     {"object", -2, READ | COMMAND_CONTAINER, NULL, NULL, 0, 0, 0},
     {"object|encoding", 3, READ, OF(object), 2, 2, 1},
     {"object|freq", 3, READ, OF(object), 2, 2, 1},
@@ -59,15 +61,15 @@ const struct redis_command redis_commands[] = {
     {"pttl", 2, READ | FAST, OF(ttl), 1, 1, 1},
     {"expiretime", 2, READ | FAST, OF(ttl), 1, 1, 1},
     {"pexpiretime", 2, READ | FAST, OF(ttl), 1, 1, 1},
-    {"scan", -2, READ, OF(scan), 0, 0, 0},
-    {"keys", 2, READ, OF(keys), 0, 0, 0},
-    {"randomkey", 1, READ | ONCE, OF(randomkey), 0, 0, 0},
+    {"scan", -2, READ | WHOLE, OF(scan), 0, 0, 0},
+    {"keys", 2, READ | WHOLE, OF(keys), 0, 0, 0},
+    {"randomkey", 1, READ | ONCE | WHOLE, OF(randomkey), 0, 0, 0},
     {"dbsize", 1, READ | FAST | ONCE, ANSWER(dbsize), 0, 0, 0},
-    {"flushdb", -1, WRITE, OF(flush), 0, 0, 0},
-    {"flushall", -1, WRITE, OF(flush), 0, 0, 0},
+    {"flushdb", -1, WRITE | WHOLE, OF(flush), 0, 0, 0},
+    {"flushall", -1, WRITE | WHOLE, OF(flush), 0, 0, 0},
     /* transactions and scripts */
     {"multi", 1, FAST | ONCE | COMMAND_NOT_QUEUED, ANSWER(multi), 0, 0, 0},
-    {"exec", 1, ONCE | COMMAND_NOT_QUEUED | COMMAND_ENDS_QUEUE, OF(exec), 0, 0, 0},
+    {"exec", 1, ONCE | COMMAND_NOT_QUEUED | COMMAND_ENDS_QUEUE, ANSWER(exec), 0, 0, 0},
     {"discard", 1, FAST | ONCE | COMMAND_NOT_QUEUED, ANSWER(discard), 0, 0, 0},
     {"watch", -2, FAST | COMMAND_NOT_QUEUED, OF(watch), 1, -1, 1},
     {"unwatch", 1, FAST | ONCE, ANSWER(unwatch), 0, 0, 0},
@@ -109,8 +111,8 @@ const struct redis_command redis_commands[] = {
     {"command|info", -2, 0, ANSWER(command_info), 0, 0, 0},
     {"command|list", -2, 0, ANSWER(command_list), 0, 0, 0},
     {"time", 1, FAST, ANSWER(time), 0, 0, 0},
-    {"wait", 3, ONCE, ANSWER(wait), 0, 0, 0},
-    {"waitaof", 4, ONCE, ANSWER(waitaof), 0, 0, 0},
+    {"wait", 3, ONCE | WHOLE, ANSWER(wait), 0, 0, 0},
+    {"waitaof", 4, ONCE | WHOLE, ANSWER(waitaof), 0, 0, 0},
     {"publish", 3, FAST, ANSWER(publish), 0, 0, 0},
     {"latency", -2, COMMAND_CONTAINER, NULL, NULL, 0, 0, 0},
     {"latency|latest", 2, 0, ANSWER(empty_array), 0, 0, 0},

@@ -189,10 +189,10 @@ static void info_cluster(FILE *out, const struct info_facts *facts)
 static void info_mqkv(FILE *out, const struct info_facts *facts)
 {
     fprintf(out,
-            "mqkv_multi:batch\r\nmqkv_watch:%s\r\nmqkv_datafiles:%" PRIu64
+            "mqkv_multi:transaction\r\nmqkv_datafiles:%" PRIu64
             "\r\nmqkv_max_value_bytes:%zu\r\nmqkv_threads:%" PRIu64 "\r\n",
-            facts->service->loose_watch ? "loose" : "strict", facts->figures.files,
-            redis_store_max_value_bytes(facts->service->store), facts->service->threads);
+            facts->figures.files, redis_store_max_value_bytes(facts->service->store),
+            facts->service->threads);
 }
 
 static void info_keyspace(FILE *out, const struct info_facts *facts)

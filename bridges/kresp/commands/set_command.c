@@ -5,7 +5,6 @@
 #include "bridges/kresp/session/redis_command.h"
 #include "bridges/kresp/session/redis_expiry.h"
 #include "bridges/kresp/session/redis_value.h"
-#include "bridges/kresp/commands/transaction_commands.h"
 
 enum set_option {
     OPTION_NX = 1 << 0,
@@ -189,8 +188,6 @@ void plan_set(struct redis_job *job)
         job, options.given & OPTION_GET ? CLIENTK_EXCHANGE : CLIENTK_PUT, job->arguments[1]);
     operation->value = job->arguments[2];
     operation->write = put;
-    if (job->conditional)
-        redis_transaction_condition(job, operation);
     /* With NX and GET the value that makes NX fail is the one that GET replies. */
     if ((options.given & OPTION_NX) && (options.given & OPTION_GET))
         redis_job_add(job, CLIENTK_GET, job->arguments[1]);
@@ -214,8 +211,6 @@ static bool answer_set_get(struct redis_job *job)
 
 bool answer_set(struct redis_job *job)
 {
-    if (job->conditional && !redis_transaction_unchanged(job))
-        return true;
     if (job->mode & (OPTION_IFEQ | OPTION_IFNE))
         return answer_set_compared(job);
     if (job->mode & OPTION_GET)
@@ -252,14 +247,10 @@ void plan_setex(struct redis_job *job)
     struct clientk_operation *put = redis_job_add(job, CLIENTK_PUT, job->arguments[1]);
     put->value = job->arguments[3];
     put->write.expiry_ms = redis_expiry_put(expiry_ms);
-    if (job->conditional)
-        redis_transaction_condition(job, put);
 }
 
 bool answer_setex(struct redis_job *job)
 {
-    if (job->conditional && !redis_transaction_unchanged(job))
-        return true;
     if (redis_job_written(job, 0) == FOUND)
         reply_ok(redis_job_reply(job));
     return true;

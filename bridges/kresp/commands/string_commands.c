@@ -1,6 +1,5 @@
 /* The commands about strings as a whole: GET and similar ones. */
 #include "bridges/kresp/commands/command_functions.h"
-#include "bridges/kresp/commands/transaction_commands.h"
 #include "bridges/kresp/session/redis_command.h"
 #include "bridges/kresp/session/redis_error.h"
 #include "bridges/kresp/session/redis_value.h"
@@ -41,36 +40,13 @@ bool answer_strlen(struct redis_job *job)
     return true;
 }
 
-/* APPEND. On a watched key that is written first it reads, then puts the longer value. phase 1: the
- * put. steps: bytes (the value). */
-
 void plan_append(struct redis_job *job)
 {
-    if (job->conditional)
-        redis_transaction_plan_change(job);
-    else
-        redis_job_add(job, CLIENTK_APPEND, job->arguments[1])->value = job->arguments[2];
-}
-
-static void append_to_watched(struct redis_job *job)
-{
-    const struct clientk_result *result = redis_job_result(job, 0);
-    if (!redis_job_keep_bytes(job, result->value.data,
-                              result->status == KV_OK ? result->value.size : 0))
-        return;
-    byte_buffer_append(&job->steps->bytes, job->arguments[2].data, job->arguments[2].size);
-    if (job->steps->bytes.failed)
-        redis_job_fail(job, "ERR kresp: out of memory");
+    redis_job_add(job, CLIENTK_APPEND, job->arguments[1])->value = job->arguments[2];
 }
 
 bool answer_append(struct redis_job *job)
 {
-    if (job->conditional) {
-        enum redis_change change = redis_transaction_answer_change(job, append_to_watched);
-        if (change == CHANGE_DONE)
-            reply_integer(redis_job_reply(job), (int64_t)byte_buffer_size(&job->steps->bytes));
-        return change != CHANGE_GOES_ON;
-    }
     if (redis_job_written(job, 0) == FOUND)
         reply_integer(redis_job_reply(job), redis_job_result(job, 0)->number);
     return true;
@@ -80,14 +56,10 @@ void plan_getset(struct redis_job *job)
 {
     struct clientk_operation *exchange = redis_job_add(job, CLIENTK_EXCHANGE, job->arguments[1]);
     exchange->value = job->arguments[2];
-    if (job->conditional)
-        redis_transaction_condition(job, exchange);
 }
 
 bool answer_getset(struct redis_job *job)
 {
-    if (job->conditional && !redis_transaction_unchanged(job))
-        return true;
     if (redis_job_written(job, 0) != FOUND)
         return true;
     if (redis_job_result(job, 0)->found)
@@ -111,11 +83,6 @@ void plan_getdel(struct redis_job *job)
 
 bool answer_getdel(struct redis_job *job)
 {
-    if (job->conditional && !(job->phase == 0 ? redis_transaction_read_unchanged(job)
-                                              : redis_transaction_unchanged(job)))
-        return true;
-    if (job->phase == 0 && redis_job_result(job, 0)->status != KV_OK)
-        redis_transaction_writes_nothing(job);
     enum redis_found found = job->phase == 0 ? redis_job_found(job, 0) : redis_job_written(job, 0);
     if (found == FAILED)
         return true;

@@ -116,7 +116,6 @@ static int run_bridge(const struct kresp_options *options)
     service.max_pipeline = options->max_pipeline;
     service.threads = options->threads;
     service.allow_flush = options->allow_flush;
-    service.loose_watch = options->loose_watch;
     service.start_ms = clock_realtime_ms();
     limit_clients(&service);
     /* Users other than its own may connect. */

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/report/error.h"
@@ -68,8 +69,6 @@ static const struct option_row rows[] = {
      FIELD(timeout_ms), .min = 1, .max = 3600000},
     {"allow-flush", 0, OPTION_FLAG, NULL, "let FLUSHALL and FLUSHDB delete everything",
      FIELD(allow_flush)},
-    {"loose-watch", 0, OPTION_FLAG, NULL,
-     "let EXEC execute any commands after it has checked the watched keys", FIELD(loose_watch)},
     {"sandbox", 0, OPTION_CHOICE, "WHETHER",
      "on|off: give up files and system calls that are not needed (default on)", FIELD(sandbox),
      .choice_name = sandbox_of},
@@ -110,6 +109,14 @@ enum kresp_outcome kresp_options_parse(int argc, char **argv, struct kresp_optio
                                        struct kv_error *error)
 {
     struct kresp_line line = {.options = defaults()};
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--loose-watch") == 0) {
+            kv_error_set(error, KV_USAGE,
+                         "--loose-watch is gone: EXEC is one transaction now, "
+                         "whatever keys WATCH names; leave the option out");
+            return KRESP_OPTIONS_BAD;
+        }
+    }
     const struct option_set sets[] = {{.rows = rows, .target = &line}, {.rows = NULL}};
     enum kv_status status = option_take_argv(sets, HINT, &argc, argv, error);
     *options = line.options;

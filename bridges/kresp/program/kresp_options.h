@@ -22,7 +22,7 @@ struct kresp_options {
     uint32_t timeout_ms;
     uint64_t max_clients, max_pipeline;
     uint64_t buffer_bytes, request_bytes;
-    bool allow_flush, loose_watch, sandbox, verbose;
+    bool allow_flush, sandbox, verbose;
 };
 
 enum kresp_outcome {

@@ -4,6 +4,7 @@
 
 #include "common/report/log.h"
 #include "bridges/kresp/session/redis_command.h"
+#include "bridges/kresp/session/transaction_run.h"
 
 /* A session whose large values become small is expected to read large ones for some hundred
  * batches. */
@@ -37,16 +38,6 @@ static struct redis_job *add_job(struct redis_batch *batch)
     return &batch->jobs[batch->job_count++];
 }
 
-/* Ends the condition of EXEC because the job fails: it was for its write alone, not for the next
- * one. */
-static void drop_condition(struct redis_job *job)
-{
-    if (!job->conditional)
-        return;
-    job->session->transaction.conditional = false;
-    job->session->reply_is_tentative = false;
-}
-
 static void plan_job(struct redis_job *job)
 {
     job->first_operation = job->memory->operation_count;
@@ -58,7 +49,6 @@ static void plan_job(struct redis_job *job)
         return;
     job->memory->operation_count = job->first_operation;
     job->operations = 0;
-    drop_condition(job);
 }
 
 /* What became of a command. */
@@ -102,6 +92,11 @@ static enum taken take_queued(struct redis_job *job, bool first)
     if (!first)
         return TAKEN_NOT;
     struct redis_transaction *transaction = &session->transaction;
+    if (!job->error && (job->command->flags & COMMAND_WHOLE_STORE))
+        redis_job_fail(job,
+                       "ERR kresp: '%s' cannot be part of a transaction, which is about keys that "
+                       "it names",
+                       job->command->name);
     if (!job->error && !transaction->broken &&
         !redis_transaction_queue(transaction, job->command, job->arguments, job->count,
                                  session->service->max_request_bytes))
@@ -112,6 +107,16 @@ static enum taken take_queued(struct redis_job *job, bool first)
     } else {
         reply_simple(&session->reply, "QUEUED");
     }
+    return TAKEN_GO_ON;
+}
+
+/* Executes a command of several keys at once, as one transaction; plans it if it is not for one. */
+static enum taken take_together(struct redis_batch *batch, struct redis_job *job)
+{
+    if (!redis_transaction_run_alone(job))
+        return take_planned(batch, job);
+    if (job->error)
+        reply_error(&job->session->reply, "%s", job->error);
     return TAKEN_GO_ON;
 }
 
@@ -127,43 +132,15 @@ static enum taken take_command(struct redis_batch *batch, struct redis_session *
     if (session->closing)
         return TAKEN_LAST;
     session->commands++;
-    job.conditional = session->transaction.state == TRANSACTION_EXECUTING &&
-                      session->transaction.conditional && !job.error &&
-                      (job.command->flags & COMMAND_WRITE);
     if (session->transaction.state == TRANSACTION_QUEUEING &&
         (job.error || !(job.command->flags & COMMAND_NOT_QUEUED)))
         return take_queued(&job, first);
-    if (job.error || !(job.command->flags & COMMAND_AT_ONCE))
+    bool together = !job.error && redis_command_is_together(&job);
+    if (job.error || !(together || (job.command->flags & COMMAND_AT_ONCE)))
         return take_planned(batch, &job);
     if (!first)
         return TAKEN_NOT;
-    return take_at_once(batch, &job);
-}
-
-/* Takes the next command of an EXEC. False: there is none left. The queue is forgotten only when
- * the session is released, since jobs of this batch may borrow from it. */
-static bool take_executing(struct redis_batch *batch, struct redis_session *session, bool first,
-                           enum taken *taken)
-{
-    struct redis_transaction *transaction = &session->transaction;
-    if (transaction->next == redis_transaction_count(transaction)) {
-        transaction->state = TRANSACTION_NONE;
-        return false;
-    }
-    struct queued_command queued = redis_transaction_command(transaction, transaction->next);
-    struct kv_slice *arguments =
-        batch_memory_allocate(&batch->memory, queued.arguments * sizeof *arguments);
-    if (!arguments) {
-        session->closing = true;
-        *taken = TAKEN_LAST;
-        return true;
-    }
-    for (size_t i = 0; i < queued.arguments; i++)
-        arguments[i] = redis_transaction_argument(transaction, &queued, i);
-    *taken = take_command(batch, session, arguments, queued.arguments, first);
-    if (*taken != TAKEN_NOT)
-        transaction->next++;
-    return true;
+    return together ? take_together(batch, &job) : take_at_once(batch, &job);
 }
 
 /* Answers a request that was too large to be kept. */
@@ -248,12 +225,8 @@ static bool take_commands(struct redis_batch *batch, struct redis_session *sessi
             batch->memory.operation_count - operations_before >= batch->memory.session_limit ||
             session->request.at - read_before >= BATCH_SESSION_BYTES)
             return true;
-        if (session->transaction.state == TRANSACTION_EXECUTING) {
-            if (!take_executing(batch, session, first, &taken))
-                continue;
-        } else if (!take_sent(batch, session, first, &taken)) {
+        if (!take_sent(batch, session, first, &taken))
             return false;
-        }
         if (taken != TAKEN_GO_ON)
             return true;
     }
@@ -325,10 +298,8 @@ void redis_batch_run(struct redis_batch *batch)
         redis_store_execute(batch->service->store, memory->operations, memory->operation_count,
                             memory->results);
     } else if (memory->operation_count > 0) {
-        for (size_t i = 0; i < batch->job_count; i++) {
+        for (size_t i = 0; i < batch->job_count; i++)
             batch->jobs[i].error = "ERR kresp: out of memory";
-            drop_condition(&batch->jobs[i]);
-        }
         memory->operation_count = 0;
     }
     batch->value_bytes -= batch->value_bytes / FORGET_OTHERS;

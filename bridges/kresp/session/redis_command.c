@@ -224,6 +224,16 @@ void redis_command_find(struct redis_job *job)
         job->command = command;
 }
 
+bool redis_command_is_together(const struct redis_job *job)
+{
+    const struct redis_command *command = job->command;
+    if (!(command->flags & COMMAND_TOGETHER))
+        return false;
+    size_t last = command->last_key < 0 ? job->count - 1 : (size_t)command->last_key;
+    size_t keys = (last - (size_t)command->first_key) / (size_t)command->key_step + 1;
+    return keys > 1 && keys <= CLIENTK_MAX_TRANSACTION_STEPS;
+}
+
 size_t redis_command_max_argument_bytes(const struct redis_service *service)
 {
     const size_t max_key_bytes = 65535;

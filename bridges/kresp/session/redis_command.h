@@ -19,7 +19,13 @@ enum command_flags {
     COMMAND_NO_AUTH = 1 << 4,    /* allowed to clients that have not said who they are */
     COMMAND_CONTAINER = 1 << 5,  /* the second word chooses among rows named "command|word" */
     COMMAND_FAST = 1 << 6,       /* fast, as COMMAND reports it */
-    COMMAND_ENDS_QUEUE = 1 << 7  /* ends a transaction even if it cannot be executed */
+    COMMAND_ENDS_QUEUE = 1 << 7, /* ends a transaction even if it cannot be executed */
+
+    /* About the store as a whole, or about what is on disk: no transaction can have it. */
+    COMMAND_WHOLE_STORE = 1 << 8,
+
+    COMMAND_TOGETHER = 1 << 9 /* executed as one transaction if it names several keys, but not more
+                                 than a transaction has */
 };
 
 struct redis_command {
@@ -42,6 +48,9 @@ void redis_command_init(void);
  * them. Sets job->command, or job->error. A client that speaks HTTP gets no answer: its session is
  * `closing` then. */
 void redis_command_find(struct redis_job *job);
+
+/* Returns true if the job's command is to be executed as one transaction. */
+bool redis_command_is_together(const struct redis_job *job);
 
 /* Returns the size of the largest argument that a command may have. */
 size_t redis_command_max_argument_bytes(const struct redis_service *service);

@@ -51,7 +51,6 @@ struct redis_job {
     unsigned mode;                      /* what plan tells answer */
     uint64_t number;                    /* another such number */
     bool is_planned_last;
-    bool conditional; /* the write of an EXEC takes place only if its key is as it was watched */
     struct redis_steps *steps; /* owned by the job; NULL before redis_job_steps */
 };
 

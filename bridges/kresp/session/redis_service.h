@@ -26,7 +26,6 @@ struct redis_service {
     uint64_t max_pipeline; /* commands of a connection that are executed in one batch */
     uint64_t threads;
     bool allow_flush;
-    bool loose_watch;
     uint64_t start_ms; /* realtime clock */
     struct redis_users users;
     _Atomic uint64_t next_client_id;

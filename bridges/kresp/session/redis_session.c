@@ -35,7 +35,4 @@ void redis_session_free(struct redis_session *session)
 void redis_session_release(struct redis_session *session)
 {
     resp_request_release(&session->request, &session->input);
-    if (session->transaction.state == TRANSACTION_NONE &&
-        redis_transaction_count(&session->transaction) > 0)
-        redis_transaction_clear(&session->transaction);
 }

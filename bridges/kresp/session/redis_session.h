@@ -29,7 +29,6 @@ struct redis_session {
     uint64_t since_ms;
     bool authenticated;
     bool closing; /* no further command is read; replies that were written are still sent */
-    bool reply_is_tentative; /* EXEC, whose write has a condition, may take it back */
     char name[REDIS_NAME_BYTES];
     char library[REDIS_NAME_BYTES], library_version[REDIS_NAME_BYTES];
     char address[128]; /* the peer, as CLIENT LIST shows it */

@@ -64,6 +64,14 @@ void redis_store_execute(struct redis_store *store, const struct clientk_operati
             results[i].status = status;
 }
 
+enum kv_status redis_store_transact(struct redis_store *store,
+                                    const struct clientk_transaction *transaction,
+                                    struct clientk_result *results,
+                                    struct clientk_transacted *transacted)
+{
+    return clientk_transact(store->client, transaction, results, transacted);
+}
+
 enum kv_status redis_store_sync(struct redis_store *store)
 {
     return clientk_sync(store->client);

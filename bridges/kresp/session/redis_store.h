@@ -26,6 +26,12 @@ void redis_store_interrupt(void);
 void redis_store_execute(struct redis_store *store, const struct clientk_operation *operations,
                          size_t count, struct clientk_result *results);
 
+/* Executes a transaction, as clientk_transact does. */
+enum kv_status redis_store_transact(struct redis_store *store,
+                                    const struct clientk_transaction *transaction,
+                                    struct clientk_result *results,
+                                    struct clientk_transacted *transacted);
+
 /* KV_OK: everything that was written before is on disk. */
 enum kv_status redis_store_sync(struct redis_store *store);
 

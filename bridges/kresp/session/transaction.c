@@ -63,9 +63,7 @@ void redis_transaction_break(struct redis_transaction *transaction)
 void redis_transaction_clear(struct redis_transaction *transaction)
 {
     free_queue(transaction);
-    transaction->next = 0;
     transaction->broken = false;
-    transaction->conditional = false;
     transaction->state = TRANSACTION_NONE;
 }
 

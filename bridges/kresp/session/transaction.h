@@ -1,9 +1,7 @@
 /*
  * transaction: the commands between MULTI and EXEC, and the keys that WATCH watches.
  *
- * EXEC gives the queued commands to the batch one by one, as if they came from the client, so that
- * they travel in one message if none of them needs the result of another. They are not isolated
- * from other clients of the store.
+ * EXEC executes them as one transaction of the store (transaction_run).
  */
 #ifndef MQKV_KRESP_SESSION_TRANSACTION_H
 #define MQKV_KRESP_SESSION_TRANSACTION_H
@@ -40,12 +38,8 @@ struct redis_transaction {
     struct byte_buffer commands; /* an array of struct queued_command */
     struct byte_buffer spans;    /* offset and size in bytes of each argument */
     struct byte_buffer bytes;
-    size_t next; /* EXECUTING: the next command */
     struct watched_key *watched;
     size_t watched_count;
-    bool conditional; /* EXECUTING: the first write depends on the watched key being as it was */
-    uint64_t condition_version; /* conditional: the version of that key, 0: absent */
-    size_t reply_mark;          /* conditional: where the reply to EXEC begins */
 };
 
 /* Adds a copy of the command. False: no memory for it, or more than max_bytes in all; the caller

@@ -1,0 +1,388 @@
+#include "bridges/kresp/session/transaction_run.h"
+
+#include <stdlib.h>
+
+#include "common/time/clock.h"
+#include "bridges/kresp/session/redis_command.h"
+#include "bridges/kresp/session/redis_error.h"
+#include "bridges/kresp/session/transaction_view.h"
+
+#define STEPS_MAX CLIENTK_MAX_TRANSACTION_STEPS
+
+/* After so many tries, or so long, others have changed the keys too often, or the commands take the
+ * thread from its other connections for too long. */
+#define TRIES_MAX    100u
+#define RUN_MOST_MS  2000u
+#define EARLY_TRIES  3u /* those after them wait a little first */
+#define NOTHING_DONE "; nothing was executed"
+
+enum run_end {
+    RUN_GOES_ON,
+    RUN_DONE,
+    RUN_CONFLICT,  /* a key that was read has changed: again */
+    RUN_WATCHED,   /* a watched key has changed */
+    RUN_TOO_LARGE, /* more than one message holds */
+    RUN_TOO_LONG,
+    RUN_NO_MEMORY,
+    RUN_FAILED /* `status` says why */
+};
+
+struct transaction_run {
+    struct redis_job *job;                 /* EXEC, or the command that runs alone */
+    const struct redis_transaction *queue; /* NULL: a command that runs alone */
+    struct batch_memory memory;
+    struct transaction_view view;
+    size_t reply_mark;
+    int protocol; /* as it was: HELLO changes it */
+    uint64_t begun_ms;
+    enum kv_status status;
+    /* Of one message: */
+    struct clientk_guard guards[STEPS_MAX];
+    struct clientk_operation steps[STEPS_MAX];
+    struct clientk_result results[STEPS_MAX];
+    size_t guard_count, step_count;
+};
+
+/* Takes back what was replied since the run began. */
+static void rewind_reply(struct transaction_run *run)
+{
+    struct resp_reply *reply = redis_job_reply(run->job);
+    reply->bytes.end = reply->bytes.start + run->reply_mark;
+    reply->protocol = run->protocol;
+}
+
+/* The commands on the view ---------------------------------------------------------------------- */
+
+/* Executes one batch of the command. True: it has replied, or failed. */
+static bool run_batch(struct transaction_run *run, struct redis_job *command)
+{
+    struct batch_memory *memory = &run->memory;
+    memory->operation_count = 0;
+    command->first_operation = command->operations = 0;
+    if (command->command->plan)
+        command->command->plan(command);
+    if (command->error || !batch_memory_make_results(memory)) {
+        run->view.failed = run->view.failed || !command->error;
+        memory->operation_count = 0;
+        return true;
+    }
+    transaction_view_execute(&run->view, memory->operations, memory->operation_count,
+                             memory->results);
+    return run->view.failed || run->view.is_full || command->command->answer(command);
+}
+
+/* What the results have is the view's, so it must not be freed with them. */
+static void forget_results(struct batch_memory *memory)
+{
+    for (size_t i = 0; i < memory->operation_count; i++)
+        memory->results[i] = (struct clientk_result){0};
+}
+
+static void run_command(struct transaction_run *run, const struct redis_command *command,
+                        const struct kv_slice *arguments, size_t count)
+{
+    struct redis_job job = {.session = run->job->session,
+                            .memory = &run->memory,
+                            .owner = run->job->owner,
+                            .command = command,
+                            .arguments = arguments,
+                            .count = count};
+    while (!run_batch(run, &job))
+        forget_results(&run->memory);
+    if (job.error)
+        reply_error(redis_job_reply(&job), "%s", job.error);
+    redis_job_end(&job);
+    forget_results(&run->memory);
+    batch_memory_end(&run->memory);
+}
+
+static void run_queued(struct transaction_run *run, size_t i)
+{
+    struct queued_command queued = redis_transaction_command(run->queue, i);
+    struct kv_slice *arguments =
+        batch_memory_allocate(&run->memory, queued.arguments * sizeof *arguments);
+    if (!arguments) {
+        run->view.failed = true;
+        return;
+    }
+    for (size_t j = 0; j < queued.arguments; j++)
+        arguments[j] = redis_transaction_argument(run->queue, &queued, j);
+    run_command(run, queued.command, arguments, queued.arguments);
+}
+
+static enum run_end run_commands(struct transaction_run *run)
+{
+    struct resp_reply *reply = redis_job_reply(run->job);
+    size_t count = run->queue ? redis_transaction_count(run->queue) : 1;
+    rewind_reply(run);
+    transaction_view_restart(&run->view);
+    run->memory.hits = run->memory.misses = 0;
+    if (run->queue)
+        reply_array(reply, count);
+    for (size_t i = 0; i < count; i++) {
+        if (run->queue)
+            run_queued(run, i);
+        else
+            run_command(run, run->job->command, run->job->arguments, run->job->count);
+        if (run->view.is_full)
+            return RUN_TOO_LARGE;
+        if (run->view.failed || reply->bytes.failed)
+            return RUN_NO_MEMORY;
+        if (clock_monotonic_coarse_ms() - run->begun_ms > RUN_MOST_MS)
+            return RUN_TOO_LONG;
+    }
+    return RUN_GOES_ON;
+}
+
+/* The messages --------------------------------------------------------------------------------- */
+
+static enum run_end send_message(struct transaction_run *run, struct clientk_transacted *transacted)
+{
+    const struct clientk_transaction transaction = {.guards = run->guards,
+                                                    .guard_count = run->guard_count,
+                                                    .then = run->steps,
+                                                    .then_count = run->step_count};
+    *transacted = (struct clientk_transacted){.outcome = CLIENTK_FAILED};
+    for (size_t i = 0; i < run->step_count; i++)
+        run->results[i] = (struct clientk_result){.status = KV_OK};
+    run->status = redis_store_transact(run->job->session->service->store, &transaction,
+                                       run->results, transacted);
+    switch (run->status) {
+    case KV_OK:
+        return RUN_GOES_ON;
+    case KV_VALUE_TOO_BIG:
+    case KV_BUFFER_TOO_SMALL:
+    case KV_LIMIT:
+        return RUN_TOO_LARGE;
+    default:
+        return RUN_FAILED;
+    }
+}
+
+static bool has_needs(const struct transaction_view *view)
+{
+    for (size_t i = 0; i < view->count; i++)
+        if (view->keys[i].known < view->keys[i].needed)
+            return true;
+    return false;
+}
+
+/* Takes over what was read of a key. */
+static enum run_end take_read(struct transaction_run *run, struct viewed_key *key,
+                              struct clientk_result *result)
+{
+    clientk_value_free(&key->before.value);
+    key->before = *result;
+    key->known = key->needed;
+    *result = (struct clientk_result){.status = KV_OK};
+    run->status = key->before.status;
+    if (run->status == KV_BUFFER_TOO_SMALL)
+        return RUN_TOO_LARGE;
+    return run->status == KV_OK || run->status == KV_NOT_FOUND ? RUN_GOES_ON : RUN_FAILED;
+}
+
+/* Reads every key that the commands need, all at one moment. */
+static enum run_end read_needed(struct transaction_run *run)
+{
+    struct transaction_view *view = &run->view;
+    struct clientk_transacted transacted;
+    run->guard_count = run->step_count = 0;
+    for (size_t i = 0; i < view->count; i++)
+        if (view->keys[i].needed != VIEWED_NOTHING)
+            run->steps[run->step_count++] = (struct clientk_operation){
+                .opcode = view->keys[i].needed == VIEWED_VALUE ? CLIENTK_GET : CLIENTK_EXISTS,
+                .key = view->keys[i].key};
+    enum run_end end = send_message(run, &transacted);
+    for (size_t i = 0, at = 0; i < view->count && end == RUN_GOES_ON; i++)
+        if (view->keys[i].needed != VIEWED_NOTHING)
+            end = take_read(run, &view->keys[i], &run->results[at++]);
+    for (size_t i = 0; i < run->step_count; i++)
+        clientk_value_free(&run->results[i].value);
+    return end;
+}
+
+/* Adds what the commands have come to for this key. */
+static void add_step(struct transaction_run *run, const struct viewed_key *key)
+{
+    bool was_there = key->known != VIEWED_NOTHING && key->before.status == KV_OK;
+    struct clientk_operation step = {.key = key->key};
+    if (key->is_written && key->is_there) {
+        step.opcode = CLIENTK_PUT;
+        step.value = key->value;
+        step.write.expiry_ms = key->expiry_ms;
+    } else if (key->is_written && (was_there || key->known == VIEWED_NOTHING)) {
+        step.opcode = CLIENTK_DELETE;
+    } else if (!key->is_written && key->is_touched) {
+        step.opcode = CLIENTK_TOUCH;
+        step.write.expiry_ms = key->expiry_ms;
+    } else {
+        return;
+    }
+    run->steps[run->step_count++] = step;
+}
+
+/* False: there are more than a transaction has. */
+static bool add_guard(struct transaction_run *run, struct kv_slice key, uint64_t version)
+{
+    if (run->guard_count + run->step_count == STEPS_MAX)
+        return false;
+    run->guards[run->guard_count++] =
+        (struct clientk_guard){.kind = CLIENTK_GUARD_VERSION, .key = key, .version = version};
+    return true;
+}
+
+static uint64_t version_before(const struct viewed_key *key)
+{
+    return key->before.status == KV_OK ? key->before.value.version : 0;
+}
+
+static enum run_end add_watched(struct transaction_run *run)
+{
+    const struct watched_key *watched = run->queue ? run->queue->watched : NULL;
+    for (; watched; watched = watched->next) {
+        struct kv_slice name = kv_slice(watched->key, watched->size);
+        const struct viewed_key *key = transaction_view_find(&run->view, name);
+        if (key && key->known != VIEWED_NOTHING) {
+            if (version_before(key) != watched->version)
+                return RUN_WATCHED;
+        } else if (watched->size > 0 && watched->size <= MAX_STORED_KEY_BYTES &&
+                   !add_guard(run, name, watched->version)) {
+            return RUN_TOO_LARGE;
+        }
+    }
+    return RUN_GOES_ON;
+}
+
+/* Has the store do what the commands came to. What they have read alone, all of it at one moment,
+ * needs no second message. */
+static enum run_end commit_run(struct transaction_run *run)
+{
+    struct transaction_view *view = &run->view;
+    struct clientk_transacted transacted;
+    run->guard_count = run->step_count = 0;
+    for (size_t i = 0; i < view->count; i++)
+        add_step(run, &view->keys[i]);
+    if (run->step_count == 0 && !(run->queue && run->queue->watched))
+        return RUN_DONE;
+    for (size_t i = 0; i < view->count; i++)
+        if (view->keys[i].known != VIEWED_NOTHING &&
+            !add_guard(run, view->keys[i].key, version_before(&view->keys[i])))
+            return RUN_TOO_LARGE;
+    size_t read_guards = run->guard_count;
+    enum run_end end = add_watched(run);
+    if (end != RUN_GOES_ON)
+        return end;
+    end = send_message(run, &transacted);
+    for (size_t i = 0; i < run->step_count; i++)
+        clientk_value_free(&run->results[i].value);
+    if (end != RUN_GOES_ON)
+        return end;
+    if (transacted.outcome == CLIENTK_ELSE)
+        return transacted.guard < read_guards ? RUN_CONFLICT : RUN_WATCHED;
+    return RUN_DONE;
+}
+
+/* Tries ---------------------------------------------------------------------------------------- */
+
+static enum run_end try_run(struct transaction_run *run)
+{
+    enum run_end end;
+    do {
+        end = has_needs(&run->view) ? read_needed(run) : RUN_GOES_ON;
+        if (end == RUN_GOES_ON)
+            end = run_commands(run);
+    } while (end == RUN_GOES_ON && run->view.is_missing);
+    return end == RUN_GOES_ON ? commit_run(run) : end;
+}
+
+static enum run_end run_until_done(struct transaction_run *run)
+{
+    for (unsigned tries = 1;; tries++) {
+        enum run_end end = try_run(run);
+        if (end != RUN_CONFLICT || tries == TRIES_MAX)
+            return end;
+        for (size_t i = 0; i < run->view.count; i++)
+            run->view.keys[i].known = VIEWED_NOTHING;
+        if (tries > EARLY_TRIES)
+            clock_sleep_ms(1);
+    }
+}
+
+static void reply_end(struct transaction_run *run, enum run_end end)
+{
+    struct resp_reply *reply = redis_job_reply(run->job);
+    if (end == RUN_DONE) {
+        run->job->memory->hits += run->memory.hits;
+        run->job->memory->misses += run->memory.misses;
+        return;
+    }
+    rewind_reply(run);
+    switch (end) {
+    case RUN_WATCHED:
+        reply_null_array(reply);
+        break;
+    case RUN_TOO_LARGE:
+        reply_error(reply,
+                    "ERR kresp: a transaction has at most %u keys, those that it reads and those "
+                    "that it writes counted apart, and what one message holds" NOTHING_DONE,
+                    STEPS_MAX);
+        break;
+    case RUN_CONFLICT:
+        reply_error(reply,
+                    "BUSY kresp: others changed a key of the transaction %u times in "
+                    "between" NOTHING_DONE,
+                    TRIES_MAX);
+        break;
+    case RUN_TOO_LONG:
+        reply_error(reply, "BUSY kresp: the transaction takes longer than %u ms" NOTHING_DONE,
+                    RUN_MOST_MS);
+        break;
+    case RUN_NO_MEMORY:
+        reply_error(reply, "ERR kresp: out of memory");
+        break;
+    default:
+        if (run->status == KV_UNSUPPORTED)
+            reply_error(reply, "ERR kresp: this serverk has no transactions" NOTHING_DONE);
+        else
+            reply_status(reply, run->status);
+    }
+}
+
+/* queue NULL: the job's own command; false as redis_transaction_run_alone. */
+static bool run_transaction(struct redis_job *job, const struct redis_transaction *queue)
+{
+    struct transaction_run *run = calloc(1, sizeof *run);
+    if (!run) {
+        redis_job_fail(job, "ERR kresp: out of memory");
+        return true;
+    }
+    run->job = job;
+    run->queue = queue;
+    run->reply_mark = byte_buffer_size(&redis_job_reply(job)->bytes);
+    run->protocol = redis_job_reply(job)->protocol;
+    run->begun_ms = clock_monotonic_coarse_ms();
+    batch_memory_limit_session(&run->memory, 0);
+    transaction_view_init(&run->view, job->owner,
+                          redis_store_max_value_bytes(job->session->service->store));
+    enum run_end end = run_until_done(run);
+    bool is_for_pieces =
+        !queue && (end == RUN_TOO_LARGE || (end == RUN_FAILED && run->status == KV_UNSUPPORTED));
+    if (is_for_pieces)
+        rewind_reply(run);
+    else
+        reply_end(run, end);
+    transaction_view_free(&run->view);
+    batch_memory_free(&run->memory);
+    free(run);
+    return !is_for_pieces;
+}
+
+void redis_transaction_run_queue(struct redis_job *exec)
+{
+    run_transaction(exec, &exec->session->transaction);
+}
+
+bool redis_transaction_run_alone(struct redis_job *job)
+{
+    return run_transaction(job, NULL);
+}
