@@ -188,6 +188,47 @@ void __wrap_redis_store_execute(struct redis_store *store,
     }
 }
 
+static bool guards_hold(const struct clientk_transaction *transaction)
+{
+    for (size_t i = 0; i < transaction->guard_count; i++) {
+        const struct clientk_guard *guard = &transaction->guards[i];
+        const struct stored *stored = stored_of(guard->key);
+        EXPLORE_CHECK(guard->kind == CLIENTK_GUARD_VERSION, "a guard of kind %d", guard->kind);
+        if (guard->version != (stored->is_there ? stored->version : 0))
+            return false;
+    }
+    return true;
+}
+
+enum kv_status __wrap_redis_store_transact(struct redis_store *store,
+                                           const struct clientk_transaction *transaction,
+                                           struct clientk_result *results,
+                                           struct clientk_transacted *transacted);
+enum kv_status __wrap_redis_store_transact(struct redis_store *store,
+                                           const struct clientk_transaction *transaction,
+                                           struct clientk_result *results,
+                                           struct clientk_transacted *transacted)
+{
+    (void)store;
+    unsigned batch = ++data.batches;
+    enum kv_status outcome = draw_outcome();
+    bool is_unknown = outcome == KV_TIMEOUT || outcome == KV_OUTCOME_UNKNOWN;
+    if (data.late_ms > 0)
+        explore_sleep_ms(explore_random(data.late_ms + 1));
+    *transacted = (struct clientk_transacted){
+        .outcome = is_unknown ? CLIENTK_UNKNOWN : CLIENTK_FAILED};
+    if (outcome != KV_OK && (!is_unknown || explore_random(2) == 0))
+        return outcome;
+    bool was_quiet = explore_quietly(true);
+    bool holds = guards_hold(transaction);
+    for (size_t i = 0; holds && i < transaction->then_count; i++)
+        execute_operation(batch, &transaction->then[i], &results[i]);
+    explore_quietly(was_quiet);
+    if (outcome == KV_OK)
+        transacted->outcome = holds ? CLIENTK_DONE : CLIENTK_ELSE;
+    return outcome;
+}
+
 void __wrap_redis_store_interrupt(void);
 void __wrap_redis_store_interrupt(void)
 {

@@ -74,8 +74,7 @@ if [ -z "${REDIS_PY:-}" ] && install_once "$judges" redis-py-tests install_redis
 fi
 start_server
 port=$((20000 + RANDOM % 20000))
-# redis-py's transactions write other keys than those they watch.
-start_kresp --allow-flush --loose-watch --port $port
+start_kresp --allow-flush --port $port
 if [ -e "${RESP_COMPATIBILITY:-}/cts.json" ] && command -v redis-cli >/dev/null; then
     check_resp_compatibility
 else

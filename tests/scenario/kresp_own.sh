@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# kresp_own: what kresp has and Redis 7.0 has not (comparisons in SET and DELEX, WAITAOF,
-# --loose-watch), limits of its own, and what clients are told where the store refuses a write.
+# kresp_own: what kresp has and Redis 7.0 has not (comparisons in SET and DELEX, WAITAOF), limits of its own, and what clients are told where the store refuses a write.
 # shellcheck disable=SC2016 # a reply has its size behind a dollar
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
@@ -129,12 +128,8 @@ print(peer.rest().decode().strip())
 END
 )" "a request of more than 1,048,576 arguments ends the connection"
 
-# What EXEC may write after WATCH.
-check_match 'mqkv_watch:strict' "$(ask info)" "INFO tells how EXEC takes watched keys"
-check_match '^-ERR kresp: EXEC with WATCH may write only the watched key' \
-    "$(ask 'watch a b' multi 'set c 5' 'incr d' exec | tail -n 1)" \
-    "strictly it writes what is watched, alone"
-check_equal ':0' "$(ask 'exists c d')" "and nothing of anything else"
+# EXEC after WATCH.
+check_match 'mqkv_multi:transaction' "$(ask info)" "INFO tells what EXEC is"
 python3 - "$kresp_socket" "$redis_tests" <<'END'
 import sys
 sys.path.insert(0, sys.argv[2])
@@ -210,8 +205,9 @@ ask 'script load "return 1"' >/dev/null
 check_equal 1 "$(grep -c 'a Lua script that is not known here: SHA-1 e0e1f9fa.*"return 1"' \
     "$kresp_log")" "and named in the log once"
 check_status 0 "kresp ends" stop_kresp
-start_kresp --loose-watch
-check_match 'mqkv_watch:loose' "$(ask info)" "with --loose-watch INFO says so"
+check_status 2 "--loose-watch is refused" "$kresp_program" --loose-watch
+check_match 'loose-watch is gone: EXEC is one transaction' "$errors" "and why is told"
+start_kresp
 check_equal '+OK
 +OK
 +QUEUED
