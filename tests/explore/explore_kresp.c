@@ -58,8 +58,9 @@ enum atom_kind {
     A_DELETE,
     A_GETDEL,
     AN_INCR,
-    A_BIG,
+    A_BIG,         /* `number` not 0: which was not read again */
     A_WATCHED_GET, /* before EXEC */
+    AN_ARRAY,      /* of MGET, or of a transaction: `number` replies follow, or an error alone */
     AN_EXEC,       /* of a transaction with a watched key, and `number` commands */
     A_WATCHED_SET, /* `number` */
     A_GET_BEHIND
@@ -245,14 +246,12 @@ static void ask_mget(struct kresp_client *client)
 {
     const char *words[5] = {"MGET"};
     unsigned keys[4], count = 1 + explore_random(4);
-    char text[16];
     for (unsigned i = 0; i < count; i++) {
         keys[i] = explore_random(OWN_KEYS + 1);
         words[i + 1] = own_key(client, keys[i]);
     }
     ask(client, words, count + 1);
-    sprintf(text, "*%u", count);
-    expect_line(client, text);
+    expect(client, (struct atom){.kind = AN_ARRAY, .number = count});
     for (unsigned i = 0; i < count; i++)
         expect(client, (struct atom){.kind = A_GET, .key = keys[i]});
 }
@@ -261,7 +260,6 @@ static void ask_transaction(struct kresp_client *client)
 {
     struct atom atoms[4];
     unsigned count = explore_random(4);
-    char text[16];
     ask_for(client, "MULTI", NULL, NULL);
     expect_line(client, "+OK");
     if (explore_random(4) == 0) {
@@ -273,8 +271,7 @@ static void ask_transaction(struct kresp_client *client)
         expect_line(client, "+QUEUED");
     }
     ask_for(client, "EXEC", NULL, NULL);
-    sprintf(text, "*%u", count);
-    expect_line(client, text);
+    expect(client, (struct atom){.kind = AN_ARRAY, .number = count});
     for (unsigned i = 0; i < count; i++)
         expect(client, atoms[i]);
 }
@@ -288,7 +285,7 @@ static void ask_big(struct kresp_client *client)
     expect(client, (struct atom){.kind = A_BIG});
 }
 
-/* A command that goes on in several batches, while the client reads nothing and sends more. */
+/* A large reply, of one value that is read once. */
 static void ask_big_mget(struct kresp_client *client)
 {
     char key[] = {'B', (char)('0' + client->number), '\0'};
@@ -296,9 +293,9 @@ static void ask_big_mget(struct kresp_client *client)
     if (bridged.socket_bytes < 4096)
         return;
     ask(client, words, 9);
-    expect_line(client, "*8");
+    expect(client, (struct atom){.kind = AN_ARRAY, .number = 8});
     for (unsigned i = 0; i < 8; i++)
-        expect(client, (struct atom){.kind = A_BIG});
+        expect(client, (struct atom){.kind = A_BIG, .number = i});
 }
 
 static void ask_request(struct kresp_client *client)
@@ -365,8 +362,13 @@ static void take_error(struct kresp_client *client, const struct atom *atom, con
         client->models[atom->key].is_unknown = true;
     if (atom->kind == A_WATCHED_GET || atom->kind == STORE_OK)
         client->has_watched = false;
-    if (atom->kind == AN_EXEC)
-        client->next_atom += (unsigned)atom->number;
+    if (atom->kind != AN_EXEC && atom->kind != AN_ARRAY)
+        return;
+    for (int64_t i = 0; i < atom->number; i++) {
+        const struct atom *part = &client->atoms[++client->next_atom];
+        if (changes_key(part->kind))
+            client->models[part->key].is_unknown = true;
+    }
 }
 
 static void check_line(const struct kresp_client *client, const char *line, size_t size,
@@ -413,7 +415,8 @@ static bool take_value(struct kresp_client *client, const struct atom *atom, con
     return true;
 }
 
-static bool take_big(struct kresp_client *client, const char *line, size_t *size)
+static bool take_big(struct kresp_client *client, const struct atom *atom, const char *line,
+                     size_t *size)
 {
     size_t bulk_size;
     const char *bulk = next_bulk(client, line, *size, &bulk_size);
@@ -422,7 +425,7 @@ static bool take_big(struct kresp_client *client, const char *line, size_t *size
     EXPLORE_CHECK(line[0] == '$' && bulk_size == BIG_BYTES && bulk[0] == 'B' &&
                       memcmp(bulk, bulk + 1, BIG_BYTES - 1) == 0,
                   "client %u gets another large value", client->number);
-    client->big_got += bulk_size;
+    client->big_got += atom->number == 0 ? bulk_size : 0;
     *size += 2 + bulk_size;
     return true;
 }
@@ -472,6 +475,14 @@ static void take_exec(struct kresp_client *client, const struct atom *atom, cons
         check_line(client, line, size, "*2");
 }
 
+static void check_array(const struct kresp_client *client, const struct atom *atom,
+                        const char *line, size_t size)
+{
+    char text[16];
+    sprintf(text, "*%" PRId64, atom->number);
+    check_line(client, line, size, text);
+}
+
 static void take_watched_set(struct kresp_client *client, const struct atom *atom, const char *line,
                              size_t size)
 {
@@ -511,11 +522,14 @@ static bool take_atom(struct kresp_client *client)
                 return false;
             break;
         case A_BIG:
-            if (!take_big(client, line, &size))
+            if (!take_big(client, atom, line, &size))
                 return false;
             break;
         case AN_INCR:
             take_number(client, line, size);
+            break;
+        case AN_ARRAY:
+            check_array(client, atom, line, size);
             break;
         case AN_EXEC:
             take_exec(client, atom, line, size);

@@ -215,8 +215,8 @@ enum kv_status __wrap_redis_store_transact(struct redis_store *store,
     bool is_unknown = outcome == KV_TIMEOUT || outcome == KV_OUTCOME_UNKNOWN;
     if (data.late_ms > 0)
         explore_sleep_ms(explore_random(data.late_ms + 1));
-    *transacted = (struct clientk_transacted){
-        .outcome = is_unknown ? CLIENTK_UNKNOWN : CLIENTK_FAILED};
+    *transacted =
+        (struct clientk_transacted){.outcome = is_unknown ? CLIENTK_UNKNOWN : CLIENTK_FAILED};
     if (outcome != KV_OK && (!is_unknown || explore_random(2) == 0))
         return outcome;
     bool was_quiet = explore_quietly(true);

@@ -211,6 +211,7 @@ static bool take_commands(struct redis_batch *batch, struct redis_session *sessi
 {
     size_t jobs_before = batch->job_count, operations_before = batch->memory.operation_count;
     size_t read_before = session->request.at;
+    size_t replied_before = byte_buffer_size(&session->reply.bytes);
     if (session->unfinished) {
         struct redis_job *job = session->unfinished;
         session->unfinished = NULL;
@@ -223,7 +224,8 @@ static bool take_commands(struct redis_batch *batch, struct redis_session *sessi
         enum taken taken;
         if (taken_count == session->service->max_pipeline || redis_batch_is_full(batch) ||
             batch->memory.operation_count - operations_before >= batch->memory.session_limit ||
-            session->request.at - read_before >= BATCH_SESSION_BYTES)
+            session->request.at - read_before >= BATCH_SESSION_BYTES ||
+            byte_buffer_size(&session->reply.bytes) - replied_before >= BATCH_SESSION_BYTES)
             return true;
         if (!take_sent(batch, session, first, &taken))
             return false;

@@ -9,12 +9,15 @@
 
 #define STEPS_MAX CLIENTK_MAX_TRANSACTION_STEPS
 
-/* After so many tries, or so long, others have changed the keys too often, or the commands take the
- * thread from its other connections for too long. */
+/* After so many tries others have changed the keys too often; and commands that deal with more than
+ * this would take the thread from its other connections for more than some 100 ms. */
 #define TRIES_MAX    100u
-#define RUN_MOST_MS  2000u
+#define WORK_MOST_MB 1024u
 #define EARLY_TRIES  3u /* those after them wait a little first */
 #define NOTHING_DONE "; nothing was executed"
+
+/* More values than this a command alone reads in pieces, as its client takes them. */
+#define READ_ALONE_BYTES ((size_t)4 << 20)
 
 enum run_end {
     RUN_GOES_ON,
@@ -22,7 +25,7 @@ enum run_end {
     RUN_CONFLICT,  /* a key that was read has changed: again */
     RUN_WATCHED,   /* a watched key has changed */
     RUN_TOO_LARGE, /* more than one message holds */
-    RUN_TOO_LONG,
+    RUN_TOO_MUCH,  /* for one turn of the thread */
     RUN_NO_MEMORY,
     RUN_FAILED /* `status` says why */
 };
@@ -34,7 +37,6 @@ struct transaction_run {
     struct transaction_view view;
     size_t reply_mark;
     int protocol; /* as it was: HELLO changes it */
-    uint64_t begun_ms;
     enum kv_status status;
     /* Of one message: */
     struct clientk_guard guards[STEPS_MAX];
@@ -128,8 +130,8 @@ static enum run_end run_commands(struct transaction_run *run)
             return RUN_TOO_LARGE;
         if (run->view.failed || reply->bytes.failed)
             return RUN_NO_MEMORY;
-        if (clock_monotonic_coarse_ms() - run->begun_ms > RUN_MOST_MS)
-            return RUN_TOO_LONG;
+        if (run->view.work_bytes >> 20 > WORK_MOST_MB)
+            return RUN_TOO_MUCH;
     }
     return RUN_GOES_ON;
 }
@@ -193,9 +195,15 @@ static enum run_end read_needed(struct transaction_run *run)
                 .opcode = view->keys[i].needed == VIEWED_VALUE ? CLIENTK_GET : CLIENTK_EXISTS,
                 .key = view->keys[i].key};
     enum run_end end = send_message(run, &transacted);
-    for (size_t i = 0, at = 0; i < view->count && end == RUN_GOES_ON; i++)
-        if (view->keys[i].needed != VIEWED_NOTHING)
-            end = take_read(run, &view->keys[i], &run->results[at++]);
+    size_t bytes = 0;
+    for (size_t i = 0, at = 0; i < view->count && end == RUN_GOES_ON; i++) {
+        if (view->keys[i].needed == VIEWED_NOTHING)
+            continue;
+        bytes += view->keys[i].needed == VIEWED_VALUE ? run->results[at].value.size : 0;
+        end = take_read(run, &view->keys[i], &run->results[at++]);
+    }
+    if (end == RUN_GOES_ON && !run->queue && bytes > READ_ALONE_BYTES)
+        end = RUN_TOO_LARGE;
     for (size_t i = 0; i < run->step_count; i++)
         clientk_value_free(&run->results[i].value);
     return end;
@@ -333,9 +341,11 @@ static void reply_end(struct transaction_run *run, enum run_end end)
                     "between" NOTHING_DONE,
                     TRIES_MAX);
         break;
-    case RUN_TOO_LONG:
-        reply_error(reply, "BUSY kresp: the transaction takes longer than %u ms" NOTHING_DONE,
-                    RUN_MOST_MS);
+    case RUN_TOO_MUCH:
+        reply_error(reply,
+                    "BUSY kresp: the transaction deals with more than %u MB, all its tries "
+                    "together" NOTHING_DONE,
+                    WORK_MOST_MB);
         break;
     case RUN_NO_MEMORY:
         reply_error(reply, "ERR kresp: out of memory");
@@ -360,13 +370,12 @@ static bool run_transaction(struct redis_job *job, const struct redis_transactio
     run->queue = queue;
     run->reply_mark = byte_buffer_size(&redis_job_reply(job)->bytes);
     run->protocol = redis_job_reply(job)->protocol;
-    run->begun_ms = clock_monotonic_coarse_ms();
     batch_memory_limit_session(&run->memory, 0);
     transaction_view_init(&run->view, job->owner,
                           redis_store_max_value_bytes(job->session->service->store));
     enum run_end end = run_until_done(run);
-    bool is_for_pieces =
-        !queue && (end == RUN_TOO_LARGE || (end == RUN_FAILED && run->status == KV_UNSUPPORTED));
+    bool is_for_pieces = !queue && (end == RUN_TOO_LARGE || end == RUN_TOO_MUCH ||
+                                    (end == RUN_FAILED && run->status == KV_UNSUPPORTED));
     if (is_for_pieces)
         rewind_reply(run);
     else

@@ -18,6 +18,9 @@ static void *borrowed_data(struct kv_slice slice)
     return (void *)(uintptr_t)slice.data;
 }
 
+/* What an operation takes besides its values, as if it were bytes to copy. */
+#define OPERATION_WORK_BYTES 256u
+
 void transaction_view_init(struct transaction_view *view, struct buffer_owner *owner,
                            size_t max_value_bytes)
 {
@@ -221,6 +224,8 @@ static void execute_viewed(struct transaction_view *view, const struct clientk_o
     if (!key)
         return;
     look_at_key(view, key, part_needed(operation));
+    view->work_bytes += OPERATION_WORK_BYTES + operation->value.size +
+                        (operation->opcode == CLIENTK_EXISTS ? 0 : key->value.size);
     if (operation->opcode == CLIENTK_GET || operation->opcode == CLIENTK_EXISTS) {
         result->status = key->is_there ? KV_OK : KV_NOT_FOUND;
         if (!key->is_there)
