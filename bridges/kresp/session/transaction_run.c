@@ -56,7 +56,7 @@ static void rewind_reply(struct transaction_run *run)
 /* The commands on the view ---------------------------------------------------------------------- */
 
 /* Executes one batch of the command. True: it has replied, or failed. */
-static bool run_batch(struct transaction_run *run, struct redis_job *command)
+static bool run_command_part(struct transaction_run *run, struct redis_job *command)
 {
     struct batch_memory *memory = &run->memory;
     memory->operation_count = 0;
@@ -80,8 +80,8 @@ static void forget_results(struct batch_memory *memory)
         memory->results[i] = (struct clientk_result){0};
 }
 
-static void run_command(struct transaction_run *run, const struct redis_command *command,
-                        const struct kv_slice *arguments, size_t count)
+static void run_redis_command(struct transaction_run *run, const struct redis_command *command,
+                              const struct kv_slice *arguments, size_t count)
 {
     struct redis_job job = {.session = run->job->session,
                             .memory = &run->memory,
@@ -89,7 +89,7 @@ static void run_command(struct transaction_run *run, const struct redis_command 
                             .command = command,
                             .arguments = arguments,
                             .count = count};
-    while (!run_batch(run, &job))
+    while (!run_command_part(run, &job))
         forget_results(&run->memory);
     if (job.error)
         reply_error(redis_job_reply(&job), "%s", job.error);
@@ -109,10 +109,10 @@ static void run_queued(struct transaction_run *run, size_t i)
     }
     for (size_t j = 0; j < queued.arguments; j++)
         arguments[j] = redis_transaction_argument(run->queue, &queued, j);
-    run_command(run, queued.command, arguments, queued.arguments);
+    run_redis_command(run, queued.command, arguments, queued.arguments);
 }
 
-static enum run_end run_commands(struct transaction_run *run)
+static enum run_end run_all_commands(struct transaction_run *run)
 {
     struct resp_reply *reply = redis_job_reply(run->job);
     size_t count = run->queue ? redis_transaction_count(run->queue) : 1;
@@ -125,7 +125,7 @@ static enum run_end run_commands(struct transaction_run *run)
         if (run->queue)
             run_queued(run, i);
         else
-            run_command(run, run->job->command, run->job->arguments, run->job->count);
+            run_redis_command(run, run->job->command, run->job->arguments, run->job->count);
         if (run->view.is_full)
             return RUN_TOO_LARGE;
         if (run->view.failed || reply->bytes.failed)
@@ -138,7 +138,8 @@ static enum run_end run_commands(struct transaction_run *run)
 
 /* The messages --------------------------------------------------------------------------------- */
 
-static enum run_end send_message(struct transaction_run *run, struct clientk_transacted *transacted)
+static enum run_end ask_transaction_of_store(struct transaction_run *run,
+                                             struct clientk_transacted *transacted)
 {
     const struct clientk_transaction transaction = {.guards = run->guards,
                                                     .guard_count = run->guard_count,
@@ -194,7 +195,7 @@ static enum run_end read_needed(struct transaction_run *run)
             run->steps[run->step_count++] = (struct clientk_operation){
                 .opcode = view->keys[i].needed == VIEWED_VALUE ? CLIENTK_GET : CLIENTK_EXISTS,
                 .key = view->keys[i].key};
-    enum run_end end = send_message(run, &transacted);
+    enum run_end end = ask_transaction_of_store(run, &transacted);
     size_t bytes = 0;
     for (size_t i = 0, at = 0; i < view->count && end == RUN_GOES_ON; i++) {
         if (view->keys[i].needed == VIEWED_NOTHING)
@@ -210,7 +211,7 @@ static enum run_end read_needed(struct transaction_run *run)
 }
 
 /* Adds what the commands have come to for this key. */
-static void add_step(struct transaction_run *run, const struct viewed_key *key)
+static void add_outcome(struct transaction_run *run, const struct viewed_key *key)
 {
     bool was_there = key->known != VIEWED_NOTHING && key->before.status == KV_OK;
     struct clientk_operation step = {.key = key->key};
@@ -269,7 +270,7 @@ static enum run_end commit_run(struct transaction_run *run)
     struct clientk_transacted transacted;
     run->guard_count = run->step_count = 0;
     for (size_t i = 0; i < view->count; i++)
-        add_step(run, &view->keys[i]);
+        add_outcome(run, &view->keys[i]);
     if (run->step_count == 0 && !(run->queue && run->queue->watched))
         return RUN_DONE;
     for (size_t i = 0; i < view->count; i++)
@@ -280,7 +281,7 @@ static enum run_end commit_run(struct transaction_run *run)
     enum run_end end = add_watched(run);
     if (end != RUN_GOES_ON)
         return end;
-    end = send_message(run, &transacted);
+    end = ask_transaction_of_store(run, &transacted);
     for (size_t i = 0; i < run->step_count; i++)
         clientk_value_free(&run->results[i].value);
     if (end != RUN_GOES_ON)
@@ -298,7 +299,7 @@ static enum run_end try_run(struct transaction_run *run)
     do {
         end = has_needs(&run->view) ? read_needed(run) : RUN_GOES_ON;
         if (end == RUN_GOES_ON)
-            end = run_commands(run);
+            end = run_all_commands(run);
     } while (end == RUN_GOES_ON && run->view.is_missing);
     return end == RUN_GOES_ON ? commit_run(run) : end;
 }
@@ -359,7 +360,7 @@ static void reply_end(struct transaction_run *run, enum run_end end)
 }
 
 /* queue NULL: the job's own command; false as redis_transaction_run_alone. */
-static bool run_transaction(struct redis_job *job, const struct redis_transaction *queue)
+static bool run_as_transaction(struct redis_job *job, const struct redis_transaction *queue)
 {
     struct transaction_run *run = calloc(1, sizeof *run);
     if (!run) {
@@ -388,10 +389,10 @@ static bool run_transaction(struct redis_job *job, const struct redis_transactio
 
 void redis_transaction_run_queue(struct redis_job *exec)
 {
-    run_transaction(exec, &exec->session->transaction);
+    run_as_transaction(exec, &exec->session->transaction);
 }
 
 bool redis_transaction_run_alone(struct redis_job *job)
 {
-    return run_transaction(job, NULL);
+    return run_as_transaction(job, NULL);
 }
