@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# kresp_own: what kresp has and Redis 7.0 has not (comparisons in SET and DELEX, WAITAOF), limits of its own, and what clients are told where the store refuses a write.
+# kresp_own: what kresp has and Redis 7.0 has not (comparisons in SET and DELEX, WAITAOF), limits of
+# its own, and what clients are told where the store refuses a write.
 # shellcheck disable=SC2016 # a reply has its size behind a dollar
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# kresp_transactions: EXEC is one transaction: isolated, and all or nothing, for clients of kresp and
-# for everybody else, over kill -9 of the daemon; MSET, RENAME and others of several keys, too.
+# kresp_transactions: EXEC is one transaction: isolated, and all or nothing, for clients of kresp
+# and for everybody else, over kill -9 of the daemon; MSET, RENAME and others of several keys, too.
 # shellcheck disable=SC2016 # a reply has its size behind a dollar
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"

@@ -53,7 +53,7 @@ static void rewind_reply(struct transaction_run *run)
     reply->protocol = run->protocol;
 }
 
-/* The commands on the view ---------------------------------------------------------------------- */
+/* The commands on the view --------------------------------------------------------------------- */
 
 /* Executes one batch of the command. True: it has replied, or failed. */
 static bool run_command_part(struct transaction_run *run, struct redis_job *command)

@@ -47,7 +47,7 @@ struct transaction_view {
     struct viewed_key *keys;
     size_t count;
     uint64_t last_version;
-    uint64_t work_bytes; /* how many bytes the operations have dealt with, about, all rounds together */
+    uint64_t work_bytes; /* about how many bytes the operations have dealt with, in all rounds */
     size_t max_value_bytes;
     struct buffer_owner *owner;
     bool is_missing; /* a key is needed that was not read */
