@@ -196,7 +196,9 @@ static enum kv_status swap_generations(const struct maintenance *with, struct da
                                     new_name.text);
     if (status == KV_OK) {
         KV_ASSERT(index_count(file->next->index) >= index_count(file->current->index));
-        KV_ASSERT(file->next->words->max_version >= file->current->words->max_version);
+        /* A transaction that failed meanwhile may have drawn versions, and written nothing. */
+        uint64_t max_version = file->current->words->max_version;
+        file->next->words->max_version = at_least(file->next->words->max_version, max_version);
         *old = file->current;
         file->next->reserve = file->current->reserve;
         generation_note_copying(file->next, false);
