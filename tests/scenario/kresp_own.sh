@@ -208,7 +208,7 @@ check_equal 1 "$(grep -c 'a Lua script that is not known here: SHA-1 e0e1f9fa.*"
 check_status 0 "kresp ends" stop_kresp
 check_status 2 "--loose-watch is refused" "$kresp_program" --loose-watch
 check_match 'loose-watch is gone: EXEC is one transaction' "$errors" "and why is told"
-start_kresp
+start_kresp --threads 1
 check_equal '+OK
 +OK
 +QUEUED
