@@ -60,12 +60,6 @@ struct redis_job {
 struct clientk_operation *redis_job_add(struct redis_job *job, enum clientk_opcode opcode,
                                         struct kv_slice key);
 
-/* Returns the job's operation i, in plan; valid until another one is added. */
-static inline struct clientk_operation *redis_job_operation(const struct redis_job *job, size_t i)
-{
-    return &job->memory->operations[job->first_operation + i];
-}
-
 /* Returns the result of the job's operation i, in answer. */
 static inline struct clientk_result *redis_job_result(const struct redis_job *job, size_t i)
 {
