@@ -49,6 +49,7 @@ bool builder_begin(struct request_builder *builder, struct connection *connectio
     builder->count = 0;
     builder->in_fragments = false;
     builder->may_stop = connection->welcome.flags & WIRE_WELCOME_SHORT_REPLIES;
+    builder->may_transact = connection->welcome.flags & WIRE_WELCOME_TRANSACTIONS;
     builder->closed = false;
     builder->reply_left_bytes = connection->reply_geometry.message_bytes - WIRE_HEADER_BYTES;
     builder->values = &connection->values;
@@ -169,6 +170,15 @@ reserve_region(struct request_builder *builder, uint64_t bytes, bool known)
     return builder->count > 0 ? BUILDER_FULL : BUILDER_ADDED;
 }
 
+/* After a TRANSACT whose value has `bytes` bytes, which is about what its answer has. A server that
+ * does not know it executes nothing behind it, and refuses that, too. */
+static void note_transaction_added(struct request_builder *builder, size_t bytes)
+{
+    builder->reply_left_bytes -=
+        bytes < builder->reply_left_bytes ? bytes : builder->reply_left_bytes;
+    builder->closed |= !builder->may_transact;
+}
+
 enum builder_verdict builder_add(struct request_builder *builder,
                                  const struct wire_operation *operation, uint64_t value_bytes)
 {
@@ -195,8 +205,8 @@ enum builder_verdict builder_add(struct request_builder *builder,
         KV_ASSERT(builder->reply_left_bytes >= RESULT_BYTES && region_is_consistent(builder));
         builder->reply_left_bytes -= builder->may_stop ? USUAL_RESULT_BYTES : RESULT_BYTES;
         builder->closed = gives_value && (!builder->may_stop || value_bytes > 0);
-        /* A server that does not know it executes nothing behind it, and refuses that, too. */
-        builder->closed |= operation->opcode == WIRE_OP_TRANSACT;
+        if (operation->opcode == WIRE_OP_TRANSACT)
+            note_transaction_added(builder, operation->value.size);
     }
     return verdict;
 }

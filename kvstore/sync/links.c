@@ -12,6 +12,9 @@
 #define LINKS_MANY     65536u
 #define LINKS_TOO_MANY (4u * LINKS_MANY)
 
+/* How many are closed under one hold of sync.mutex, which writers wait for. */
+#define LINKS_CLOSED_AT_ONCE 256u
+
 /* A part that has no end yet. */
 #define NO_END UINT64_MAX
 
@@ -64,6 +67,8 @@ static void append_link(struct sync *sync, struct link *link)
         else
             file->first_part = part;
         file->last_part = part;
+        if (!file->first_unwanted)
+            file->first_unwanted = part;
     }
 }
 
@@ -162,9 +167,12 @@ static void close_link(struct sync *sync, struct link *link)
     for (uint32_t i = 0; i < link->part_count; i++) {
         struct link_part *part = &link->parts[i];
         struct sync_file *file = &sync->files[part->file];
+        KV_ASSERT(file->first_part == part);
         file->first_part = part->next;
         if (!part->next)
             file->last_part = NULL;
+        if (file->first_unwanted == part)
+            file->first_unwanted = part->next;
         note_durable(sync, part->file);
         add_to_try(sync, part->file);
     }
@@ -172,19 +180,22 @@ static void close_link(struct sync *sync, struct link *link)
     free(link);
 }
 
-void links_note_synced(struct sync *sync, uint32_t number)
+bool links_note_synced(struct sync *sync, uint32_t number)
 {
+    unsigned closed = 0;
     KV_ASSERT(mutex_is_held(&sync->mutex));
     sync->links.publishing = number; /* the caller tells about this one */
     note_durable(sync, number);
-    if (!sync->files[number].first_part)
-        return;
-    add_to_try(sync, number);
-    while (sync->links.to_try != LINKS_NO_FILE) {
+    if (sync->files[number].first_part)
+        add_to_try(sync, number);
+    while (sync->links.to_try != LINKS_NO_FILE && closed < LINKS_CLOSED_AT_ONCE) {
         const struct link_part *part = sync->files[take_to_try(sync)].first_part;
-        if (part && can_close(sync, part->link))
+        if (part && can_close(sync, part->link)) {
             close_link(sync, part->link);
+            closed++;
+        }
     }
+    return sync->links.to_try != LINKS_NO_FILE;
 }
 
 uint32_t links_take_to_tell(struct sync *sync)
@@ -210,13 +221,16 @@ static void add_to_visit(struct link *link, struct link **to_visit)
     *to_visit = link;
 }
 
-/* Adds the links that have a part of the file before `position`. */
-static void visit_before(const struct sync *sync, uint32_t number, uint64_t position,
+/* Adds the links that have a part of the file before `position`, each once in its life: the syncs
+ * that were asked for then will close it. */
+static void visit_before(struct sync *sync, uint32_t number, uint64_t position,
                          struct link **to_visit)
 {
-    for (struct link_part *part = sync->files[number].first_part; part && part->begin < position;
-         part = part->next)
-        add_to_visit(part->link, to_visit);
+    struct sync_file *file = &sync->files[number];
+    while (file->first_unwanted && file->first_unwanted->begin < position) {
+        add_to_visit(file->first_unwanted->link, to_visit);
+        file->first_unwanted = file->first_unwanted->next;
+    }
 }
 
 void links_want(struct sync *sync, uint32_t number, uint64_t position)
@@ -244,7 +258,7 @@ bool link_is_written(struct sync *sync, struct link *link)
     for (uint32_t i = 0; i < link->part_count; i++)
         is_void &= link->parts[i].end == link->parts[i].begin;
     if (is_void)
-        links_note_synced(sync, link->parts[0].file);
+        (void)links_note_synced(sync, link->parts[0].file);
     else if (count >= LINKS_MANY)
         links_want(sync, link->parts[0].file, link->parts[0].end);
     pthread_mutex_unlock(&sync->mutex);

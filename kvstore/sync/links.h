@@ -46,9 +46,10 @@ bool link_is_written(struct sync *sync, struct link *link);
  * have had open links. False: no memory. No other thread knows the files yet. */
 bool links_take_over(struct sync *sync);
 
-/* Notes that `file` is on disk up to its synced_position: closes links. Other files may then be
- * durable further than their waiters know: links_take_to_tell. Holds: mutex. */
-void links_note_synced(struct sync *sync, uint32_t file);
+/* Notes that `file` is on disk up to its synced_position: closes links, not too many at once. True:
+ * there may be more to close; call it again. Other files may then be durable further than their
+ * waiters know: links_take_to_tell. Holds: mutex. */
+bool links_note_synced(struct sync *sync, uint32_t file);
 
 /* Takes a file of which more is durable than was told; LINKS_NO_FILE: there is none. Takes
  * mutex. */

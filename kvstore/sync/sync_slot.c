@@ -109,10 +109,12 @@ static void publish(struct sync *sync, uint32_t number, uint64_t position, enum 
         atomic_store(&file->synced_position, position);
         file->syncs++;
     }
-    if (status == KV_OK)
-        links_note_synced(sync, number);
-    else
+    if (status != KV_OK)
         links_note_failed(sync, number);
+    while (status == KV_OK && links_note_synced(sync, number)) { /* others may want the mutex */
+        pthread_mutex_unlock(&sync->mutex);
+        pthread_mutex_lock(&sync->mutex);
+    }
     bool others = sync->links.to_tell != LINKS_NO_FILE;
     pthread_mutex_unlock(&sync->mutex);
     tell(sync, number, groups, status);

@@ -37,9 +37,10 @@ struct sync_file {
     uint64_t settled_bytes; /* ... whose size is on disk up to this; covered by the slot */
     atomic_uint_fast64_t synced_position; /* up to here the file itself is on disk, */
     atomic_uint_fast64_t
-        durable_position; /* and up to here with all that belongs to it (links.h) */
-    struct link_part *first_part,
-        *last_part;      /* of links that are open, in the order of positions */
+        durable_position;         /* and up to here with all that belongs to it (links.h) */
+    struct link_part *first_part; /* of links that are open, in the order of positions */
+    struct link_part *last_part;
+    struct link_part *first_unwanted; /* of those, whose link nobody has asked for (links_want) */
     bool doomed;         /* a link with a file whose syncs have failed cannot be closed any more */
     bool is_to_be_tried; /* in sync.links.to_try */
     bool is_to_be_told;  /* in sync.links.to_tell */

@@ -136,7 +136,8 @@ static struct hello_terms hello_terms(const struct service *service)
         .store_device = direct.device,
         .store_inode = direct.inode,
         .store_number = direct.number,
-        .welcome_flags = WIRE_WELCOME_SHORT_REPLIES | (service->store ? 0 : WIRE_WELCOME_NETWORK) |
+        .welcome_flags = WIRE_WELCOME_SHORT_REPLIES |
+                         (service->store ? WIRE_WELCOME_TRANSACTIONS : WIRE_WELCOME_NETWORK) |
                          (options->sched == ORDER_FIFO ? 0 : WIRE_WELCOME_PRIORITY)};
 }
 
