@@ -1,5 +1,6 @@
 /* links: what transactions of several files cost the syncs, and what a sync tells of them. */
 #include <check.h>
+#include <stdio.h>
 
 #include "tests/support/store_calls.h"
 #include "tests/support/store_case.h"
@@ -68,7 +69,7 @@ START_TEST(what_follows_a_part_waits_for_the_others)
     for (unsigned i = 0; i < 100; i++) {
         transfer(i);
         struct kvstore_ticket parts[2] = {results[0].written.ticket, results[1].written.ticket};
-        struct kvstore_ticket behind = must_put_for_ticket(store, numbered("key ", (int)i), "1");
+        struct kvstore_ticket behind = must_put_for_ticket(store, numbered("key", (int)i), "1");
         ck_assert_int_eq(kvstore_wait_durable(store, behind), KV_OK);
         for (unsigned part = 0; part < 2; part++)
             ck_assert(kvstore_is_durable(store, parts[part]));
