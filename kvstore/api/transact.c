@@ -11,7 +11,10 @@
 #include "common/memory/reserved.h"
 #include "kvstore/api/operations.h"
 #include "kvstore/sync/links.h"
+#include "kvstore/sync/sync.h"
 #include "kvstore/table/found_record.h"
+
+#define NO_OLDER_FILE UINT32_MAX
 
 /* A write of the list that is done. */
 struct transacted_write {
@@ -35,6 +38,7 @@ struct transact {
     uint64_t now_ms; /* of the whole transaction: what expires meanwhile is still there */
     uint32_t write_count;
     uint32_t part_count; /* files that are written to */
+    uint32_t older_file; /* NO_OLDER_FILE, or that has to be of another format first */
     bool waits_for_sync; /* too much of earlier transactions is not on disk yet */
     struct transacted_write writes_done[KVSTORE_MAX_TRANSACTION_STEPS]; /* by file, then in order */
 };
@@ -380,18 +384,18 @@ static void take_back(struct transact *work, uint32_t count)
     }
 }
 
-/* Has the files be of a format that knows transactions. */
-static enum kv_status admit_transactions(struct transact *work)
+/* Whether the files are of a format that knows transactions; the first that is not becomes
+ * work->older_file. */
+static bool has_newest_format(struct transact *work)
 {
     for (uint32_t i = 0; i < work->write_count; i++) {
-        enum kv_status status =
-            begins_part(work, i)
-                ? datafile_admit_transactions(&work->store->context, file_of(work, i))
-                : KV_OK;
-        if (status != KV_OK)
-            return refuse(work, work->writes_done[i].at, false, status);
+        const struct datafile *file = file_of(work, i);
+        if (file->current->log.identity.format_version == FILE_FORMAT_NEWEST)
+            continue;
+        work->older_file = file->number;
+        return false;
     }
-    return KV_OK;
+    return true;
 }
 
 static uint64_t appended_position(const struct transact *work, uint32_t write)
@@ -465,9 +469,8 @@ static enum kv_status append_several(struct transact *work)
 {
     struct link *link = NULL;
     uint64_t number = 0;
-    enum kv_status status = admit_transactions(work);
-    if (status != KV_OK)
-        return status;
+    if (!has_newest_format(work))
+        return KV_BUSY; /* for kvstore_transact */
     if (work->part_count > 1) {
         link = link_parts(work);
         if (!link)
@@ -475,7 +478,7 @@ static enum kv_status append_several(struct transact *work)
         number = link_open(work->store->sync, link);
     }
     begin_changes(work);
-    status = append_all(work, number);
+    enum kv_status status = append_all(work, number);
     if (status == KV_OK)
         confirm(work);
     end_changes(work);
@@ -516,6 +519,7 @@ static enum kv_status transact_once(struct transact *work)
     const struct store_context *context = &work->store->context;
     work->write_count = work->part_count = 0;
     work->waits_for_sync = false;
+    work->older_file = NO_OLDER_FILE;
     lockset_lock_several(context->locks, work->files, work->file_count, work->writes);
     work->now_ms = clock_realtime_ms();
     enum kv_status status = transact_under_locks(work);
@@ -555,6 +559,10 @@ enum kv_status kvstore_transact(struct kvstore *store,
     unsigned tries = 0;
     do {
         status = transact_once(&work);
+        while (work.older_file != NO_OLDER_FILE) { /* once for each file, unless it fails */
+            sync_raise_format(store->sync, work.older_file);
+            status = transact_once(&work);
+        }
     } while (status == KV_NO_SPACE && write_may_repeat(store, key_that_failed(&work), &tries));
     return status;
 }

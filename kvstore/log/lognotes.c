@@ -71,15 +71,12 @@ int lognotes_put_replaced(struct logfile *log, const struct file_replaced *repla
     return put_note(log, header, FILE_NOTE_REPLACED);
 }
 
-int lognotes_put_newest_format(struct logfile *log)
+int lognotes_put_newest_format(const struct logfile *log)
 {
     uint8_t page[FILE_HEADER_BYTES] = {0};
     uint8_t *header = log->map ? log->map : page;
     uint32_t at = fileheader_write_format(header, FILE_FORMAT_NEWEST);
-    if (logfile_put_header(log, header, at, FILE_FORMAT_BYTES) != 0 || logfile_sync(log) != 0)
-        return -1;
-    log->identity.format_version = FILE_FORMAT_NEWEST;
-    return 0;
+    return logfile_put_header(log, header, at, FILE_FORMAT_BYTES);
 }
 
 int lognotes_put_stream(struct logfile *log, uint64_t stream)

@@ -31,9 +31,9 @@ int lognotes_put_replaced(struct logfile *log, const struct file_replaced *repla
 /* Reads that note into *replaced; all 0: there is none, or the header cannot be read. */
 void lognotes_replaced(const struct logfile *log, struct file_replaced *replaced);
 
-/* Has the log be of the newest format, on disk: before the first record that only this format has.
- * Takes as long as a sync. -1 and errno: then the disk may have lost what was not synced. */
-int lognotes_put_newest_format(struct logfile *log);
+/* Writes to the header that the log is of the newest format. It is when that is on disk, which the
+ * caller sees to, and notes in log->identity. */
+int lognotes_put_newest_format(const struct logfile *log);
 
 /* Notes `stream` as the name of the log's changes. On failure log->stream is what it was. */
 int lognotes_put_stream(struct logfile *log, uint64_t stream);

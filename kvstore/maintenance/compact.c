@@ -136,9 +136,8 @@ static enum kv_status settle_transactions(const struct maintenance *with, struct
     lockset_write_lock(context->locks, file->number);
     file->next_keeps_parts = true;
     ticket.position = atomic_load(&file->appended_bytes);
-    enum kv_status status = file->current->log.identity.format_version == FILE_FORMAT_NEWEST
-                                ? datafile_admit_transactions(context, file)
-                                : KV_OK;
+    datafile_pass_format(file);
+    enum kv_status status = file->next_status;
     lockset_write_unlock(context->locks, file->number);
     if (status == KV_OK && links_is_linked(with->sync, file->number))
         status = sync_wait(with->sync, ticket);

@@ -31,6 +31,7 @@ struct link {
     uint64_t number;
     uint32_t part_count;
     bool is_wanted; /* the syncs that close it have been asked for */
+    bool is_dead;   /* it can never be closed: a sync has failed */
     struct link_part parts[];
 };
 
@@ -275,20 +276,45 @@ bool links_is_linked(struct sync *sync, uint32_t number)
 
 /* Beginnings and ends -------------------------------------------------------------------------- */
 
+/* Marks what can never be closed: links behind one that cannot, in any of its files. False: there
+ * was nothing to mark. */
+static bool spread_death(struct sync *sync, uint32_t number)
+{
+    bool is_dead = false, any = false;
+    for (struct link_part *part = sync->files[number].first_part; part; part = part->next) {
+        is_dead |= part->link->is_dead;
+        any |= is_dead && !part->link->is_dead;
+        part->link->is_dead = is_dead;
+    }
+    return any;
+}
+
+/* Has the syncs of the link's files fail. */
+static void doom_files(struct sync *sync, const struct link *link)
+{
+    for (uint32_t i = 0; i < link->part_count; i++) {
+        struct sync_file *file = &sync->files[link->parts[i].file];
+        if (file->doomed || atomic_load(&file->failed))
+            continue;
+        file->doomed = file->apart = true;
+        sync_enqueue(sync, link->parts[i].file);
+    }
+}
+
 void links_note_failed(struct sync *sync, uint32_t number)
 {
+    bool more = true;
     KV_ASSERT(mutex_is_held(&sync->mutex));
-    for (struct link_part *part = sync->files[number].first_part; part; part = part->next) {
-        if (part_is_synced(sync, part))
-            continue;
-        for (uint32_t i = 0; i < part->link->part_count; i++) {
-            struct sync_file *file = &sync->files[part->link->parts[i].file];
-            if (file->doomed || atomic_load(&file->failed))
-                continue;
-            file->doomed = file->apart = true;
-            sync_enqueue(sync, part->link->parts[i].file);
-        }
+    for (struct link_part *part = sync->files[number].first_part; part; part = part->next)
+        part->link->is_dead |= !part_is_synced(sync, part);
+    while (more) {
+        more = false;
+        for (uint32_t other = 0; other < sync->context->datafiles; other++)
+            more |= spread_death(sync, other);
     }
+    for (const struct link *link = sync->links.first; link; link = link->behind)
+        if (link->is_dead)
+            doom_files(sync, link);
 }
 
 bool links_take_over(struct sync *sync)

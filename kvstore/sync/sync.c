@@ -9,6 +9,7 @@
 #include "common/report/error.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/core/thread.h"
+#include "kvstore/log/lognotes.h"
 #include "kvstore/shared/shared_store.h"
 #include "kvstore/sync/commit_together.h"
 #include "kvstore/sync/links.h"
@@ -243,6 +244,47 @@ void sync_after_append(struct sync *sync, const struct store_context *context,
     sync_note_written(sync, file->number);
     if (context_durability(context) != KVSTORE_SYNC_NONE)
         sync_within_interval(sync, file->number);
+}
+
+/* Writes the format to the header. *generation NULL: nothing is to be done. -1 and errno: the header
+ * cannot be written. Holds: the slot. */
+static int write_format(struct sync *sync, uint32_t number, struct generation **generation)
+{
+    const struct store_context *context = sync->context;
+    struct datafile *file = &context->files[number];
+    int result = 0;
+    lockset_write_lock(context->locks, number);
+    struct logfile *log = &file->current->log;
+    bool is_due =
+        !datafile_is_read_only(file) && log->identity.format_version != FILE_FORMAT_NEWEST;
+    *generation = is_due ? file->current : NULL;
+    if (is_due)
+        result = lognotes_put_newest_format(log);
+    int error_number = errno;
+    lockset_write_unlock(context->locks, number);
+    errno = error_number;
+    return result;
+}
+
+/* The slot keeps others from syncing the file meanwhile: after a failure a second sync would report
+ * success. */
+void sync_raise_format(struct sync *sync, uint32_t number)
+{
+    const struct store_context *context = sync->context;
+    struct generation *generation;
+    sync_take_slot(sync, number);
+    int result = write_format(sync, number, &generation);
+    if (result == 0 && generation)
+        result = generation_sync(generation);
+    if (result != 0) {
+        sync_give_up(sync, number, errno);
+    } else if (generation) {
+        lockset_write_lock(context->locks, number);
+        generation->log.identity.format_version = FILE_FORMAT_NEWEST;
+        datafile_pass_format(&context->files[number]);
+        lockset_write_unlock(context->locks, number);
+    }
+    sync_release_slot(sync, number);
 }
 
 void sync_hasten(struct sync *sync)

@@ -177,31 +177,6 @@ enum kv_status datafile_begin(const struct store_context *context, uint32_t numb
     return KV_OK;
 }
 
-static enum kv_status admit_transactions_in(struct logfile *log)
-{
-    return log->identity.format_version == FILE_FORMAT_NEWEST ||
-                   lognotes_put_newest_format(log) == 0
-               ? KV_OK
-               : KV_IO;
-}
-
-enum kv_status datafile_admit_transactions(const struct store_context *context,
-                                           struct datafile *file)
-{
-    KV_ASSERT(lockset_is_write_held(context->locks, file->number));
-    enum kv_status status = admit_transactions_in(&file->current->log);
-    if (status != KV_OK) {
-        log_error("%s/%s: cannot write the header (%s): the file takes no more writes; check the "
-                  "disk, then open the store again",
-                  context->dir, file_name(file->number, FILE_LOG).text, strerror(errno));
-        file->read_only = true;
-        generation_doubt(file->current);
-    } else if (file->next && file->next_status == KV_OK) {
-        file->next_status = admit_transactions_in(&file->next->log);
-    }
-    return status;
-}
-
 /* Tells readers in other processes which file the words are of. */
 static void name_log(const struct generation *generation)
 {
@@ -407,6 +382,17 @@ void datafile_undo(struct datafile *file, const struct record *record,
                                   replaced->found ? replaced->size_bytes : 0};
     if (bound_is_told(&file->share))
         bound_count_change(&file->share, file->current->words->live_bytes, &change);
+}
+
+void datafile_pass_format(struct datafile *file)
+{
+    uint32_t format_version = file->current->log.identity.format_version;
+    if (!file->next || file->next->log.identity.format_version == format_version)
+        return;
+    if (lognotes_put_newest_format(&file->next->log) == 0)
+        file->next->log.identity.format_version = format_version;
+    else if (file->next_status == KV_OK)
+        file->next_status = KV_IO;
 }
 
 void datafile_expire(struct datafile *file, struct lookup *lookup)

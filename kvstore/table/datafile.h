@@ -109,11 +109,6 @@ enum kv_status datafile_recover(const struct store_context *context, uint32_t nu
 enum kv_status datafile_begin(const struct store_context *context, uint32_t number,
                               struct kv_error *error);
 
-/* Has `file` be of the format whose records may be parts of transactions. KV_IO: it is not, and the
- * file takes no writes any more. Holds: the file's lock for writing. */
-enum kv_status datafile_admit_transactions(const struct store_context *context,
-                                           struct datafile *file);
-
 /* Syncs data file `number`, unless it is broken or read-only, which is KV_NOT_DURABLE, as is a
  * failure, with a sentence in `error`. No thread of the engine runs any more. */
 enum kv_status datafile_settle(const struct store_context *context, uint32_t number,
@@ -144,6 +139,10 @@ void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint
  * Holds: the file's lock for writing. */
 void datafile_undo(struct datafile *file, const struct record *record,
                    const struct appended *appended);
+
+/* Gives the next generation of `file`, if there is one, the format of the current one; it is synced
+ * before it takes the place of that. Holds: the file's lock for writing. */
+void datafile_pass_format(struct datafile *file);
 
 /* Says in the log, once, that `file` has lost bytes (logfile_is_broken of `log`, a log of the file
  * in use), which stops its writes. Returns KV_IO. Any thread. */
