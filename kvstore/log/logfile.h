@@ -48,6 +48,7 @@ struct logfile {
     uint64_t map_bytes;       /* address space; the file cannot grow beyond */
     uint64_t allocated_bytes; /* <= map_bytes; may be touched */
     uint64_t tail;            /* where the next record goes, <= allocated_bytes */
+    uint64_t unerased_end;    /* 0, or where what is left of a record behind the tail may end */
     uint64_t populated_bytes; /* pages before this offset need not be populated (again) */
     uint64_t zeroed_bytes;    /* pages before this offset need not be brought in with zeros */
     bool synced_often;        /* logtail_expect_syncs */

@@ -161,14 +161,28 @@ void logtail_allocate_room(struct logfile *log)
 
 /* Appending ------------------------------------------------------------------------------------ */
 
-/* After a write that failed half-way: zeros what it left, which must not look like a torn tail. */
-static void erase_written(const struct logfile *log, uint64_t offset, uint64_t size)
+/* Zeros what a write that failed half-way, or is taken back, has left, and which must not look like a
+ * torn tail: from the end, so that what is left of it, if the disk refuses, is no gap. False, errno:
+ * not all is zero. */
+static bool erase_written(const struct logfile *log, uint64_t offset, uint64_t size)
 {
     static const uint8_t zeros[PAGE_BYTES];
-    for (uint64_t done = 0; done < size; done += PAGE_BYTES)
-        if (fileio->write_at(log->fd, zeros, at_most(size - done, PAGE_BYTES),
-                             (off_t)(offset + done)) < 0)
-            return;
+    while (size > 0) {
+        uint64_t piece = at_most(size, PAGE_BYTES);
+        size -= piece;
+        if (fileio->write_at(log->fd, zeros, piece, (off_t)(offset + size)) < 0)
+            return false;
+    }
+    return true;
+}
+
+enum kv_status logtail_erase_remains(struct logfile *log)
+{
+    if (log->unerased_end > log->tail &&
+        !erase_written(log, log->tail, log->unerased_end - log->tail))
+        return kv_status_from_errno(errno);
+    log->unerased_end = 0;
+    return KV_OK;
 }
 
 static int put_piece(void *log, const uint8_t *bytes, uint64_t size, uint64_t at)
@@ -195,7 +209,7 @@ __attribute__((noinline)) static enum kv_status append_by_call(struct logfile *l
                             put_piece, log) == 0)
         return KV_OK;
     enum kv_status status = kv_status_from_errno(errno);
-    erase_written(log, log->tail, size);
+    (void)erase_written(log, log->tail, size);
     return status;
 }
 
@@ -247,6 +261,10 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
     KV_ASSERT(record->version < RECORD_VERSION_LIMIT);
     KV_ASSERT(record->kind == RECORD_PUT || record->kind == RECORD_DELETE);
     KV_ASSERT(record->kind == RECORD_PUT || record->value.size + value_tail.size == 0);
+    if (__builtin_expect(log->unerased_end != 0, 0))
+        status = logtail_erase_remains(log);
+    if (status != KV_OK)
+        return status;
     if (log->bundle) {
         status = append_to_bundle(log, record, size);
     } else if (!log->map || size >= CALL_MIN_BYTES) {
@@ -259,7 +277,7 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
     if (status != KV_OK)
         return status;
     if (logfile_is_broken(log)) { /* source or destination may read as zeros now */
-        erase_written(log, offset, size);
+        (void)erase_written(log, offset, size);
         return KV_IO;
     }
     __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
@@ -270,7 +288,8 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
 void logtail_take_back(struct logfile *log, uint64_t tail)
 {
     KV_ASSERT(!log->bundle && tail >= FILE_HEADER_BYTES && tail <= log->tail);
-    erase_written(log, tail, log->tail - tail);
+    if (log->unerased_end == 0 && !erase_written(log, tail, log->tail - tail))
+        log->unerased_end = log->tail;
     __atomic_store_n(&log->tail, tail, __ATOMIC_RELEASE);
 }
 
@@ -285,7 +304,7 @@ enum kv_status logtail_append_damaged(struct logfile *log, const uint8_t *bytes,
     if (status == KV_OK)
         __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
     else
-        erase_written(log, offset, size);
+        (void)erase_written(log, offset, size);
     return status;
 }
 

@@ -39,9 +39,13 @@ uint64_t logtail_growth_bytes(const struct logfile *log, uint64_t bytes);
 enum kv_status logtail_append(struct logfile *log, const struct record *record,
                               struct kv_slice value_tail);
 
-/* Takes back what was appended from `tail` on, which nobody was told of: zeros it, as far as the
- * disk allows, and moves the tail. No bundle is open. */
+/* Takes back what was appended from `tail` on, which nobody was told of: zeros it and moves the
+ * tail. What the disk refuses to zero stays, from there on without a gap, until the next append,
+ * which zeros it or fails. No bundle is open. */
 void logtail_take_back(struct logfile *log, uint64_t tail);
+
+/* Zeros what is left so. KV_IO, KV_NO_SPACE: it stays. */
+enum kv_status logtail_erase_remains(struct logfile *log);
 
 /* Appends `size` bytes as they are, which were a record and are damaged. The caller has ensured the
  * room, and no bundle is open. Fails as logtail_append does. */

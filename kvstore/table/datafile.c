@@ -222,6 +222,9 @@ enum kv_status datafile_settle(const struct store_context *context, uint32_t num
         return kv_error_set(error, KV_NOT_DURABLE,
                             "%s/%s: a sync of the file has failed; its last writes may be lost",
                             context->dir, name.text);
+    if (logtail_erase_remains(&generation->log) != KV_OK)
+        return kv_error_set_errno(error, "%s/%s: cannot erase what a refused transaction has left",
+                                  context->dir, name.text);
     if (generation_sync(generation) != 0) {
         file->read_only = true;
         return kv_error_set(error, KV_NOT_DURABLE, "%s/%s: cannot sync the file: %s", context->dir,
