@@ -246,8 +246,8 @@ void sync_after_append(struct sync *sync, const struct store_context *context,
         sync_within_interval(sync, file->number);
 }
 
-/* Writes the format to the header. *generation NULL: nothing is to be done. -1 and errno: the header
- * cannot be written. Holds: the slot. */
+/* Writes the format to the header. *generation NULL: nothing is to be done. -1 and errno: the
+ * header cannot be written. Holds: the slot. */
 static int write_format(struct sync *sync, uint32_t number, struct generation **generation)
 {
     const struct store_context *context = sync->context;

@@ -54,7 +54,8 @@ void sync_after_append(struct sync *sync, const struct store_context *context,
 
 /* Has `file` be of the format whose records may be parts of transactions, on disk: what takes a
  * sync, once for each file. Does nothing if the file takes no writes any more; a sync that fails
- * here is one of the file like any other. Takes the slot and the file's lock; the caller holds neither. */
+ * here is one of the file like any other. Takes the slot and the file's lock; the caller holds
+ * neither. */
 void sync_raise_format(struct sync *sync, uint32_t file);
 
 /* After the sync interval was changed: what was written before is synced within the new interval
