@@ -161,9 +161,9 @@ void logtail_allocate_room(struct logfile *log)
 
 /* Appending ------------------------------------------------------------------------------------ */
 
-/* Zeros what a write that failed half-way, or is taken back, has left, and which must not look like a
- * torn tail: from the end, so that what is left of it, if the disk refuses, is no gap. False, errno:
- * not all is zero. */
+/* Zeros what a write that failed half-way, or is taken back, has left, and which must not look like
+ * a torn tail: from the end, so that what is left of it, if the disk refuses, is no gap. False,
+ * errno: not all is zero. */
 static bool erase_written(const struct logfile *log, uint64_t offset, uint64_t size)
 {
     static const uint8_t zeros[PAGE_BYTES];
