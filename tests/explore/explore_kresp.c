@@ -458,7 +458,7 @@ static void take_change(struct kresp_client *client, const struct atom *atom, co
             check_line(client, line, size, expected);
         *model = (struct known_key){.is_there = false};
     } else if (!model->is_unknown) {
-        strcat(model->text, atom->text);
+        memmove(model->text + strlen(model->text), atom->text, strlen(atom->text) + 1);
         model->is_there = true;
         sprintf(expected, ":%zu", strlen(model->text));
         check_line(client, line, size, expected);

@@ -21,7 +21,10 @@
 #define KEPT_KILLED   6u
 #define OLD_ENTRIES   50u
 
-/* tests/data/store-0.1.0.tar.gz, unpacked by explore.mk. */
+/* tests/data/store-0.1.0.tar.gz, unpacked by explore.mk; another file where it is only looked at. */
+#ifndef OLD_STORE_TAR
+#define OLD_STORE_TAR "tests/data/store-0.1.0.tar.gz"
+#endif
 __asm__(".section .rodata\n"
         "old_store_tar: .incbin \"" OLD_STORE_TAR "\"\n"
         "old_store_tar_end: .byte 0\n"

@@ -100,7 +100,7 @@ static void check_progress(const uint8_t *page)
     memcpy(copy, page, FILE_HEADER_BYTES);
     if (progress.sequence < UINT64_MAX) {
         struct file_progress next = {progress.sequence + 1, ~progress.synced_offset,
-                                     ~progress.version_floor};
+                                     ~progress.version_floor, ~progress.settled};
         fileheader_write_progress(copy, salt, &next);
         require(fileheader_read_progress(copy, salt, &again));
         require(again.sequence == next.sequence && again.synced_offset == next.synced_offset &&

@@ -42,7 +42,7 @@ static void write_header(uint8_t *page, uint64_t synced_offset)
 {
     struct file_identity identity = {
         .format_version = FILE_FORMAT_VERSION, .datafiles = 1, .store_seed = SEED, .salt = SALT};
-    struct file_progress progress = {1, synced_offset, 7};
+    struct file_progress progress = {1, synced_offset, 7, 0};
     memset(page, 0, FILE_HEADER_BYTES);
     fileheader_write_identity(page, &identity);
     fileheader_write_progress(page, SALT, &progress);
