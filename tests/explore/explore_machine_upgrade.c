@@ -21,7 +21,7 @@
 #define KEPT_KILLED   6u
 #define OLD_ENTRIES   50u
 
-/* tests/data/store-0.1.0.tar.gz, unpacked by explore.mk; another file where it is only looked at. */
+/* tests/data/store-0.1.0.tar.gz, unpacked by explore.mk; any file where it is only compiled. */
 #ifndef OLD_STORE_TAR
 #define OLD_STORE_TAR "tests/data/store-0.1.0.tar.gz"
 #endif
