@@ -40,7 +40,7 @@ struct transact {
     uint32_t part_count; /* files that are written to */
     uint32_t older_file; /* NO_OLDER_FILE, or that has to be of another format first */
     bool waits_for_sync; /* too much of earlier transactions is not on disk yet */
-    struct transacted_write writes_done[KVSTORE_MAX_TRANSACTION_STEPS]; /* by file, then in order */
+    struct transacted_write *writes_done; /* by file, then in order */
 };
 
 static bool step_writes(const struct kvstore_step *step)
@@ -545,10 +545,12 @@ enum kv_status kvstore_transact(struct kvstore *store,
                                 struct kvstore_transacted *transacted)
 {
     struct kvstore_transacted unwanted;
+    struct transacted_write writes_done[KVSTORE_MAX_TRANSACTION_STEPS]; /* 40 KB: not cleared */
     struct transact work = {.store = store,
                             .asked = transaction,
                             .results = results,
-                            .told = transacted ? transacted : &unwanted};
+                            .told = transacted ? transacted : &unwanted,
+                            .writes_done = writes_done};
     *work.told = (struct kvstore_transacted){0};
     enum kv_status status = check_transaction(&work);
     if (status != KV_OK)

@@ -181,14 +181,12 @@ static void close_link(struct sync *sync, struct link *link)
     free(link);
 }
 
-bool links_note_synced(struct sync *sync, uint32_t number)
+/* Closes what can be closed, as far as one hold of the mutex goes. `teller`: the file about which
+ * the caller tells, or LINKS_NO_FILE. True: there may be more. */
+static bool close_some(struct sync *sync, uint32_t teller)
 {
     unsigned closed = 0;
-    KV_ASSERT(mutex_is_held(&sync->mutex));
-    sync->links.publishing = number; /* the caller tells about this one */
-    note_durable(sync, number);
-    if (sync->files[number].first_part)
-        add_to_try(sync, number);
+    sync->links.publishing = teller;
     while (sync->links.to_try != LINKS_NO_FILE && closed < LINKS_CLOSED_AT_ONCE) {
         const struct link_part *part = sync->files[take_to_try(sync)].first_part;
         if (part && can_close(sync, part->link)) {
@@ -197,6 +195,16 @@ bool links_note_synced(struct sync *sync, uint32_t number)
         }
     }
     return sync->links.to_try != LINKS_NO_FILE;
+}
+
+bool links_note_synced(struct sync *sync, uint32_t number)
+{
+    KV_ASSERT(mutex_is_held(&sync->mutex));
+    sync->links.publishing = number;
+    note_durable(sync, number);
+    if (sync->files[number].first_part)
+        add_to_try(sync, number);
+    return close_some(sync, number);
 }
 
 uint32_t links_take_to_tell(struct sync *sync)
@@ -258,9 +266,10 @@ bool link_is_written(struct sync *sync, struct link *link)
     bool is_void = true;
     for (uint32_t i = 0; i < link->part_count; i++)
         is_void &= link->parts[i].end == link->parts[i].begin;
-    if (is_void)
-        (void)links_note_synced(sync, link->parts[0].file);
-    else if (count >= LINKS_MANY)
+    if (is_void) { /* what else can be closed is left by a thread that will tell of it */
+        add_to_try(sync, link->parts[0].file);
+        (void)close_some(sync, LINKS_NO_FILE);
+    } else if (count >= LINKS_MANY)
         links_want(sync, link->parts[0].file, link->parts[0].end);
     pthread_mutex_unlock(&sync->mutex);
     return count >= LINKS_TOO_MANY;
