@@ -90,7 +90,7 @@ enum kv_status clientk_transact(struct clientk *client,
                                 struct clientk_result *results,
                                 struct clientk_transacted *transacted)
 {
-    struct clientk_transacted unwanted;
+    struct clientk_transacted unwanted = {0};
     if (!transacted)
         transacted = &unwanted;
     *transacted = (struct clientk_transacted){.outcome = CLIENTK_FAILED};
@@ -199,7 +199,7 @@ enum kv_status clientk_transact_loop(struct clientk *client, const struct kv_sli
                                      uint32_t tries, struct clientk_result *results,
                                      struct clientk_transacted *transacted)
 {
-    struct clientk_transacted unwanted;
+    struct clientk_transacted unwanted = {0};
     struct optimistic_loop loop = {.client = client,
                                    .keys = keys,
                                    .count = count,

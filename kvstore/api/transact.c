@@ -413,22 +413,27 @@ static struct link *link_parts(struct transact *work)
     return link;
 }
 
-/* Ends the parts where the files end now; `done`: the transaction was not taken back. */
+/* Ends the parts where the files end now; or, if the transaction was taken back, forgets them. */
 static void end_parts(struct transact *work, struct link *link, bool done)
 {
+    if (!done) {
+        link_drop(work->store->sync, link);
+        return;
+    }
     for (uint32_t i = 0; i < work->write_count; i++)
-        if (begins_part(work, i) && done)
+        if (begins_part(work, i))
             link_end_part(link, work->writes_done[i].file, appended_position(work, i));
-    if (!done)
-        link_make_void(link);
     work->waits_for_sync = link_is_written(work->store->sync, link);
 }
 
+/* Nothing is taken back any more. */
 static void confirm(struct transact *work)
 {
     for (uint32_t i = 0; i < work->write_count; i++) {
-        const struct appended *appended = &work->writes_done[i].appended;
-        datafile_confirm(file_of(work, i), &appended->replaced, appended->offset);
+        const struct transacted_write *done = &work->writes_done[i];
+        datafile_confirm(file_of(work, i), &done->appended.replaced, done->appended.offset,
+                         done->appended.size_bytes);
+        write_announce(work->store, file_of(work, i), &done->record);
     }
 }
 
@@ -544,7 +549,7 @@ enum kv_status kvstore_transact(struct kvstore *store,
                                 struct kvstore_step_result *results,
                                 struct kvstore_transacted *transacted)
 {
-    struct kvstore_transacted unwanted;
+    struct kvstore_transacted unwanted = {0};
     struct transacted_write writes_done[KVSTORE_MAX_TRANSACTION_STEPS]; /* 40 KB: not cleared */
     struct transact work = {.store = store,
                             .asked = transaction,

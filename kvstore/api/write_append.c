@@ -24,6 +24,20 @@ void write_tell_no_space(struct kvstore *store, uint32_t number)
         store->context.dir, file_name(number, FILE_LOG).text);
 }
 
+void write_announce(struct kvstore *store, struct datafile *file, const struct record *record)
+{
+    sync_after_append(store->sync, &store->context, file);
+    if (record->expiry_ms != 0)
+        sweeper_note_expiry(store->sweeper);
+    past_logs_tell(store->past, file);
+    const struct kvstore_options *options = &store->context.options;
+    compaction_queue_consider(store->compactions, file, options, options->compact_min_bytes);
+    if (__builtin_expect(file->current->is_short, 0)) {
+        file->current->is_short = false;
+        compaction_queue_want_room(store->compactions);
+    }
+}
+
 enum kv_status write_append(struct write *write, struct kv_slice value_tail,
                             struct kvstore_written *written)
 {
@@ -45,17 +59,7 @@ enum kv_status write_append(struct write *write, struct kv_slice value_tail,
         if (store->bound.evict == KVSTORE_EVICT_NONE) /* else see write_may_repeat */
             write_tell_no_space(store, file->number);
     }
-    if (status != KV_OK)
-        return status;
-    sync_after_append(store->sync, &store->context, file);
-    if (write->record.expiry_ms != 0)
-        sweeper_note_expiry(store->sweeper);
-    past_logs_tell(store->past, file);
-    const struct kvstore_options *options = &store->context.options;
-    compaction_queue_consider(store->compactions, file, options, options->compact_min_bytes);
-    if (__builtin_expect(file->current->is_short, 0)) {
-        file->current->is_short = false;
-        compaction_queue_want_room(store->compactions);
-    }
-    return KV_OK;
+    if (status == KV_OK && file->current->transacting == 0)
+        write_announce(store, file, &write->record);
+    return status;
 }

@@ -26,6 +26,11 @@ struct write {
 enum kv_status write_append(struct write *write, struct kv_slice value_tail,
                             struct kvstore_written *written);
 
+/* Tells the sync threads, the sweeper, the compactor and followers of `record`, which was appended
+ * to `file`. write_append does, except while changes of a transaction are being made, which may be
+ * taken back. */
+void write_announce(struct kvstore *store, struct datafile *file, const struct record *record);
+
 /* Says in the log, once a minute, that a write to `file` was refused with KV_NO_SPACE. */
 void write_tell_no_space(struct kvstore *store, uint32_t file);
 

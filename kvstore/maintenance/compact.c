@@ -126,21 +126,21 @@ static enum kv_status copy_generation(struct compactor *compactor, struct copylo
 }
 
 /* The next generation does not tell which of its records are of one transaction. So these must be
- * on disk in all files before it takes the place of the current one; those that come later are
- * written to it as they are. */
+ * settled, and not only on disk, before it takes the place of the current one: recovery asks for
+ * the parts of all transactions above that number. Those that come later are written to it as they
+ * are. */
 static enum kv_status settle_transactions(const struct maintenance *with, struct datafile *file,
                                           struct kv_error *error)
 {
     const struct store_context *context = with->context;
-    struct kvstore_ticket ticket = {.file = file->number};
     lockset_write_lock(context->locks, file->number);
     file->next_keeps_parts = true;
-    ticket.position = atomic_load(&file->appended_bytes);
+    uint64_t last = __atomic_load_n(&context->shared->last_transaction, __ATOMIC_RELAXED);
     datafile_pass_format(file);
     enum kv_status status = file->next_status;
     lockset_write_unlock(context->locks, file->number);
-    if (status == KV_OK && links_is_linked(with->sync, file->number))
-        status = sync_wait(with->sync, ticket);
+    if (status == KV_OK)
+        status = links_settle(with->sync, last);
     if (status == KV_OK)
         return KV_OK;
     return kv_error_set(

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 
 #include "common/assert/assert.h"
+#include "common/time/clock.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/shared/shared_store.h"
+#include "kvstore/sync/sync.h"
 #include "kvstore/sync/sync_state.h"
 
 /* With so many links open a sync is asked for, whatever the durability of the store: recovery has
@@ -20,8 +22,8 @@
 
 struct link_part {
     struct link *link;
-    struct link_part *next; /* of the file */
-    uint64_t begin, end;    /* positions of the file (kvstore_ticket) */
+    struct link_part *previous, *next; /* of the file */
+    uint64_t begin, end;               /* positions of the file (kvstore_ticket) */
     uint32_t file;
 };
 
@@ -63,10 +65,8 @@ static void append_link(struct sync *sync, struct link *link)
     for (uint32_t i = 0; i < link->part_count; i++) {
         struct link_part *part = &link->parts[i];
         struct sync_file *file = &sync->files[part->file];
-        if (file->last_part)
-            file->last_part->next = part;
-        else
-            file->first_part = part;
+        part->previous = file->last_part;
+        *(file->last_part ? &file->last_part->next : &file->first_part) = part;
         file->last_part = part;
         if (!file->first_unwanted)
             file->first_unwanted = part;
@@ -91,12 +91,6 @@ void link_end_part(struct link *link, uint32_t file, uint64_t position)
     for (uint32_t i = 0; i < link->part_count; i++)
         if (link->parts[i].file == file)
             __atomic_store_n(&link->parts[i].end, position, __ATOMIC_RELAXED);
-}
-
-void link_make_void(struct link *link)
-{
-    for (uint32_t i = 0; i < link->part_count; i++)
-        __atomic_store_n(&link->parts[i].end, link->parts[i].begin, __ATOMIC_RELAXED);
 }
 
 static bool part_is_synced(const struct sync *sync, const struct link_part *part)
@@ -152,6 +146,15 @@ static bool can_close(const struct sync *sync, const struct link *link)
     return true;
 }
 
+static void remove_part(struct sync *sync, struct link_part *part)
+{
+    struct sync_file *file = &sync->files[part->file];
+    *(part->previous ? &part->previous->next : &file->first_part) = part->next;
+    *(part->next ? &part->next->previous : &file->last_part) = part->previous;
+    if (file->first_unwanted == part)
+        file->first_unwanted = part->next;
+}
+
 static void remove_link(struct sync *sync, struct link *link)
 {
     struct open_links *links = &sync->links;
@@ -167,13 +170,8 @@ static void close_link(struct sync *sync, struct link *link)
 {
     for (uint32_t i = 0; i < link->part_count; i++) {
         struct link_part *part = &link->parts[i];
-        struct sync_file *file = &sync->files[part->file];
-        KV_ASSERT(file->first_part == part);
-        file->first_part = part->next;
-        if (!part->next)
-            file->last_part = NULL;
-        if (file->first_unwanted == part)
-            file->first_unwanted = part->next;
+        KV_ASSERT(sync->files[part->file].first_part == part);
+        remove_part(sync, part);
         note_durable(sync, part->file);
         add_to_try(sync, part->file);
     }
@@ -181,12 +179,14 @@ static void close_link(struct sync *sync, struct link *link)
     free(link);
 }
 
-/* Closes what can be closed, as far as one hold of the mutex goes. `teller`: the file about which
- * the caller tells, or LINKS_NO_FILE. True: there may be more. */
-static bool close_some(struct sync *sync, uint32_t teller)
+bool links_note_synced(struct sync *sync, uint32_t number)
 {
     unsigned closed = 0;
-    sync->links.publishing = teller;
+    KV_ASSERT(mutex_is_held(&sync->mutex));
+    sync->links.publishing = number; /* the caller tells about this one */
+    note_durable(sync, number);
+    if (sync->files[number].first_part)
+        add_to_try(sync, number);
     while (sync->links.to_try != LINKS_NO_FILE && closed < LINKS_CLOSED_AT_ONCE) {
         const struct link_part *part = sync->files[take_to_try(sync)].first_part;
         if (part && can_close(sync, part->link)) {
@@ -195,16 +195,6 @@ static bool close_some(struct sync *sync, uint32_t teller)
         }
     }
     return sync->links.to_try != LINKS_NO_FILE;
-}
-
-bool links_note_synced(struct sync *sync, uint32_t number)
-{
-    KV_ASSERT(mutex_is_held(&sync->mutex));
-    sync->links.publishing = number;
-    note_durable(sync, number);
-    if (sync->files[number].first_part)
-        add_to_try(sync, number);
-    return close_some(sync, number);
 }
 
 uint32_t links_take_to_tell(struct sync *sync)
@@ -259,28 +249,57 @@ void links_want(struct sync *sync, uint32_t number, uint64_t position)
     }
 }
 
+/* Its parts are the last ones of the files, whose locks are held: nothing waits for them. */
+void link_drop(struct sync *sync, struct link *link)
+{
+    pthread_mutex_lock(&sync->mutex);
+    for (uint32_t i = 0; i < link->part_count; i++) {
+        KV_ASSERT(!link->parts[i].next);
+        remove_part(sync, &link->parts[i]);
+    }
+    remove_link(sync, link);
+    pthread_mutex_unlock(&sync->mutex);
+    free(link);
+}
+
 bool link_is_written(struct sync *sync, struct link *link)
 {
     pthread_mutex_lock(&sync->mutex);
     uint32_t count = sync->links.count;
-    bool is_void = true;
-    for (uint32_t i = 0; i < link->part_count; i++)
-        is_void &= link->parts[i].end == link->parts[i].begin;
-    if (is_void) { /* what else can be closed is left by a thread that will tell of it */
-        add_to_try(sync, link->parts[0].file);
-        (void)close_some(sync, LINKS_NO_FILE);
-    } else if (count >= LINKS_MANY)
+    if (count >= LINKS_MANY)
         links_want(sync, link->parts[0].file, link->parts[0].end);
     pthread_mutex_unlock(&sync->mutex);
     return count >= LINKS_TOO_MANY;
 }
 
-bool links_is_linked(struct sync *sync, uint32_t number)
+/* The place behind the part of the first link that is open and not above `transaction`. False:
+ * there is none. Its part is the first of its file. */
+static bool first_to_settle(struct sync *sync, uint64_t transaction, struct kvstore_ticket *ticket)
 {
     pthread_mutex_lock(&sync->mutex);
-    bool is_linked = sync->files[number].first_part != NULL;
+    const struct link *link = sync->links.first;
+    bool found = link && link->number <= transaction;
+    if (found)
+        *ticket = (struct kvstore_ticket){link->parts[0].file,
+                                          __atomic_load_n(&link->parts[0].end, __ATOMIC_RELAXED)};
+    /* A part that ends where it begins is of links_take_over: it waits for the others'. */
+    for (uint32_t i = 1; found && ticket->position == 0 && i < link->part_count; i++)
+        *ticket = (struct kvstore_ticket){link->parts[i].file, link->parts[i].end};
     pthread_mutex_unlock(&sync->mutex);
-    return is_linked;
+    return found;
+}
+
+enum kv_status links_settle(struct sync *sync, uint64_t transaction)
+{
+    struct kvstore_ticket ticket;
+    enum kv_status status = KV_OK;
+    while (status == KV_OK && first_to_settle(sync, transaction, &ticket)) {
+        if (ticket.position == NO_END)
+            clock_sleep_ms(1); /* it is being written */
+        else
+            status = sync_wait(sync, ticket);
+    }
+    return status;
 }
 
 /* Beginnings and ends -------------------------------------------------------------------------- */
@@ -334,14 +353,14 @@ bool links_take_over(struct sync *sync)
     struct link *link = link_create(context->datafiles);
     if (!link)
         return false;
+    bool any = false;
     for (uint32_t number = 0; number < context->datafiles; number++) {
         uint64_t position = atomic_load(&context->files[number].appended_bytes);
-        if (position > 0) {
-            link_add_part(link, number, 0);
-            link_end_part(link, number, position);
-        }
+        any |= position > 0;
+        link_add_part(link, number, 0);
+        link->parts[number].end = position;
     }
-    if (link->part_count == 0) { /* all files were read, and are on disk */
+    if (!any) { /* all files were read, and are on disk */
         context->shared->settled = context->shared->last_transaction;
         free(link);
         return true;

@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "mqkv/status.h"
+
 struct link;
 struct sync;
 
@@ -35,8 +37,8 @@ uint64_t link_open(struct sync *sync, struct link *link);
 /* Tells where the part in `file` ends. Holds: as link_open. */
 void link_end_part(struct link *link, uint32_t file, uint64_t position);
 
-/* Ends each part where it begins: the transaction was taken back. Holds: as link_open. */
-void link_make_void(struct link *link);
+/* Takes the link out and frees it: the transaction was taken back. Holds: as link_open. */
+void link_drop(struct sync *sync, struct link *link);
 
 /* After the last link_end_part, still under the locks. True: so many links are open that the caller
  * should wait for a sync when it has released the locks. */
@@ -58,8 +60,9 @@ uint32_t links_take_to_tell(struct sync *sync);
 /* Has all files synced without which `position` of `file` is not durable. Holds: mutex. */
 void links_want(struct sync *sync, uint32_t file, uint64_t position);
 
-/* Returns true if `file` has a part of a link that is open. */
-bool links_is_linked(struct sync *sync, uint32_t file);
+/* Has the transactions up to that number settled, and waits for it. KV_OK, KV_NOT_DURABLE. The
+ * caller holds no lock. */
+enum kv_status links_settle(struct sync *sync, uint64_t transaction);
 
 /* Notes that the syncs of `file` have failed for good: those of files that are linked with what was
  * not on disk are to fail, too. Holds: mutex. */

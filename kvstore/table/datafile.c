@@ -311,13 +311,19 @@ __attribute__((noinline)) static void forget_damage(struct datafile *file, uint6
             atomic_store(&file->damaged_at[i], 0);
 }
 
-void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint64_t offset)
+void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint64_t offset,
+                      uint64_t size_bytes)
 {
     if (atomic_load_explicit(&file->damage_lines, memory_order_relaxed) > 0 &&
         (replaced->found || replaced->damaged))
         forget_damage(file, replaced->offset);
     if (file->next && file->next_status == KV_OK)
         mirror_record(file, replaced->hash, offset);
+    if (file->current->transacting != 0)
+        file->undecided_bytes -= size_bytes;
+    uint64_t appended =
+        atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) + size_bytes;
+    atomic_store_explicit(&file->appended_bytes, appended, memory_order_release);
 }
 
 enum kv_status datafile_append(const struct store_context *context, struct datafile *file,
@@ -350,20 +356,20 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         return status;
     if (file->full && record->kind != RECORD_DELETE) /* for deletes there is a reserve */
         file->full = false;
+    uint64_t size_bytes = current->log.tail - offset;
     if (current->transacting == 0)
-        datafile_confirm(file, lookup, offset);
+        datafile_confirm(file, lookup, offset, size_bytes);
+    else
+        file->undecided_bytes += size_bytes;
     if (is_told) {
-        change.new_bytes = change.is_there ? current->log.tail - offset : 0;
+        change.new_bytes = change.is_there ? size_bytes : 0;
         bound_count_change(&file->share, current->words->live_bytes, &change);
     }
-
-    uint64_t appended = atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) +
-                        (current->log.tail - offset);
-    atomic_store_explicit(&file->appended_bytes, appended, memory_order_release);
     if (written) {
+        uint64_t appended = atomic_load_explicit(&file->appended_bytes, memory_order_relaxed);
         written->version = record->version;
-        written->ticket = (struct kvstore_ticket){file->number, appended};
-        written->record_bytes = current->log.tail - offset;
+        written->ticket = (struct kvstore_ticket){file->number, appended + file->undecided_bytes};
+        written->record_bytes = size_bytes;
     }
     return KV_OK;
 }
@@ -374,9 +380,7 @@ void datafile_undo(struct datafile *file, const struct record *record,
     const struct lookup *replaced = &appended->replaced;
     bool was_put = record->kind == RECORD_PUT;
     generation_undo(file->current, record, appended);
-    uint64_t before =
-        atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) - appended->size_bytes;
-    atomic_store_explicit(&file->appended_bytes, before, memory_order_release);
+    file->undecided_bytes -= appended->size_bytes;
     struct bound_change change = {record->key,
                                   replaced->hash,
                                   was_put,

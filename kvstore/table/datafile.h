@@ -45,7 +45,8 @@ struct datafile {
     bool followed;              /* a follower waits for the next append; atomic: set by holders of
                                    the lock for reading, cleared by the writer that tells */
     atomic_uint_fast64_t
-        appended_bytes; /* since open; written under the lock, read by any thread */
+        appended_bytes;       /* since open; written under the lock, read by any thread */
+    uint64_t undecided_bytes; /* that a transaction has appended, and may take back */
     uint64_t expired;
     uint64_t compactions;
     uint64_t compaction_failures;
@@ -131,9 +132,11 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
                                struct kv_slice value_tail, struct kvstore_written *written);
 
 /* Does what datafile_append leaves undone while changes of a transaction are being made, since it
- * cannot be taken back: the record at `offset` goes to the next generation, and what it `replaced`
- * is no damaged record of the file any more. Holds: the file's lock for writing. */
-void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint64_t offset);
+ * cannot be taken back: the record of size_bytes at `offset` goes to the next generation and counts
+ * as appended, and what it `replaced` is no damaged record of the file any more. Holds: the file's
+ * lock for writing. */
+void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint64_t offset,
+                      uint64_t size_bytes);
 
 /* Takes back an append of `record` by datafile_append (generation_undo), which was not confirmed.
  * Holds: the file's lock for writing. */

@@ -114,8 +114,11 @@ void generation_discount(struct generation *generation, const struct record *rec
 static uint64_t space_for(const struct generation *generation, const struct lookup *lookup,
                           const struct record *record, uint64_t size_bytes)
 {
-    if (record->kind == RECORD_DELETE)
+    if (record->kind == RECORD_DELETE && record->transaction == 0)
         return size_bytes;
+    if (record->kind == RECORD_DELETE) /* with its part it is larger than what is kept for it */
+        return size_bytes + generation->words->reserve_bytes -
+               at_most(lookup->found ? delete_size(record) : 0, generation->words->reserve_bytes);
     uint64_t later = generation->words->reserve_bytes + (lookup->found ? 0 : delete_size(record));
     return size_bytes + later;
 }

@@ -16,7 +16,7 @@
 
 #define LIVES_MOST     4u
 #define WORKERS_MOST   3u
-#define DATAFILES_MOST 3u
+#define DATAFILES_MOST 4u
 #define PARTS_OF_LIFE  64u /* LIVES_MOST of these are EXPLORE_PARTS */
 #define PARTS_EACH     16u /* of a worker; the last worker's are the compactor's */
 

@@ -93,7 +93,7 @@ static enum kv_status back_up_file(struct backup_target *target, struct held_sto
                                    uint32_t number, struct kv_error *error)
 {
     struct held_file file;
-    int fd;
+    int fd = -1;
     enum kv_status status = held_file_open(&file, store, number, error);
     if (status == KV_OK)
         status = backup_target_start_file(target, &file, &fd, error);

@@ -27,9 +27,11 @@
 #endif
 __asm__(".section .rodata\n"
         "old_store_tar: .incbin \"" OLD_STORE_TAR "\"\n"
-        "old_store_tar_end: .byte 0\n"
+        ".balign 8\n"
+        "old_store_tar_bytes: .quad . - old_store_tar\n"
         ".previous\n");
-extern const uint8_t old_store_tar[], old_store_tar_end[];
+extern const uint8_t old_store_tar[];
+extern const uint64_t old_store_tar_bytes;
 
 static struct old_entry {
     char key[40];
@@ -50,15 +52,15 @@ static struct {
 /* Puts the files below `folder` of the archive into the machine, in the place of the store. */
 static void unpack(const char *folder)
 {
-    const uint8_t *at = old_store_tar;
-    while (at + TAR_BLOCK <= old_store_tar_end && *at != '\0') {
-        const char *name = (const char *)at;
-        uint64_t bytes = strtoull((const char *)at + 124, NULL, 8);
+    uint64_t at = 0;
+    while (at + TAR_BLOCK <= old_store_tar_bytes && old_store_tar[at] != '\0') {
+        const char *name = (const char *)&old_store_tar[at];
+        uint64_t bytes = strtoull(name + 124, NULL, 8);
         at += TAR_BLOCK;
         if (strncmp(name, folder, strlen(folder)) == 0 && bytes > 0) {
             char path[64];
             snprintf(path, sizeof path, STORE_PATH "/%.32s", name + strlen(folder));
-            machine_put_file(path, at, bytes);
+            machine_put_file(path, &old_store_tar[at], bytes);
         }
         at += (bytes + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
     }
