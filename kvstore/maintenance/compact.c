@@ -25,7 +25,6 @@
 #include "kvstore/table/recovery.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/shared/shared_store.h"
-#include "kvstore/sync/links.h"
 #include "kvstore/sync/sync.h"
 #include "kvstore/sync/sync_slot.h"
 #include "kvstore/core/thread.h"
@@ -140,7 +139,7 @@ static enum kv_status settle_transactions(const struct maintenance *with, struct
     enum kv_status status = file->next_status;
     lockset_write_unlock(context->locks, file->number);
     if (status == KV_OK)
-        status = links_settle(with->sync, last);
+        status = sync_settle(with->sync, last);
     if (status == KV_OK)
         return KV_OK;
     return kv_error_set(

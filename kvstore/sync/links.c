@@ -3,10 +3,8 @@
 #include <stdlib.h>
 
 #include "common/assert/assert.h"
-#include "common/time/clock.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/shared/shared_store.h"
-#include "kvstore/sync/sync.h"
 #include "kvstore/sync/sync_state.h"
 
 /* With so many links open a sync is asked for, whatever the durability of the store: recovery has
@@ -16,9 +14,6 @@
 
 /* How many are closed under one hold of sync.mutex, which writers wait for. */
 #define LINKS_CLOSED_AT_ONCE 256u
-
-/* A part that has no end yet. */
-#define NO_END UINT64_MAX
 
 struct link_part {
     struct link *link;
@@ -48,7 +43,7 @@ struct link *link_create(uint32_t count)
 void link_add_part(struct link *link, uint32_t file, uint64_t position)
 {
     link->parts[link->part_count++] =
-        (struct link_part){.link = link, .begin = position, .end = NO_END, .file = file};
+        (struct link_part){.link = link, .begin = position, .end = LINKS_NO_END, .file = file};
 }
 
 static void append_link(struct sync *sync, struct link *link)
@@ -272,34 +267,18 @@ bool link_is_written(struct sync *sync, struct link *link)
     return count >= LINKS_TOO_MANY;
 }
 
-/* The place behind the part of the first link that is open and not above `transaction`. False:
- * there is none. Its part is the first of its file. */
-static bool first_to_settle(struct sync *sync, uint64_t transaction, struct kvstore_ticket *ticket)
+bool links_first_open(struct sync *sync, uint64_t transaction, struct kvstore_ticket *ticket)
 {
     pthread_mutex_lock(&sync->mutex);
     const struct link *link = sync->links.first;
     bool found = link && link->number <= transaction;
-    if (found)
-        *ticket = (struct kvstore_ticket){link->parts[0].file,
-                                          __atomic_load_n(&link->parts[0].end, __ATOMIC_RELAXED)};
-    /* A part that ends where it begins is of links_take_over: it waits for the others'. */
-    for (uint32_t i = 1; found && ticket->position == 0 && i < link->part_count; i++)
-        *ticket = (struct kvstore_ticket){link->parts[i].file, link->parts[i].end};
+    ticket->position = 0;
+    /* Parts that end at 0 are of links_take_over: they wait for the others. */
+    for (uint32_t i = 0; found && ticket->position == 0 && i < link->part_count; i++)
+        *ticket = (struct kvstore_ticket){link->parts[i].file,
+                                          __atomic_load_n(&link->parts[i].end, __ATOMIC_RELAXED)};
     pthread_mutex_unlock(&sync->mutex);
     return found;
-}
-
-enum kv_status links_settle(struct sync *sync, uint64_t transaction)
-{
-    struct kvstore_ticket ticket;
-    enum kv_status status = KV_OK;
-    while (status == KV_OK && first_to_settle(sync, transaction, &ticket)) {
-        if (ticket.position == NO_END)
-            clock_sleep_ms(1); /* it is being written */
-        else
-            status = sync_wait(sync, ticket);
-    }
-    return status;
 }
 
 /* Beginnings and ends -------------------------------------------------------------------------- */

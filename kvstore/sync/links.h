@@ -17,12 +17,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mqkv/status.h"
+#include "mqkv/kvstore.h"
 
 struct link;
 struct sync;
 
 #define LINKS_NO_FILE UINT32_MAX
+#define LINKS_NO_END  UINT64_MAX
 
 /* Makes a link with room for `count` parts, for link_open. NULL: no memory. */
 struct link *link_create(uint32_t count);
@@ -60,9 +61,10 @@ uint32_t links_take_to_tell(struct sync *sync);
 /* Has all files synced without which `position` of `file` is not durable. Holds: mutex. */
 void links_want(struct sync *sync, uint32_t file, uint64_t position);
 
-/* Has the transactions up to that number settled, and waits for it. KV_OK, KV_NOT_DURABLE. The
- * caller holds no lock. */
-enum kv_status links_settle(struct sync *sync, uint64_t transaction);
+/* Sets *ticket to the end of a part of the first link that is open, if its number is not above
+ * `transaction`: the link is closed when that is durable. Position LINKS_NO_END: it is being
+ * written. False: there is no such link. Takes mutex. */
+bool links_first_open(struct sync *sync, uint64_t transaction, struct kvstore_ticket *ticket);
 
 /* Notes that the syncs of `file` have failed for good: those of files that are linked with what was
  * not on disk are to fail, too. Holds: mutex. */

@@ -359,6 +359,19 @@ enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket)
     return position_is_durable(file, position) ? KV_OK : KV_NOT_DURABLE;
 }
 
+enum kv_status sync_settle(struct sync *sync, uint64_t transaction)
+{
+    struct kvstore_ticket ticket;
+    enum kv_status status = KV_OK;
+    while (status == KV_OK && links_first_open(sync, transaction, &ticket)) {
+        if (ticket.position == LINKS_NO_END)
+            clock_sleep_ms(1);
+        else
+            status = sync_wait(sync, ticket);
+    }
+    return status;
+}
+
 void sync_set_listener(struct sync *sync, kvstore_sync_listener listener, void *context)
 {
     pthread_mutex_lock(&sync->mutex);

@@ -69,6 +69,10 @@ bool sync_is_durable(const struct sync *sync, struct kvstore_ticket ticket);
 enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket);
 void sync_set_listener(struct sync *sync, kvstore_sync_listener listener, void *context);
 
+/* Has the transactions up to that number settled (links.h), and waits for it. KV_OK,
+ * KV_NOT_DURABLE. The caller holds no lock. */
+enum kv_status sync_settle(struct sync *sync, uint64_t transaction);
+
 struct sync_counts {
     uint64_t synced_bytes;
     uint64_t syncs;
