@@ -349,9 +349,11 @@ bool machine_rename(int at, const char *from, const char *to, bool exchange, int
     struct machine_change change = {exchange ? NAME_EXCHANGED : NAME_MOVED,
                                     machine_names_find(directory, from),
                                     machine_names_find(directory, to)};
-    *result = change.name.file && (change.to.file || !exchange) ? 0 : machine_fail(ENOENT);
-    if (*result != 0)
+    if (!change.name.file || (exchange && !change.to.file)) {
+        *result = machine_fail(ENOENT);
         return true;
+    }
+    *result = 0;
     machine_names_change(&change);
     change.name.file->changed_ns = machine_clock_now_ns();
     if (exchange)

@@ -226,11 +226,10 @@ END_TEST
 START_TEST(reads_see_what_was_there_before)
 {
     open_store(_i);
-    uint64_t version = must_put(store, "key", "before");
     for (int first = 0; first < 2; first++) {
         must_put(store, "number", "1");
         must_put(store, "gone", "there");
-        version = must_put(store, "key", "before");
+        uint64_t version = must_put(store, "key", "before");
         asked = (struct asked_transaction){0};
         for (int round = 0; round < 2; round++) {
             if (round == first) {
