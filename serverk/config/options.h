@@ -86,9 +86,10 @@ struct server_options {
     gid_t group;              /* of the request queues; (gid_t)-1: as created */
     gid_t read_group;         /* whose members may read; (gid_t)-1: there is no such group */
     bool daemon;
-    const char *pidfile; /* NULL: none */
-    bool sandbox;        /* as far as the kernel has one (sandbox.h) */
-    bool core_dumps;     /* a crash may leave a core file, with values in it */
+    const char *pidfile;   /* NULL: none */
+    uint64_t idle_exit_ms; /* without a session for this long the daemon stops; 0: never */
+    bool sandbox;          /* as far as the kernel has one (sandbox.h) */
+    bool core_dumps;       /* a crash may leave a core file, with values in it */
     bool check;
     bool verbose;
     const char *log;     /* the file that lines are logged to; NULL: standard error */

@@ -35,6 +35,9 @@ _Static_assert(INDEX_TAG > UINT32_MAX, "no tag is a session's id");
 /* The time between two looks at what else there is to do while a reload comes to its end. */
 #define JOIN_SLICE_MS 20
 
+/* The longest time between two looks at whether anybody is connected (--idle-exit). */
+#define IDLE_LOOK_MOST_MS 1000
+
 /* A signal to stop that follows the first one within this time is the same request: timeout(1) and
  * service managers signal the process and its group, and people type kill twice. */
 #define SAME_REQUEST_NS (1000u * 1000 * 1000)
@@ -52,6 +55,8 @@ struct control {
     struct watchdog watchdog;
     struct effort effort; /* when the watchdog looked last */
     struct index_watch index_watch;
+    uint64_t used_ns; /* when somebody was last seen connected, or the daemon began to serve */
+    uint64_t opened;  /* sessions so far, when the main thread looked last */
 };
 
 static void handled_signals(sigset_t *set)
@@ -275,9 +280,35 @@ static int serve_control_events(struct control *control, const struct service *s
     return signal_number;
 }
 
+/* Returns how long the main thread may sleep until it must look at whether anybody is connected;
+ * -1: for ever. */
+static int idle_wait_ms(const struct server_options *options)
+{
+    return options->idle_exit_ms == 0                      ? -1
+           : options->idle_exit_ms < 4 * IDLE_LOOK_MOST_MS ? (int)(options->idle_exit_ms / 4 + 1)
+                                                           : IDLE_LOOK_MOST_MS;
+}
+
+/* Returns whether nobody has been connected for --idle-exit. */
+static bool has_no_users(struct control *control, const struct service *service)
+{
+    uint64_t idle_exit_ms = service->options->idle_exit_ms;
+    if (idle_exit_ms == 0)
+        return false;
+    struct session_counts counts;
+    session_counts(service->sessions, &counts);
+    uint64_t now_ns = clock_monotonic_ns();
+    if (counts.live > 0 || counts.opened != control->opened)
+        control->used_ns = now_ns;
+    control->opened = counts.opened;
+    return now_ns - control->used_ns >= idle_exit_ms * 1000000;
+}
+
 int control_run(struct control *control, const struct service *service, struct reload *reload)
 {
     control->reload = reload;
+    control->used_ns = clock_monotonic_ns();
+    int wait_ms = idle_wait_ms(service->options);
     control->has_reloader = start_reloader(control);
     watch_fd(control, farewells_timer(service->farewells), TIMER_TAG);
     watch_fd(control, session_unseen_timer(service->sessions), UNSEEN_TAG);
@@ -289,8 +320,8 @@ int control_run(struct control *control, const struct service *service, struct r
     notify_send("READY=1");
     follow_soon(control); /* signals that came during the start */
     int signal_number = 0;
-    while (signal_number == 0)
-        signal_number = serve_control_events(control, service, -1);
+    while (signal_number == 0 && !has_no_users(control, service))
+        signal_number = serve_control_events(control, service, wait_ms);
     return signal_number;
 }
 

@@ -32,7 +32,8 @@ int control_signals(const struct control *control);
 /* The signal to stop that has come; 0: none. Notes a SIGHUP or SIGUSR1 for control_run. */
 int control_take_signal(struct control *control);
 
-/* Serves until a signal to stop comes, whose number it returns. SIGHUP and SIGUSR1 do what reload.h
+/* Serves until a signal to stop comes, whose number it returns, or, with --idle-exit, until nobody
+ * has been connected for that time (0). SIGHUP and SIGUSR1 do what reload.h
  * says, in a thread of their own, so that the rest goes on beside a long reload. A reload may be
  * under way when it returns. */
 int control_run(struct control *control, const struct service *service, struct reload *reload);

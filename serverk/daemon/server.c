@@ -376,7 +376,11 @@ enum kv_status server_run(struct server *server, struct kv_error *error)
 {
     const struct server_options *options = server->service.options;
     int signal_number = control_run(server->control, &server->service, server->reload);
-    log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
+    if (signal_number == 0)
+        log_info("nobody was connected for --idle-exit %s: stopping",
+                 options_text_of(options, "idle-exit"));
+    else
+        log_info("signal %d (%s): stopping", signal_number, strsignal(signal_number));
     control_expect_impatience();
     control_finish_reload(server->control, &server->service);
     notify_send("STOPPING=1"); /* the end of a reload has said READY=1 */

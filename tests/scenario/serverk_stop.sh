@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # serverk_stop: SIGTERM finishes what was received and leaves a checkpoint; --daemon and --pidfile;
-# a restart is a pause for clients, also after kill -9
+# a restart is a pause for clients, also after kill -9; --idle-exit
 . "$(dirname "$0")/lib.sh"
 
 file_facts() {
@@ -97,3 +97,23 @@ mv "$pidfile" "$pidfile.moved"
 echo other >"$pidfile"
 stop_server
 check_equal other "$(cat "$pidfile")" "a file that has its name by now is left alone"
+
+# Nobody is connected
+stop_server
+start_server --idle-exit 400ms
+mkfifo "$MQKV_TEST_DIR/idle"
+client <"$MQKV_TEST_DIR/idle" >/dev/null 2>&1 &
+idle=$!
+exec {commands}>"$MQKV_TEST_DIR/idle"
+echo PING >&"$commands"
+sleep 1
+check_status 0 "with --idle-exit a daemon serves on while a client is connected that asks nothing" \
+    kill -0 "$server_pid"
+exec {commands}>&-
+wait "$idle"
+wait_until 30 server_is_gone
+wait "$server_pid"
+check_equal 0 $? "and stops when nobody is, with exit status 0"
+check_match "nobody was connected for --idle-exit 400ms: stopping" "$(cat "$server_log")" \
+    "which the log tells"
+check_equal "" "$("$library_dir/../leftovers" "$server_queue")" "and leaves no queue"
