@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
 import time
 from types import TracebackType
 from typing import (TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Concatenate, Coroutine,
@@ -90,8 +91,8 @@ class Client:
     their like. The operation is under way once the method has returned, awaited or not.
     """
 
-    def __init__(self, queue: Optional[str] = None, *, window: int = 0, batch: int = 0,
-                 **options: Any) -> None:
+    def __init__(self, queue: "Union[str, os.PathLike[str], None]" = None, *, window: int = 0,
+                 batch: int = 0, **options: Any) -> None:
         self._arguments = (queue, window, batch, options)
         self._client: Optional[_Client] = None
         self._pipeline: Optional[_Pipeline] = None

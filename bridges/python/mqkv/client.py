@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import time
+import weakref
 from itertools import islice
 from types import TracebackType
 from typing import (TYPE_CHECKING, Any, Callable, Concatenate, Iterable, Iterator,
-                    Mapping as MappingType, Optional, ParamSpec, Protocol, TypeVar, Union)
+                    Literal, Mapping as MappingType, Optional, ParamSpec, Protocol, TypeVar, Union)
 
-from . import _mqkv
+from . import _mqkv, home
 from .errors import NotFound, StorageError, TransactionConflict
 from .transaction import Transaction, as_bytes, check_function, read_together
 
@@ -39,12 +41,20 @@ def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
         yield chunk
 
 
-class Client(_mqkv.Client):
-    """A client of the store behind one queue.
+def _is_path(queue: "Union[str, os.PathLike[str], None]") -> bool:
+    """Whether it names a directory: a queue's name has its only slash in front."""
+    return queue is not None and (not isinstance(queue, str) or "/" in queue[1:])
 
-    queue is the name that `serverk -m` was given; by default $MQKV_QUEUE, else /serverk. Every call
-    returns within `timeout` seconds, with a sentence of what was wrong; when the server restarts,
-    calls wait for it that long.
+
+class Client(_mqkv.Client):
+    """A client of the store behind one queue, or of the store in a directory.
+
+    queue is the name that `serverk -m` was given; by default $MQKV_QUEUE, else /serverk. A path
+    instead (a pathlib.Path, or text with a slash after its first letter), or directory=, is the
+    directory of a store of this user, whose daemon is started if nobody serves it yet, and ends
+    when nobody uses it any more: see mqkv.home. Every call returns within
+    `timeout` seconds, with a sentence of what was wrong; when the server restarts, calls wait for
+    it that long.
 
         repeat_writes   repeat writes without condition whose fate is unknown
         fail_fast       NoServer at once instead of waiting for a server to come
@@ -62,6 +72,42 @@ class Client(_mqkv.Client):
     uses its copy as if it were its own: the first call opens a new handle. Ctrl-C ends a call that
     waits. Close it, or use it in a with statement; otherwise it is closed when it is collected.
     """
+
+    def __init__(self, queue: "Union[str, os.PathLike[str], None]" = None, *,
+                 directory: "Union[str, os.PathLike[str], None]" = None, timeout: float = 5.0,
+                 repeat_writes: bool = False, fail_fast: bool = False,
+                 fail_fast_open: bool = False, spin: Optional[str] = None, combine_above: int = 0,
+                 combine_groups: int = 0, priority: int = 0,
+                 server_uid: Union[int, str, None] = None,
+                 replies: "Optional[Literal['auto', 'shared', 'queue']]" = None,
+                 direct: "Optional[Literal['auto', 'off', 'map', 'pread']]" = None,
+                 direct_stale: float = 0) -> None:
+        if directory is None and _is_path(queue):
+            directory, queue = queue, None
+        elif directory is not None and queue is not None:
+            raise ValueError("a client is of a queue or of a directory, not of both")
+        pid = 0
+        if directory is not None:
+            directory = home.expand(directory)
+            queue = home.queue_of(directory)
+            pid = home.start(directory, queue)
+            server_uid = os.geteuid() if server_uid is None else server_uid
+        super().__init__(
+            queue if queue is None else os.fspath(queue), timeout=timeout,
+            repeat_writes=repeat_writes, fail_fast=fail_fast, fail_fast_open=fail_fast_open,
+            spin=spin, combine_above=combine_above, combine_groups=combine_groups,
+            priority=priority, server_uid=server_uid, replies=replies, direct=direct,
+            direct_stale=direct_stale)
+        self._drop: Optional[Callable[[], object]] = None
+        if directory is not None:
+            home.keep(directory, self.queue, pid)
+            self._drop = weakref.finalize(self, home.drop, self.queue)
+
+    def close(self) -> None:
+        """Closes; closing twice is harmless."""
+        super().close()
+        if self._drop is not None:
+            self._drop()
 
     def __enter__(self) -> "Client":
         return self

@@ -1,0 +1,311 @@
+"""home: a daemon for a directory, started by whoever opens the directory and finds none.
+
+mqkv.Client(directory="~/store") and mqkv.Cache("~/store") use it. The daemon is serverk, of this
+user; it ends when no program has had the directory open for `idle-exit`. Its options are in
+DIRECTORY/serverk.conf, which the first program writes and anybody may edit; its log is
+DIRECTORY/serverk.log. The queue's name follows from the store's lock file, so all programs find the
+same daemon, whatever path they use, and a copy of the directory is another store.
+
+Programs that start it at once take turns by a lock on that file, which the kernel takes from those
+that are killed. While a program has the directory open, a thread of it waits for the daemon's end,
+and starts the next one: kill -9 of the daemon is a pause for calls, as with a service manager.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import pathlib
+import select
+import shutil
+import subprocess
+import threading
+import time
+from typing import Iterator, Mapping, Optional, Union
+
+from . import _mqkv
+from .errors import Denied, Error, NoServer
+
+__all__ = ["Path", "expand", "find_serverk", "queue_of", "settings_of", "change_settings"]
+
+Path = Union[str, "os.PathLike[str]"]
+
+# After this time without a user the daemon of a directory ends.
+IDLE_EXIT = "60s"
+
+_SETTINGS: dict[str, dict[str, str]] = {
+    "store": {"datafiles": "1", "max-value": "64M", "direct": "owner"},
+    "queues": {"lanes": "shared"},
+    "workers": {"workers": "2"},
+    "process": {},
+}
+_START_S = 60.0  # a start, which may have to wait for the end of the last daemon
+_RETRY_S = 0.05
+_log = logging.getLogger("mqkv")
+
+
+def expand(directory: Path) -> str:
+    """The absolute path; `~` and variables are expanded as diskcache does."""
+    return os.path.abspath(os.path.expandvars(os.path.expanduser(os.fspath(directory))))
+
+
+def _candidates() -> Iterator[str]:
+    package = pathlib.Path(__file__).resolve().parent
+    yield str(package / "bin" / "serverk")  # of a wheel
+    yield str(package.parent.parent / "serverk")  # of build/python
+    found = shutil.which("serverk")
+    if found:
+        yield found
+    yield "/usr/local/bin/serverk"
+    yield "/usr/bin/serverk"
+
+
+def find_serverk() -> str:
+    """The program: $MQKV_SERVERK, the wheel's own, or one of $PATH. NoServer: there is none."""
+    named = os.environ.get("MQKV_SERVERK")
+    for path in [named] if named else _candidates():
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    raise NoServer(f"no program serverk to start a daemon with: "
+                   f"{named or 'it is neither in the package nor in $PATH'}; install mqkv's "
+                   "programs, or name it in $MQKV_SERVERK")
+
+
+# The directory -----------------------------------------------------------------------------------
+
+def _lock_file(directory: str) -> int:
+    """The descriptor of the store's lock file; directory and file are made if they are missing.
+    serverk's own lock on it (fcntl) and the one of those who start it (flock) do not meet."""
+    os.makedirs(directory, 0o700, exist_ok=True)
+    path = os.path.join(directory, "lock")
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except PermissionError as error:
+        denied = Denied(f"{path} belongs to another user: a directory is opened by its owner only; "
+                        "other users ask a daemon by the name of its queue")
+        denied.status = "denied"
+        raise denied from error
+
+
+def queue_of(directory: str) -> str:
+    """The name of the queue of the directory's daemon. The daemon has the lock file open, so that
+    no other file gets the number while it runs, whatever becomes of the directory."""
+    descriptor = _lock_file(directory)
+    try:
+        facts = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return f"/mqkv.home.{facts.st_dev:x}.{facts.st_ino:x}"
+
+
+def _settings_file(directory: str) -> str:
+    return os.path.join(directory, "serverk.conf")
+
+
+def settings_of(directory: str) -> dict[str, str]:
+    """The options in the directory's serverk.conf; none if there is no such file."""
+    found = {}
+    try:
+        lines = pathlib.Path(_settings_file(directory)).read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    for line in lines:
+        name, equal, value = line.partition("=")
+        if equal and not line.lstrip().startswith(("#", ";")):
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _write_settings(directory: str, wanted: Mapping[str, Mapping[str, str]]) -> None:
+    lines = ["# Options of the daemon that programs start for this directory (serverk(1)).",
+             "# After an edit: SIGHUP, or the next start."]
+    for section, options in wanted.items():
+        lines += ["", f"[{section}]", *(f"{name} = {value}" for name, value in options.items())]
+    temporary = f"{_settings_file(directory)}.{os.getpid()}.{threading.get_ident()}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    os.replace(temporary, _settings_file(directory))
+
+
+def _default_settings(store: Mapping[str, str],
+                      idle_exit: Optional[str]) -> dict[str, dict[str, str]]:
+    wanted = {section: dict(options) for section, options in _SETTINGS.items()}
+    wanted["store"].update(store)
+    wanted["process"]["idle-exit"] = idle_exit or IDLE_EXIT
+    return wanted
+
+
+def change_settings(directory: str, changes: Mapping[str, str]) -> None:
+    """Writes other options of [store] into serverk.conf; who has the daemon's pid sends SIGHUP."""
+    descriptor = _lock_file(directory)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        path = _settings_file(directory)
+        if not os.path.exists(path):
+            _write_settings(directory, _default_settings(changes, None))
+            return
+        left, lines = dict(changes), []
+        for line in pathlib.Path(path).read_text("utf-8").splitlines():
+            name = line.partition("=")[0].strip()
+            lines.append(f"{name} = {left.pop(name)}" if name in left else line)
+        if left:
+            at = lines.index("[store]") + 1 if "[store]" in lines else 0
+            lines[at:at] = ([] if at else ["[store]"]) + [f"{n} = {v}" for n, v in left.items()]
+        temporary = f"{path}.{os.getpid()}"
+        pathlib.Path(temporary).write_text("\n".join(lines) + "\n", "utf-8")
+        os.replace(temporary, path)
+    finally:
+        os.close(descriptor)
+
+
+# Starting ----------------------------------------------------------------------------------------
+
+def _pid_of(queue: str) -> int:
+    """The process that serves the queue. NoServer: nobody."""
+    client = _mqkv.Client(queue, fail_fast_open=True, server_uid=os.geteuid(), direct="off")
+    try:
+        return int(client.info()["server_pid"])
+    finally:
+        client.close()
+
+
+def _start_once(directory: str, queue: str) -> Optional[str]:
+    """Starts the daemon, if nobody serves. What serverk says if it does not start; it may be that
+    the last one has not ended yet."""
+    command = [find_serverk(), "--mq", queue, "--dir", directory, "--config",
+               _settings_file(directory), "--log", os.path.join(directory, "serverk.log"),
+               "--daemon"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, cwd="/", check=False)
+    text = done.stderr.decode("utf-8", "replace").strip()
+    return None if done.returncode == 0 else text or f"serverk: exit status {done.returncode}"
+
+
+def start(directory: str, queue: str, store: Optional[Mapping[str, str]] = None,
+          idle_exit: Optional[str] = None, patience_s: float = _START_S) -> int:
+    """Returns the pid of the directory's daemon, started if there was none. store: options of a new
+    serverk.conf. NoServer tells why it does not start."""
+    end = time.monotonic() + patience_s
+    descriptor = _lock_file(directory)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not os.path.exists(_settings_file(directory)):
+            _write_settings(directory, _default_settings(store or {}, idle_exit))
+        while True:
+            failure: Optional[str] = None
+            try:
+                return _pid_of(queue)
+            except NoServer:
+                failure = _start_once(directory, queue)
+            if failure is not None and (time.monotonic() > end or not _may_pass(failure)):
+                error = NoServer(f"the daemon of {directory} does not start: {failure}")
+                error.status = "no_server"
+                raise error
+            if failure is not None:
+                time.sleep(_RETRY_S)
+    finally:
+        os.close(descriptor)
+
+
+def _may_pass(failure: str) -> bool:
+    """Whether the reason is one that goes away by itself: the last daemon writes its checkpoint, or
+    daemons of other directories, which end when they are idle, have the bytes for queues."""
+    return any(word in failure for word in ("in use", "is served", "serves", "message queue",
+                                            "RLIMIT_MSGQUEUE"))
+
+
+# Keeping it alive --------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_keepers: "dict[str, _Keeper]" = {}
+
+
+def _readable(timeout_ms: Optional[int], *descriptors: int) -> list[int]:
+    """Those that are readable, as soon as one is or the time is over (None: never)."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(timeout_ms)]
+
+
+class _Keeper:
+    """Starts the next daemon when the last one was killed, while clients of this process have the
+    directory open."""
+
+    def __init__(self, directory: str, queue: str, pid: int) -> None:
+        self.directory = directory
+        self.queue = queue
+        self.users = 0
+        self._pid = pid
+        self._ends: tuple[int, int] = (-1, -1)  # of the pipe that wakes the thread
+        self.begin()
+
+    def begin(self) -> None:
+        """Starts the thread; once more in a child of fork, where there is none."""
+        for inherited in self._ends:
+            if inherited >= 0:
+                os.close(inherited)
+        self._ends = os.pipe2(os.O_CLOEXEC)
+        threading.Thread(target=self._run, args=self._ends, name=f"mqkv{self.queue}",
+                         daemon=True).start()
+
+    def stop(self) -> None:
+        """The last user is gone."""
+        os.write(self._ends[1], b"x")
+
+    def _run(self, wake: int, end: int) -> None:
+        try:
+            while self._wait(wake):
+                try:
+                    self._pid = start(self.directory, self.queue)
+                except (Error, OSError) as error:
+                    _log.warning("%s", error)
+                    if _readable(1000, wake):
+                        return
+        finally:
+            os.close(wake)
+            os.close(end)
+
+    def _wait(self, wake: int) -> bool:
+        """Returns when the daemon has ended; False: stop was called."""
+        try:
+            process = os.pidfd_open(self._pid)
+        except OSError:  # it has ended already
+            return not _readable(0, wake)
+        try:
+            return wake not in _readable(None, wake, process)
+        finally:
+            os.close(process)
+
+
+def keep(directory: str, queue: str, pid: int) -> None:
+    """A client of this process has the directory open from now on, until drop."""
+    with _lock:
+        keeper = _keepers.get(queue)
+        if keeper is None:
+            keeper = _keepers[queue] = _Keeper(directory, queue, pid)
+        keeper.users += 1
+
+
+def drop(queue: str) -> None:
+    """One of the clients is closed."""
+    with _lock:
+        keeper = _keepers.get(queue)
+        if keeper is None:
+            return
+        keeper.users -= 1
+        if keeper.users == 0:
+            del _keepers[queue]
+            keeper.stop()
+
+
+def _begin_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+    for keeper in _keepers.values():
+        keeper.begin()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

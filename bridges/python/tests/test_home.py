@@ -1,0 +1,196 @@
+"""A directory is all that a program names: its daemon is started, shared, replaced, and ends."""
+
+import multiprocessing
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import mqkv
+from conftest import wait_until
+from mqkv import home
+
+
+@pytest.fixture(autouse=True)
+def short_idle(monkeypatch):
+    monkeypatch.setattr(home, "IDLE_EXIT", "300ms")
+
+
+@pytest.fixture
+def directory(tmp_path):
+    yield tmp_path / "store"
+    assert wait_until(lambda: not is_served(tmp_path / "store"))
+
+
+def is_served(directory):
+    """Whether a process has the store."""
+    try:
+        pid = int((directory / "lock").read_text())
+        return f"--dir\0{directory}" in pathlib.Path(f"/proc/{pid}/cmdline").read_text()
+    except (OSError, ValueError):
+        return False
+
+
+def daemons_of(directory):
+    """How many daemons the directory has had."""
+    return (directory / "serverk.log").read_text().count(" ready: ")
+
+
+def test_a_directory_is_enough(directory):
+    with mqkv.Client(directory) as client:
+        client.put("name", "Ada")
+    with mqkv.Client(str(directory)) as client, mqkv.Client(directory=directory) as other:
+        assert client.get("name") == b"Ada"
+        assert client.info()["server_pid"] == other.info()["server_pid"]
+    assert directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_it_ends_when_nobody_uses_it_and_comes_again(directory):
+    with mqkv.Client(directory) as client:
+        client.put("name", "Ada")
+        time.sleep(0.6)
+        assert is_served(directory)
+    assert wait_until(lambda: not is_served(directory))
+    assert daemons_of(directory) == 1
+    with mqkv.Client(directory) as client:
+        assert client.get("name") == b"Ada"
+    assert daemons_of(directory) == 2
+
+
+def count_up(directory, barrier):
+    home.IDLE_EXIT = "300ms"
+    barrier.wait()
+    with mqkv.Client(directory, timeout=30) as client:
+        for _ in range(20):
+            client.add("n")
+
+
+def test_those_who_start_at_once_share_it(directory):
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(4)
+    programs = [context.Process(target=count_up, args=(directory, barrier)) for _ in range(4)]
+    for program in programs:
+        program.start()
+    for program in programs:
+        program.join()
+        assert program.exitcode == 0
+    with mqkv.Client(directory) as client:
+        assert client.get("n") == b"80"
+    assert daemons_of(directory) <= 2  # the second, if the first was idle before this client came
+
+
+def test_the_daemon_may_be_killed(directory):
+    with mqkv.Client(directory, timeout=30) as client:
+        for number in range(3):
+            client.put("n", str(number))
+            killed = client.info()["server_pid"]
+            os.kill(killed, signal.SIGKILL)
+            assert wait_until(lambda: client.get("n") == str(number).encode()
+                              and client.info()["server_pid"] not in (0, killed))
+
+
+def test_a_program_may_be_killed_while_it_starts_it(directory):
+    for delay_ms in (0, 5, 20, 60):
+        program = subprocess.Popen(
+            [sys.executable, "-c", "import mqkv, sys, time\nfrom mqkv import home\n"
+             "home.IDLE_EXIT = '300ms'\nprint(flush=True)\n"
+             "mqkv.Client(directory=sys.argv[1]).add('n')\ntime.sleep(60)", directory],
+            stdout=subprocess.PIPE)
+        program.stdout.readline()
+        time.sleep(delay_ms / 1000)
+        program.kill()
+        program.wait()
+        program.stdout.close()
+        with mqkv.Client(directory, timeout=30) as client:
+            client.put("after", str(delay_ms))
+            assert client.get("after") == str(delay_ms).encode()
+
+
+def test_a_child_of_fork_keeps_it_alive_too(directory):
+    client = mqkv.Client(directory, timeout=30)
+    client.put("n", "1")
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(reads, 1)
+        os.kill(client.info()["server_pid"], signal.SIGKILL)
+        os._exit(0 if client.get("n") == b"1" else 1)
+    client.close()
+    os.write(writes, b"x")
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(reads)
+    os.close(writes)
+
+
+def test_a_client_that_is_dropped_is_none(directory):
+    mqkv.Client(directory).put("n", "1")
+    assert wait_until(lambda: not is_served(directory))
+
+
+def test_a_copy_is_another_store(directory, tmp_path):
+    with mqkv.Client(directory) as client:
+        client.put("n", "1")
+        client.sync()
+    assert wait_until(lambda: not is_served(directory))
+    shutil.copytree(directory, tmp_path / "copy")
+    with mqkv.Client(directory) as client, mqkv.Client(tmp_path / "copy") as copy:
+        copy.add("n")
+        assert (client.get("n"), copy.get("n")) == (b"1", b"2")
+    assert wait_until(lambda: not is_served(tmp_path / "copy"))
+
+
+def test_a_directory_that_was_removed_and_made_again_is_empty(directory):
+    with mqkv.Client(directory) as client:
+        client.put("n", "1")
+        shutil.rmtree(directory)
+        with mqkv.Client(directory) as again:
+            assert again.get("n") is None
+
+
+def test_options_are_in_the_directory(directory):
+    with mqkv.Client(directory) as client:
+        assert client.info()["max_value_bytes"] == 64 << 20
+    assert home.settings_of(str(directory))["idle-exit"] == "300ms"
+    assert wait_until(lambda: not is_served(directory))
+    file = directory / "serverk.conf"
+    file.write_text(file.read_text().replace("64M", "2M"))
+    with mqkv.Client(directory) as client:
+        assert client.info()["max_value_bytes"] == 2 << 20
+
+
+def test_what_does_not_start_says_why(directory, monkeypatch, tmp_path):
+    directory.mkdir()
+    (directory / "serverk.conf").write_text("[store]\nmax-value = many\n")
+    with pytest.raises(mqkv.NoServer, match="max-value"):
+        mqkv.Client(directory)
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(FileExistsError):
+        mqkv.Client(file)
+    monkeypatch.setenv("MQKV_SERVERK", str(file))
+    (directory / "serverk.conf").unlink()
+    with pytest.raises(mqkv.NoServer, match=str(file)):
+        mqkv.Client(directory)
+    with pytest.raises(ValueError, match="not of both"):
+        mqkv.Client("/serverk", directory=directory)
+
+
+def test_a_store_that_another_daemon_serves_is_refused(own_server, monkeypatch):
+    own_server.start()
+    monkeypatch.setattr(home, "_START_S", 0.2)
+    with pytest.raises(mqkv.NoServer, match="in use"):
+        home.start(str(own_server.directory), home.queue_of(str(own_server.directory)),
+                   patience_s=0.2)
+
+
+def test_the_interpreter_ends_with_it_open(directory):
+    done = subprocess.run(
+        [sys.executable, "-c", "import mqkv, sys\nfrom mqkv import home\n"
+         "home.IDLE_EXIT = '300ms'\nclient = mqkv.Client(directory=sys.argv[1])\n"
+         "client.put('n', '1')", directory], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
