@@ -39,7 +39,7 @@ VARIANT_CFLAGS_coverage := -O1 --coverage -fprofile-update=atomic -fno-builtin-f
 # What a variant needs at linking as well.
 VARIANT_LDFLAGS = $(filter-out -fsanitize=fuzzer-no-link,$(filter -fsanitize=% --coverage,$(VARIANT_CFLAGS_$(VARIANT))))
 
-BASE_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -Iinclude -fPIC -fvisibility=hidden -pthread -MMD -MP $(WARNINGS) \
+BASE_CFLAGS = -std=gnu11 -D_GNU_SOURCE -I. -Iinclude $(LUA_CFLAGS) -fPIC -fvisibility=hidden -pthread -MMD -MP $(WARNINGS) \
 	'-ffile-prefix-map=$(CURDIR)=.' -DMQKV_VERSION='"$(VERSION)"' \
 	$(if $(filter asan tsan coverage,$(VARIANT)),-DMQKV_SANITIZER='"$(VARIANT)"') \
 	$(if $(filter-out release,$(VARIANT)),-DMQKV_ASSERT)
@@ -78,7 +78,13 @@ CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program) $(OUT)/obj/kvstore/format
 # The client library reads the files of a store itself (clientk/direct): by the code that knows their bytes.
 CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk)) \
 	$(call objects,kvstore/shared) $(patsubst %,$(OUT)/obj/kvstore/format/%.o,file_name record verified_bitmap)
-KRESP_OBJ := $(call objects,bridges/kresp) $(SANDBOX_OBJ)
+# Lua runs the scripts of kresp's clients, where it is there; LUA= builds without.
+LUA ?= $(shell $(PKG_CONFIG) --exists lua5.1 2>/dev/null && echo yes)
+LUA_CFLAGS := $(if $(LUA),$(shell $(PKG_CONFIG) --cflags lua5.1))
+LUA_LIBS := $(if $(LUA),$(shell $(PKG_CONFIG) --libs lua5.1))
+SCRIPT_SRC := $(call sources,bridges/kresp/script)
+SCRIPT_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(if $(LUA),$(filter-out %_absent.c,$(SCRIPT_SRC)),$(filter %_absent.c,$(SCRIPT_SRC))))
+KRESP_OBJ := $(filter-out $(OUT)/obj/bridges/kresp/script/%,$(call objects,bridges/kresp)) $(SCRIPT_OBJ) $(SANDBOX_OBJ)
 
 LIBS := $(OUT)/libkvstore.a $(OUT)/libclientk.a $(if $(filter-out no,$(LAB)),$(OUT)/liballocator.a)
 SHARED_LIBS := $(OUT)/libclientk.so $(OUT)/libkvstore.so
@@ -132,7 +138,7 @@ $(OUT)/clientk: $(CLIENTK_PROGRAM_OBJ) $(OUT)/libclientk.a
 	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -ledit -lxxhash -lzstd -lm
 
 $(OUT)/kresp: $(KRESP_OBJ) $(OUT)/libclientk.a
-	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lseccomp -lm
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lseccomp $(LUA_LIBS) -lm
 
 $(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
 	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash -lm

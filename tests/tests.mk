@@ -58,10 +58,10 @@ UNIT_NEEDS_kresp := $(call without_main,$(KRESP_OBJ)) $(OUT)/libclientk.a
 UNIT_NEEDS_clientk := $(call without_main,$(CLIENTK_PROGRAM_OBJ)) $(OUT)/libclientk.a $(OUT)/libkvstore.a
 
 define unit_binary_rule
-$(OUT)/tests/unit_$(1): $(call objects_of,tests/unit/main.c $(wildcard tests/unit/test_$(1)_*.c)) \
+$(OUT)/tests/unit_$(1): $(call objects_of,tests/unit/main.c $(filter-out $(if $(LUA),,%/test_kresp_scripts.c),$(wildcard tests/unit/test_$(1)_*.c))) \
 		$(LIBSUPPORT) $(UNIT_NEEDS_$(1))
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(CHECK_LIBS) -lxxhash -lm \
-	  $(if $(filter clientk program,$(1)),-ledit -lzstd) $(if $(filter serverk lab kresp,$(1)),-lseccomp) $(if $(filter serverk lab,$(1)),-linih) $(if $(filter serverk lab natskv mirror,$(1)),$(NATS_LIBS))
+	  $(if $(filter clientk program,$(1)),-ledit -lzstd) $(if $(filter serverk lab kresp,$(1)),-lseccomp) $(if $(filter serverk lab,$(1)),-linih) $(if $(filter serverk lab natskv mirror,$(1)),$(NATS_LIBS)) $(if $(filter kresp,$(1)),$(LUA_LIBS))
 .PHONY: unit-$(1)
 unit-$(1): $(OUT)/tests/unit_$(1) $(if $(filter clientk serverk,$(1)),$(PROGRAMS))
 	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $$<
@@ -172,7 +172,7 @@ check-porcupine:
 
 FUZZ_SECONDS ?= 30
 FUZZERS_ONLY ?=
-FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZERS := $(filter-out $(if $(LUA),,%/fuzz_script),$(patsubst tests/fuzz/%.c,$(OUT)/tests/%,$(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_ROOMS := $(OUT)/tests/librooms.a
 # Fuzzing systems of others bring a libFuzzer of their own (.clusterfuzzlite/build.sh).
 FUZZ_LINK ?= $(CC) -fprofile-instr-generate -fsanitize=fuzzer
@@ -192,7 +192,7 @@ $(FUZZ_ROOMS): $(COMMON_OBJ) $(KVSTORE_OBJ) $(WIRE_OBJ) $(CLIENTK_OBJ) \
 	$(AR) rcsD $@ $^
 
 $(OUT)/tests/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(LIBSUPPORT) $(FUZZ_ROOMS)
-	$(FUZZ_LINK) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash -ledit -lzstd -lseccomp -linih $(NATS_LIBS) -lm
+	$(FUZZ_LINK) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash -ledit -lzstd -lseccomp -linih $(NATS_LIBS) $(LUA_LIBS) -lm
 
 # Hostile input at scale: with the sanitizers, for HOSTILE_SECONDS in all, or for so many messages and stores.
 .PHONY: hostile
@@ -296,7 +296,7 @@ lint-tidy: $(patsubst %.c,$(LINT_OUT)/tidy/%.ok,$(C_FILES))
 
 $(LINT_OUT)/tidy/%.ok: %.c $(H_FILES) .clang-tidy
 	@mkdir -p $(@D)
-	@clang-tidy --quiet $< -- -std=gnu11 -D_GNU_SOURCE -DMQKV_ASSERT -I. -Iinclude $(PYTHON_CFLAGS) -DMQKV_VERSION='""' 2>/dev/null
+	@clang-tidy --quiet $< -- -std=gnu11 -D_GNU_SOURCE -DMQKV_ASSERT -I. -Iinclude $(PYTHON_CFLAGS) $(LUA_CFLAGS) -DMQKV_VERSION='""' 2>/dev/null
 	@touch $@
 
 lint-shell:

@@ -1,5 +1,6 @@
 /*
- * clock: the three clocks of mqkv. All are cheap (vDSO or a register), none can fail.
+ * clock: the clocks of mqkv. None can fail, and all but the thread's own are cheap (vDSO or a
+ * register).
  */
 #ifndef MQKV_COMMON_TIME_CLOCK_H
 #define MQKV_COMMON_TIME_CLOCK_H
@@ -29,6 +30,14 @@ static inline uint64_t clock_realtime_ms(void)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+/* Nanoseconds of CPU time that the thread has had: a system call. */
+static inline uint64_t clock_thread_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* Sleeps for `ms` milliseconds; a signal does not cut it short. */

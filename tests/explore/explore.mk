@@ -20,7 +20,7 @@ EXPLORE_ROOMS := $(foreach room,config dispatch execute lanes receive session,$(
 	$(foreach noun,backup_dir backup_manifest backup_source backup_target file_copy restore_target tar_stream, \
 	$(OUT)/obj/clientk/program/backup/$(noun).o) $(call without_main,$(KVCHECK_OBJ)) \
 	$(filter-out %/bridge_sandbox.o,$(call objects,bridges/kresp/bridge)) \
-	$(foreach room,commands protocol session,$(call objects,bridges/kresp/$(room))) \
+	$(foreach room,commands protocol session,$(call objects,bridges/kresp/$(room))) $(SCRIPT_OBJ) \
 	$(filter-out %/nats_connect.o %_absent.o,$(NATSKV_OBJ)) $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
 EXPLORE_OBJ := $(patsubst $(OUT)/obj/%,$(EXPLORE_OUT)/obj/%,$(sort $(EXPLORE_ROOMS))) $(EXPLORE_HARNESSES:%.c=$(EXPLORE_OUT)/obj/%.o)
 EXPLORE_RUNTIME_OBJ := $(EXPLORE_RUNTIME:%.c=$(EXPLORE_OUT)/obj/%.o)
@@ -46,6 +46,8 @@ $(OLD_STORE_TAR): tests/data/store-0.1.0.tar.gz
 $(EXPLORE_OUT)/obj/tests/explore/explore_machine_upgrade.o: $(OLD_STORE_TAR)
 $(EXPLORE_OUT)/obj/tests/explore/explore_machine_upgrade.o: EXPLORE_CFLAGS += -DOLD_STORE_TAR='"$(OLD_STORE_TAR)"'
 
+$(EXPLORE_OUT)/obj/tests/explore/explore_kresp.o: EXPLORE_CFLAGS += $(if $(LUA),-DSCRIPTS=1)
+
 $(EXPLORE_RUNTIME_OBJ): $(EXPLORE_OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(BASE_CFLAGS) -g -O2 -fno-stack-protector -fno-pie -c -o $@ $<
@@ -56,7 +58,7 @@ $(filter-out $(EXPLORE_RUNTIME_OBJ),$(EXPLORE_OBJ)): $(EXPLORE_OUT)/obj/%.o: %.c
 	@$(OBJCOPY) --redefine-syms=$(EXPLORE_RENAMED) $(if $(filter tests/%,$<),,--rename-section .data=room_data --rename-section .bss=room_bss) $@
 
 $(EXPLORE_OUT)/explore: $(EXPLORE_OBJ) $(EXPLORE_RUNTIME_OBJ)
-	$(CC) -no-pie -pthread $(EXPLORE_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ -lxxhash -linih -lm
+	$(CC) -no-pie -pthread $(EXPLORE_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ -lxxhash -linih $(LUA_LIBS) -lm
 
 -include $(shell find $(EXPLORE_OUT) -name '*.d' 2>/dev/null)
 

@@ -34,6 +34,11 @@
 #define BIG_BYTES     ((size_t)40000)
 #define READ_BYTES    ((size_t)32768) /* of a client, at once */
 
+/* Whether kresp was built with Lua. */
+#ifndef SCRIPTS
+#define SCRIPTS 0
+#endif
+
 /* As redis_connection.c has it: a client that has not read this gets no more. */
 #define UNREAD_BYTES ((size_t)256 * 1024)
 
@@ -204,6 +209,12 @@ static const char *own_key(const struct kresp_client *client, unsigned key)
     return name;
 }
 
+static const char *const incr_by_script[] = {
+    "EVAL",
+    ("local n = tonumber(redis.call('get', KEYS[1]) or 0) + 1 "
+     "redis.call('set', KEYS[1], n) return n"),
+    "1", "n"};
+
 /* A command that may stand in a transaction, too: its request, and the reply. */
 static struct atom ask_something(struct kresp_client *client)
 {
@@ -231,7 +242,10 @@ static struct atom ask_something(struct kresp_client *client)
     case 4:
         atom.kind = AN_INCR;
         client->incrs_sent++;
-        ask_for(client, "INCR", "n", NULL);
+        if (SCRIPTS && explore_random(2) == 0)
+            ask(client, incr_by_script, 4);
+        else
+            ask_for(client, "INCR", "n", NULL);
         return atom;
     default:
         atom.kind = AN_APPEND;

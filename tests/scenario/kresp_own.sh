@@ -199,12 +199,6 @@ for thread in threads:
 reply = one.call("get", "n")
 print("ok" if reply == b"$3\r\n200\r\n" else "not ok", "- and each is counted once", reply)
 END
-check_equal '-ERR kresp: Lua scripts are not available; this one, SHA-1 '\
-'e0e1f9fabfc9d4800c877a703b823ac0578ff8db, is none of those that are known' \
-    "$(ask 'eval "return 1" 0')" "a script that is not known is refused"
-ask 'script load "return 1"' >/dev/null
-check_equal 1 "$(grep -c 'a Lua script that is not known here: SHA-1 e0e1f9fa.*"return 1"' \
-    "$kresp_log")" "and named in the log once"
 check_status 0 "kresp ends" stop_kresp
 check_status 2 "--loose-watch is refused" "$kresp_program" --loose-watch
 check_match 'loose-watch is gone: EXEC is one transaction' "$errors" "and why is told"

@@ -1,97 +1,268 @@
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bridges/kresp/commands/known_scripts.h"
+#include "bridges/kresp/script/script_cache.h"
+#include "bridges/kresp/script/script_run.h"
+#include "bridges/kresp/script/script_thread.h"
+#include "bridges/kresp/session/redis_session.h"
 #include "tests/support/test_suite.h"
 
-static enum known_script load(const char *text)
+/* A script outside of a transaction: all but redis.call works. */
+static struct {
+    struct redis_user user;
+    struct redis_session session;
+    struct thread_scripts scripts;
+    struct batch_memory memory;
+    struct redis_job job;
+} lone;
+
+static void begin_scripts(void)
 {
+    memset(&lone, 0, sizeof lone);
+    lone.session.user = &lone.user;
+    lone.session.reply.protocol = 2;
+    lone.memory.scripts = &lone.scripts;
+    lone.job = (struct redis_job){.session = &lone.session, .memory = &lone.memory};
+}
+
+static void end_scripts(void)
+{
+    script_thread_discard(&lone.job);
+    script_flush_texts();
+    byte_buffer_free(&lone.session.reply.bytes);
+    batch_memory_free(&lone.memory);
+}
+
+/* Returns the reply, or the error with a sign before it. */
+static const char *run_text(const char *text)
+{
+    static char reply[4096];
+    static const struct script_arguments none;
     char hex[SHA1_HEX_BYTES];
-    enum known_script script = known_script_load(kv_slice_from_string(text), hex);
-    ck_assert_int_eq(known_script_find(kv_slice(hex, SHA1_HEX_BYTES - 1)), script);
-    return script;
+    struct kv_slice slice = kv_slice_from_string(text);
+    lone.job.error = NULL;
+    lone.session.reply.bytes.start = lone.session.reply.bytes.end = 0;
+    sha1_hex(slice, hex);
+    ck_assert(script_run(&lone.job, hex, slice, &none));
+    struct kv_slice given = byte_buffer_slice(&lone.session.reply.bytes);
+    if (lone.job.error)
+        snprintf(reply, sizeof reply, "-%s", lone.job.error);
+    else
+        snprintf(reply, sizeof reply, "%.*s", (int)given.size, (const char *)given.data);
+    return reply;
 }
 
-START_TEST(hashes_are_those_of_the_standard)
+static void check_reply(const char *text, const char *expected)
 {
+    ck_assert_str_eq(run_text(text), expected);
+}
+
+static void check_has(const char *text, const char *part)
+{
+    const char *reply = run_text(text);
+    ck_assert_msg(strstr(reply, part) != NULL, "%s: %s", text, reply);
+}
+
+START_TEST(values_become_replies)
+{
+    check_reply("return 3.9", ":3\r\n");
+    check_reply("return {1, 'a', {false, true}, nil, 2}",
+                "*3\r\n:1\r\n$1\r\na\r\n*2\r\n$-1\r\n:1\r\n");
+    check_reply("return {ok = 'FINE'}", "+FINE\r\n");
+    check_reply("return {err = 'ERR no\\r\\n'}", "-ERR no  \r\n");
+    check_reply("return 1/0", ":-9223372036854775808\r\n");
+    check_has("local t = {} t[1] = t return t", "reached lua stack limit");
+}
+END_TEST
+
+START_TEST(nothing_outside_is_reached)
+{
+    static const char *const absent[] = {"io",        "require", "package", "dofile",
+                                         "loadfile",  "print",   "debug",   "newproxy",
+                                         "coroutine", "getfenv", "setfenv", "module"};
+    char text[64];
+    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
+        snprintf(text, sizeof text, "return %s", absent[i]);
+        check_has(text, "nonexistent global variable");
+    }
+    check_reply("return {os.execute, os.getenv, string.dump}", "*0\r\n");
+    check_has("return loadstring('\\27Lua')()", "attempt to call a nil value");
+    check_has("return redis.call('get', 'k')", "only be called inside");
+}
+END_TEST
+
+START_TEST(globals_stay_as_they_are)
+{
+    static const char *const changes[] = {
+        "x = 1",
+        "string.find = nil",
+        "redis.call = 1",
+        "_G.redis = 1",
+        "rawset(_G, 'x', 1)",
+        "rawset(redis, 'call', 1)",
+        "setmetatable(_G, {})",
+        "setmetatable(string, {})",
+        "getmetatable(_G).__index = {}",
+        "getmetatable('').__index = {}",
+        "table.insert(math, 1)",
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
+        check_has(changes[i], "Attempt to modify a readonly table");
+    check_reply("return ('x'):rep(2) .. type(redis.call)", "$10\r\nxxfunction\r\n");
+}
+END_TEST
+
+START_TEST(there_is_an_end_to_memory)
+{
+    static const char *const texts[] = {
+        "local s, t = ('x'):rep(1e5), {} for i = 1, 1e9 do t[i] = s .. i end",
+        "local s = 'x' while true do s = s .. s end",
+        "local s, t = ('x'):rep(1e6), {} for i = 1, 1e4 do t[i] = s end cjson.encode(t)",
+        "local s = ('x'):rep(1e7) return (s:gsub('.', s))",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const char *reply = run_text(texts[i]);
+        ck_assert_msg(strstr(reply, "memory") != NULL, "%s: %s", texts[i], reply);
+        check_reply("return 1", ":1\r\n");
+    }
+    check_has("return ('x'):rep(1e9)", "not enough memory");
+}
+END_TEST
+
+/* What would never end, in Lua or in what it calls. */
+START_TEST(there_is_an_end_to_time)
+{
+    static const char *const texts[] = {
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "return string.find(('a'):rep(1e5), ('.-'):rep(20) .. 'b')",
+        "return string.gsub(('a'):rep(1e5), '.-.-.-.-.-b', '')",
+        "local a, t = ('a'):rep(8e6), {} for i = 1, 1e4 do t[i] = a end table.sort(t)",
+        "while true do collectgarbage() end",
+        "local t = {} for i = 1, 1e6 do t[i] = i end while true do table.concat(t) end",
+    };
+    ck_assert_uint_lt(_i, sizeof texts / sizeof texts[0]);
+    check_has(texts[_i], "the script has to end");
+    check_reply("return 1", ":1\r\n");
+}
+END_TEST
+
+START_TEST(stacks_have_an_end)
+{
+    check_has("return string.find(('a'):rep(1e6), ('a?'):rep(3e5))", "too complex");
+    check_has("return string.find('a', ('('):rep(1e5))", "too many captures");
+    check_has("local function f() return 1 + f() end return f()", "stack overflow");
+    check_has("return unpack({}, 1, 1e8)", "too many results");
+    check_has("return unpack({}, -2147483648, 2147483647)", "too many results");
+    check_has("return cjson.decode(('['):rep(1e5))", "too many nested");
+    check_has("local t = {} for i = 1, 1e5 do t = {t} end return cjson.encode(t)",
+              "excessive nesting");
+    check_has("return table.insert({}, -2147483648, 1)", "out of bounds");
+    check_has("local s = ('('):rep(1e6) return loadstring('return ' .. s)()",
+              "attempt to call a nil value");
+}
+END_TEST
+
+START_TEST(random_numbers_are_in_range)
+{
+    check_reply("for i = 1, 1000 do local x = math.random(3, 5) assert(x >= 3 and x <= 5) "
+                "local y = math.random() assert(y >= 0 and y <= 1) end return 1",
+                ":1\r\n");
+    check_reply("math.randomseed(5) local a = math.random(1e6) math.randomseed(5) "
+                "return a == math.random(1e6)",
+                ":1\r\n");
+}
+END_TEST
+
+START_TEST(kills_end_a_script)
+{
+    /* The kill came behind the script's start, as of another thread. */
+    lone.user.script_kills = 1;
+    check_reply("return 1", ":1\r\n");
+}
+END_TEST
+
+/* The cache ----------------------------------------------------------------------------------- */
+
+static void add_text(unsigned number, size_t bytes, char hex[SHA1_HEX_BYTES])
+{
+    char *text = calloc(1, bytes);
+    snprintf(text, bytes, "return %u", number);
+    sha1_hex(kv_slice(text, bytes), hex);
+    script_cache_add(hex, kv_slice(text, bytes));
+    free(text);
+}
+
+START_TEST(the_oldest_text_goes)
+{
+    char first[SHA1_HEX_BYTES], hex[SHA1_HEX_BYTES];
+    add_text(0, 32, first);
+    ck_assert(script_is_loaded(first));
+    struct script_text *held = script_cache_find(first);
+    for (unsigned i = 1; i <= SCRIPTS_MAX; i++)
+        add_text(i, 32, hex);
+    ck_assert(!script_is_loaded(first));
+    ck_assert(script_is_loaded(hex));
+    ck_assert_str_eq(script_text_slice(held).data, "return 0");
+    script_text_release(held);
+}
+END_TEST
+
+START_TEST(texts_have_so_many_bytes)
+{
+    char first[SHA1_HEX_BYTES], hex[SHA1_HEX_BYTES];
+    add_text(0, 1 << 20, first);
+    for (unsigned i = 1; i <= (SCRIPTS_MAX_BYTES >> 20); i++)
+        add_text(i, 1 << 20, hex);
+    ck_assert(!script_is_loaded(first));
+    ck_assert(script_is_loaded(hex));
+    add_text(1000, SCRIPTS_MAX_BYTES, hex);
+    ck_assert(!script_is_loaded(hex));
+}
+END_TEST
+
+START_TEST(a_flush_forgets_what_is_compiled)
+{
+    static const struct script_arguments none;
     char hex[SHA1_HEX_BYTES];
-    char *long_text = malloc(1000000);
-    sha1_hex(kv_slice_from_string("abc"), hex);
-    ck_assert_str_eq(hex, "a9993e364706816aba3e25717850c26c9cd0d89d");
-    sha1_hex(kv_slice(NULL, 0), hex);
-    ck_assert_str_eq(hex, "da39a3ee5e6b4b0d3255bfef95601890afd80709");
-    sha1_hex(kv_slice_from_string("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"), hex);
-    ck_assert_str_eq(hex, "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
-    memset(long_text, 'a', 1000000);
-    sha1_hex(kv_slice(long_text, 1000000), hex);
-    ck_assert_str_eq(hex, "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
-    free(long_text);
+    sha1_hex(kv_slice_from_string("return 7"), hex);
+    check_reply("return 7", ":7\r\n");
+    ck_assert(script_run(&lone.job, hex, kv_slice(NULL, 0), &none));
+    script_flush_texts();
+    ck_assert(!script_run(&lone.job, hex, kv_slice(NULL, 0), &none));
 }
 END_TEST
 
-START_TEST(blanks_and_quotes_do_not_matter)
+START_TEST(many_scripts_are_compiled_anew)
 {
-    ck_assert_int_eq(load("if redis.call(\"get\",KEYS[1]) == ARGV[1] then return "
-                          "redis.call(\"del\",KEYS[1]) else return 0 end"),
-                     SCRIPT_RELEASE);
-    ck_assert_int_eq(
-        load("\n  if redis.call('GET', KEYS[1])==ARGV[1]\n then\n return redis.call('DEL', "
-             "KEYS[1]);\n else return 0\n end\n"),
-        SCRIPT_RELEASE);
-    ck_assert_int_eq(load("if redis.call('get', KEYS[1]) == ARGV[1] then return "
-                          "redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end"),
-                     SCRIPT_EXPIRE_MS);
-}
-END_TEST
-
-START_TEST(other_scripts_stay_unknown)
-{
-    char long_text[2000];
-    memset(long_text, 'x', sizeof long_text - 1);
-    long_text[sizeof long_text - 1] = '\0';
-    ck_assert_int_eq(load("return 1"), SCRIPT_UNKNOWN);
-    ck_assert_int_eq(load(""), SCRIPT_UNKNOWN);
-    ck_assert_int_eq(load(long_text), SCRIPT_UNKNOWN);
-    ck_assert_int_eq(
-        load("if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[2]) "
-             "else return 0 end"),
-        SCRIPT_UNKNOWN);
-}
-END_TEST
-
-START_TEST(counters_are_known_by_their_text)
-{
-    ck_assert_int_eq(load("\n    return redis.call('INCRBY', KEYS[1], ARGV[1])\n    "), SCRIPT_ADD);
-    ck_assert_int_eq(load("local exists = redis.call('EXISTS', KEYS[1])\n"
-                          "if (exists == 1) then\n"
-                          "    return redis.call('INCRBY', KEYS[1], ARGV[1])\n"
-                          "else return false end\n"),
-                     SCRIPT_ADD_PRESENT);
-    ck_assert_int_eq(load("return redis.call('INCRBY', KEYS[1], ARGV[2])"), SCRIPT_UNKNOWN);
-}
-END_TEST
-
-START_TEST(some_are_known_without_their_text)
-{
-    ck_assert_int_eq(
-        known_script_find(kv_slice_from_string("c3f8721cbb97f72bc19e972846bd7aaf91901658")),
-        SCRIPT_RELEASE);
-    ck_assert_int_eq(
-        known_script_find(kv_slice_from_string("A4E8783852E6B949F9EF3A97212805108459A890")),
-        SCRIPT_EXTEND);
-    ck_assert_int_eq(known_script_find(kv_slice_from_string("c3f8")), SCRIPT_UNKNOWN);
+    char text[32];
+    for (unsigned i = 0; i < 3000; i++) {
+        char expected[32];
+        snprintf(text, sizeof text, "return %u", i);
+        snprintf(expected, sizeof expected, ":%u\r\n", i);
+        check_reply(text, expected);
+    }
 }
 END_TEST
 
 TEST_SUITE(kresp_scripts)
 {
     TCase *scripts = tcase_create("scripts");
-    tcase_add_checked_fixture(scripts, NULL, known_script_flush);
-    tcase_add_test(scripts, hashes_are_those_of_the_standard);
-    tcase_add_test(scripts, blanks_and_quotes_do_not_matter);
-    tcase_add_test(scripts, other_scripts_stay_unknown);
-    tcase_add_test(scripts, counters_are_known_by_their_text);
-    tcase_add_test(scripts, some_are_known_without_their_text);
+    tcase_set_timeout(scripts, 60);
+    tcase_add_checked_fixture(scripts, begin_scripts, end_scripts);
+    tcase_add_test(scripts, values_become_replies);
+    tcase_add_test(scripts, nothing_outside_is_reached);
+    tcase_add_test(scripts, globals_stay_as_they_are);
+    tcase_add_test(scripts, there_is_an_end_to_memory);
+    tcase_add_loop_test(scripts, there_is_an_end_to_time, 0, 7);
+    tcase_add_test(scripts, stacks_have_an_end);
+    tcase_add_test(scripts, random_numbers_are_in_range);
+    tcase_add_test(scripts, kills_end_a_script);
+    tcase_add_test(scripts, the_oldest_text_goes);
+    tcase_add_test(scripts, texts_have_so_many_bytes);
+    tcase_add_test(scripts, a_flush_forgets_what_is_compiled);
+    tcase_add_test(scripts, many_scripts_are_compiled_anew);
     suite_add_tcase(suite, scripts);
 }

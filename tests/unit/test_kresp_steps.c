@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 #include "bridges/kresp/commands/command_functions.h"
-#include "bridges/kresp/commands/known_scripts.h"
 #include "bridges/kresp/session/redis_session.h"
 #include "tests/support/test_suite.h"
 
@@ -61,16 +60,6 @@ START_TEST(incrbyfloat_puts_nothing)
                                    kv_slice("1.5", 3)};
     job = (struct redis_job){0};
     check_ends(answer_incrbyfloat, arguments, 3, NULL);
-}
-END_TEST
-
-START_TEST(a_lock_is_left_as_it_is)
-{
-    struct kv_slice arguments[] = {kv_slice("eval", 4), kv_slice("script", 6), kv_slice("1", 1),
-                                   kv_slice("k", 1),    kv_slice("token", 5),  kv_slice("10", 2)};
-    char value[] = "token";
-    job = (struct redis_job){.mode = SCRIPT_EXPIRE_MS};
-    check_ends(answer_eval, arguments, 6, value);
 }
 END_TEST
 
@@ -144,7 +133,6 @@ TEST_SUITE(kresp_steps)
     tcase_add_checked_fixture(full, use_up_buffers, give_buffers_back);
     tcase_add_test(full, getdel_deletes_nothing);
     tcase_add_test(full, incrbyfloat_puts_nothing);
-    tcase_add_test(full, a_lock_is_left_as_it_is);
     tcase_add_test(full, msetnx_puts_nothing_that_it_could_not_take_back);
     suite_add_tcase(suite, full);
 }

@@ -67,10 +67,14 @@ COMMAND_ANSWER(unwatch)
 COMMAND_FUNCTIONS(watch)
 
 /* script_commands.c */
-COMMAND_FUNCTIONS(eval) /* EVALSHA too */
+COMMAND_ANSWER(eval)    /* EVAL_RO too */
+COMMAND_ANSWER(evalsha) /* EVALSHA_RO too */
 COMMAND_ANSWER(script_load)
 COMMAND_ANSWER(script_exists)
 COMMAND_ANSWER(script_flush)
+COMMAND_ANSWER(script_kill)
+
+/* function_commands.c */
 COMMAND_ANSWER(function_flush)
 COMMAND_ANSWER(function_list)
 

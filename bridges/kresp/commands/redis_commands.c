@@ -8,6 +8,8 @@
 #define FAST         COMMAND_FAST
 #define WHOLE        COMMAND_WHOLE_STORE
 #define TOGETHER     COMMAND_TOGETHER
+#define SCRIPT       COMMAND_SCRIPT
+#define NO_SCRIPT    COMMAND_NO_SCRIPT
 #define OF(name)     plan_##name, answer_##name
 #define ANSWER(name) NULL, answer_##name
 
@@ -72,14 +74,17 @@ const struct redis_command redis_commands[] = {
     {"exec", 1, ONCE | COMMAND_NOT_QUEUED | COMMAND_ENDS_QUEUE, ANSWER(exec), 0, 0, 0},
     {"discard", 1, FAST | ONCE | COMMAND_NOT_QUEUED, ANSWER(discard), 0, 0, 0},
     {"watch", -2, FAST | COMMAND_NOT_QUEUED, OF(watch), 1, -1, 1},
-    {"unwatch", 1, FAST | ONCE, ANSWER(unwatch), 0, 0, 0},
-    {"eval", -3, WRITE, OF(eval), 0, 0, 0},
-    {"evalsha", -3, WRITE, OF(eval), 0, 0, 0},
-    {"script", -2, COMMAND_CONTAINER, NULL, NULL, 0, 0, 0},
+    {"unwatch", 1, FAST | ONCE | NO_SCRIPT, ANSWER(unwatch), 0, 0, 0},
+    {"eval", -3, SCRIPT, ANSWER(eval), 0, 0, 0},
+    {"evalsha", -3, SCRIPT, ANSWER(evalsha), 0, 0, 0},
+    {"eval_ro", -3, SCRIPT | READ, ANSWER(eval), 0, 0, 0},
+    {"evalsha_ro", -3, SCRIPT | READ, ANSWER(evalsha), 0, 0, 0},
+    {"script", -2, COMMAND_CONTAINER | NO_SCRIPT, NULL, NULL, 0, 0, 0},
     {"script|load", 3, 0, ANSWER(script_load), 0, 0, 0},
     {"script|exists", -3, 0, ANSWER(script_exists), 0, 0, 0},
     {"script|flush", -2, ONCE, ANSWER(script_flush), 0, 0, 0},
-    {"function", -2, COMMAND_CONTAINER, NULL, NULL, 0, 0, 0},
+    {"script|kill", 2, 0, ANSWER(script_kill), 0, 0, 0},
+    {"function", -2, COMMAND_CONTAINER | NO_SCRIPT, NULL, NULL, 0, 0, 0},
     {"function|flush", -2, 0, ANSWER(function_flush), 0, 0, 0},
     {"function|list", -2, 0, ANSWER(function_list), 0, 0, 0},
     /* the connection */
@@ -90,7 +95,7 @@ const struct redis_command redis_commands[] = {
     {"select", 2, FAST, ANSWER(select), 0, 0, 0},
     {"auth", -2, FAST | ONCE | COMMAND_NO_AUTH, ANSWER(auth), 0, 0, 0},
     {"hello", -1, FAST | ONCE | COMMAND_NO_AUTH, ANSWER(hello), 0, 0, 0},
-    {"client", -2, COMMAND_CONTAINER, NULL, NULL, 0, 0, 0},
+    {"client", -2, COMMAND_CONTAINER | NO_SCRIPT, NULL, NULL, 0, 0, 0},
     {"client|id", 2, 0, ANSWER(client_id), 0, 0, 0},
     {"client|getname", 2, 0, ANSWER(client_getname), 0, 0, 0},
     {"client|setname", 3, 0, ANSWER(client_setname), 0, 0, 0},
@@ -101,7 +106,7 @@ const struct redis_command redis_commands[] = {
     {"client|no-touch", 3, 0, ANSWER(client_switch), 0, 0, 0},
     /* the server */
     {"info", -1, ONCE, ANSWER(info), 0, 0, 0},
-    {"config", -2, COMMAND_CONTAINER, NULL, NULL, 0, 0, 0},
+    {"config", -2, COMMAND_CONTAINER | NO_SCRIPT, NULL, NULL, 0, 0, 0},
     {"config|get", -3, 0, ANSWER(config_get), 0, 0, 0},
     {"config|set", -4, 0, ANSWER(config_set), 0, 0, 0},
     {"config|resetstat", 2, 0, ANSWER(ok), 0, 0, 0},

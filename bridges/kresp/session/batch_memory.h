@@ -23,6 +23,12 @@
 #define BATCH_BYTES         ((size_t)256 * 1024)
 #define BATCH_SESSION_BYTES ((size_t)64 * 1024)
 
+/* What runs scripts in the thread, if it has run one; `free` frees it. */
+struct thread_scripts {
+    void *vm;
+    void (*free)(void *vm);
+};
+
 struct batch_piece; /* a piece of the memory that batch_memory_allocate gives */
 
 /* Only this module, redis_job and redis_batch use its fields. */
@@ -35,7 +41,8 @@ struct batch_memory {
     size_t session_limit;       /* operations that the session that is being taken may have */
     struct batch_piece *pieces; /* batch_memory_allocate gives from the first */
     size_t piece_used;
-    uint64_t hits, misses; /* hits and misses of GET and similar commands */
+    uint64_t hits, misses;          /* hits and misses of GET and similar commands */
+    struct thread_scripts *scripts; /* the thread's; NULL: it cannot run any */
 };
 
 /* Start from {0}. */

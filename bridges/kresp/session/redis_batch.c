@@ -16,12 +16,14 @@
 
 void redis_batch_init(struct redis_batch *batch, struct redis_service *service)
 {
-    *batch = (struct redis_batch){.service = service};
+    *batch = (struct redis_batch){.service = service, .memory.scripts = &batch->scripts};
 }
 
 void redis_batch_free(struct redis_batch *batch)
 {
     free(batch->jobs);
+    if (batch->scripts.vm)
+        batch->scripts.free(batch->scripts.vm);
     batch_memory_free(&batch->memory);
 }
 

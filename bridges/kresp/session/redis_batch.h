@@ -26,6 +26,7 @@ struct redis_batch {
     struct redis_job *jobs;
     size_t job_count, job_capacity;
     struct batch_memory memory;
+    struct thread_scripts scripts;
     size_t value_bytes; /* the largest value lately, which new sessions are expected to read */
 };
 

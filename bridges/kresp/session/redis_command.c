@@ -224,9 +224,41 @@ void redis_command_find(struct redis_job *job)
         job->command = command;
 }
 
+const struct redis_command *redis_command_find_called(const struct kv_slice *arguments,
+                                                      size_t count, const char **error)
+{
+    char name[MAX_NAME_BYTES];
+    size_t size = 0;
+    const struct redis_command *command =
+        add_name_word(name, &size, arguments[0]) ? look_up(name, size) : NULL;
+    *error = NULL;
+    if (!command) {
+        log_unknown(arguments[0]);
+        *error = "ERR Unknown Redis command called from script";
+        return NULL;
+    }
+    unsigned flags = command->flags;
+    if ((flags & COMMAND_CONTAINER) && count > 1) {
+        name[size++] = '|';
+        command = add_name_word(name, &size, arguments[1]) ? look_up(name, size) : NULL;
+    }
+    if (!command)
+        *error = "ERR Unknown Redis command called from script";
+    else if (!has_arity(command, count))
+        *error = "ERR Wrong number of args calling Redis command from script";
+    else if (flags & (COMMAND_NO_SCRIPT | COMMAND_SCRIPT | COMMAND_NOT_QUEUED | COMMAND_NO_AUTH))
+        *error = "ERR This Redis command is not allowed from script";
+    else if ((command->flags & COMMAND_WHOLE_STORE))
+        *error = "ERR kresp: a script cannot call commands about the whole store: it is a "
+                 "transaction, which is about keys that it names";
+    return *error ? NULL : command;
+}
+
 bool redis_command_is_together(const struct redis_job *job)
 {
     const struct redis_command *command = job->command;
+    if (command->flags & COMMAND_SCRIPT)
+        return true;
     if (!(command->flags & COMMAND_TOGETHER))
         return false;
     size_t last = command->last_key < 0 ? job->count - 1 : (size_t)command->last_key;

@@ -24,8 +24,11 @@ enum command_flags {
     /* About the store as a whole, or about what is on disk: no transaction can have it. */
     COMMAND_WHOLE_STORE = 1 << 8,
 
-    COMMAND_TOGETHER = 1 << 9 /* executed as one transaction if it names several keys, but not more
-                                 than a transaction has */
+    COMMAND_TOGETHER = 1 << 9, /* executed as one transaction if it names several keys, but not more
+                                  than a transaction has */
+    COMMAND_SCRIPT = 1 << 10,  /* a script: executed as one transaction, whatever its keys are */
+    /* A script cannot call it; nor what is not queued, or needs no password. */
+    COMMAND_NO_SCRIPT = 1 << 11
 };
 
 struct redis_command {
@@ -48,6 +51,11 @@ void redis_command_init(void);
  * them. Sets job->command, or job->error. A client that speaks HTTP gets no answer: its session is
  * `closing` then. */
 void redis_command_find(struct redis_job *job);
+
+/* Finds the command that a script calls; NULL: *error says why it cannot ("ERR ..."). One that does
+ * not exist here is logged once. */
+const struct redis_command *redis_command_find_called(const struct kv_slice *arguments,
+                                                      size_t count, const char **error);
 
 /* Returns true if the job's command is to be executed as one transaction. */
 bool redis_command_is_together(const struct redis_job *job);

@@ -23,6 +23,7 @@
 
 struct redis_command;
 struct redis_session;
+struct transaction_run;
 
 /* The keys of one command that one batch deals with; for a command that reads values,
  * redis_job_chunk says how many. */
@@ -43,6 +44,7 @@ struct redis_job {
     struct batch_memory *memory; /* the batch's memory */
     struct buffer_owner *owner;  /* to whom the memory of its steps is counted */
     const struct redis_command *command;
+    struct transaction_run *run;      /* the transaction that executes it; NULL: none does */
     const struct kv_slice *arguments; /* the first is the command's name */
     size_t count;
     size_t first_operation, operations; /* its operations in this batch */

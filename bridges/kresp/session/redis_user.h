@@ -10,6 +10,7 @@
 #define MQKV_KRESP_SESSION_REDIS_USER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,6 +24,8 @@ struct redis_user {
     uint32_t uid;
     uint64_t connections;
     struct buffer_owner buffers;
+    _Atomic unsigned scripts_running; /* of the user, now */
+    _Atomic uint64_t script_kills;    /* each ends the scripts that run then */
 };
 
 /* The users who are connected now. */

@@ -27,7 +27,8 @@ enum run_end {
     RUN_TOO_LARGE, /* more than one message holds */
     RUN_TOO_MUCH,  /* for one turn of the thread */
     RUN_NO_MEMORY,
-    RUN_FAILED /* `status` says why */
+    RUN_ABANDONED, /* by its script: `reason` */
+    RUN_FAILED     /* `status` says why */
 };
 
 struct transaction_run {
@@ -38,6 +39,12 @@ struct transaction_run {
     size_t reply_mark;
     int protocol; /* as it was: HELLO changes it */
     enum kv_status status;
+    enum run_end script_end; /* what a command of a script came to */
+    const char *reason;
+    uint64_t first_ns, seed;     /* 0: not asked for yet */
+    const struct kv_slice *keys; /* of the script whose command is executed; NULL: none is */
+    size_t key_count;
+    bool has_read_keys; /* those that the script names were read, or are not worth it */
     /* Of one message: */
     struct clientk_guard guards[STEPS_MAX];
     struct clientk_operation steps[STEPS_MAX];
@@ -53,90 +60,15 @@ static void rewind_reply(struct transaction_run *run)
     reply->protocol = run->protocol;
 }
 
-/* The commands on the view --------------------------------------------------------------------- */
-
-/* Executes one batch of the command. True: it has replied, or failed. */
-static bool run_command_part(struct transaction_run *run, struct redis_job *command)
-{
-    struct batch_memory *memory = &run->memory;
-    memory->operation_count = 0;
-    command->first_operation = command->operations = 0;
-    if (command->command->plan)
-        command->command->plan(command);
-    if (command->error || !batch_memory_make_results(memory)) {
-        run->view.failed = run->view.failed || !command->error;
-        memory->operation_count = 0;
-        return true;
-    }
-    transaction_view_execute(&run->view, memory->operations, memory->operation_count,
-                             memory->results);
-    return run->view.failed || run->view.is_full || command->command->answer(command);
-}
-
-/* What the results have is the view's, so it must not be freed with them. */
-static void forget_results(struct batch_memory *memory)
-{
-    for (size_t i = 0; i < memory->operation_count; i++)
-        memory->results[i] = (struct clientk_result){0};
-}
-
-static void run_redis_command(struct transaction_run *run, const struct redis_command *command,
-                              const struct kv_slice *arguments, size_t count)
-{
-    struct redis_job job = {.session = run->job->session,
-                            .memory = &run->memory,
-                            .owner = run->job->owner,
-                            .command = command,
-                            .arguments = arguments,
-                            .count = count};
-    while (!run_command_part(run, &job))
-        forget_results(&run->memory);
-    if (job.error)
-        reply_error(redis_job_reply(&job), "%s", job.error);
-    redis_job_end(&job);
-    forget_results(&run->memory);
-    batch_memory_end(&run->memory);
-}
-
-static void run_queued(struct transaction_run *run, size_t i)
-{
-    struct queued_command queued = redis_transaction_command(run->queue, i);
-    struct kv_slice *arguments =
-        batch_memory_allocate(&run->memory, queued.arguments * sizeof *arguments);
-    if (!arguments) {
-        run->view.failed = true;
-        return;
-    }
-    for (size_t j = 0; j < queued.arguments; j++)
-        arguments[j] = redis_transaction_argument(run->queue, &queued, j);
-    run_redis_command(run, queued.command, arguments, queued.arguments);
-}
-
-static enum run_end run_all_commands(struct transaction_run *run)
-{
-    struct resp_reply *reply = redis_job_reply(run->job);
-    size_t count = run->queue ? redis_transaction_count(run->queue) : 1;
-    rewind_reply(run);
-    transaction_view_restart(&run->view);
-    run->memory.hits = run->memory.misses = 0;
-    if (run->queue)
-        reply_array(reply, count);
-    for (size_t i = 0; i < count; i++) {
-        if (run->queue)
-            run_queued(run, i);
-        else
-            run_redis_command(run, run->job->command, run->job->arguments, run->job->count);
-        if (run->view.is_full)
-            return RUN_TOO_LARGE;
-        if (run->view.failed || reply->bytes.failed)
-            return RUN_NO_MEMORY;
-        if (run->view.work_bytes >> 20 > WORK_MOST_MB)
-            return RUN_TOO_MUCH;
-    }
-    return RUN_GOES_ON;
-}
-
 /* The messages --------------------------------------------------------------------------------- */
+
+/* Returns true if one key is read and nothing else: that needs no transaction, and no message where
+ * the store's files can be read directly. */
+static bool is_lone_read(const struct transaction_run *run)
+{
+    return run->guard_count == 0 && run->step_count == 1 &&
+           (run->steps[0].opcode == CLIENTK_GET || run->steps[0].opcode == CLIENTK_EXISTS);
+}
 
 static enum run_end ask_transaction_of_store(struct transaction_run *run,
                                              struct clientk_transacted *transacted)
@@ -148,8 +80,13 @@ static enum run_end ask_transaction_of_store(struct transaction_run *run,
     *transacted = (struct clientk_transacted){.outcome = CLIENTK_FAILED};
     for (size_t i = 0; i < run->step_count; i++)
         run->results[i] = (struct clientk_result){.status = KV_OK};
-    run->status = redis_store_transact(run->job->session->service->store, &transaction,
-                                       run->results, transacted);
+    struct redis_store *store = run->job->session->service->store;
+    if (is_lone_read(run)) {
+        redis_store_execute(store, run->steps, 1, run->results);
+        run->status = KV_OK;
+    } else {
+        run->status = redis_store_transact(store, &transaction, run->results, transacted);
+    }
     switch (run->status) {
     case KV_OK:
         return RUN_GOES_ON;
@@ -162,12 +99,43 @@ static enum run_end ask_transaction_of_store(struct transaction_run *run,
     }
 }
 
+/* False: there are more than a transaction has. */
+static bool add_guard(struct transaction_run *run, struct kv_slice key, uint64_t version)
+{
+    if (run->guard_count + run->step_count == STEPS_MAX)
+        return false;
+    run->guards[run->guard_count++] =
+        (struct clientk_guard){.kind = CLIENTK_GUARD_VERSION, .key = key, .version = version};
+    return true;
+}
+
+static uint64_t version_before(const struct viewed_key *key)
+{
+    return key->before.status == KV_OK ? key->before.value.version : 0;
+}
+
 static bool has_needs(const struct transaction_view *view)
 {
     for (size_t i = 0; i < view->count; i++)
         if (view->keys[i].known < view->keys[i].needed)
             return true;
     return false;
+}
+
+/* Asks for what is needed of the key; false: there is more than a transaction has. */
+static bool add_read(struct transaction_run *run, const struct viewed_key *key)
+{
+    if (run->guard_count + run->step_count == STEPS_MAX)
+        return false;
+    run->steps[run->step_count++] = (struct clientk_operation){
+        .opcode = key->needed == VIEWED_VALUE ? CLIENTK_GET : CLIENTK_EXISTS, .key = key->key};
+    return true;
+}
+
+static void free_values(struct transaction_run *run)
+{
+    for (size_t i = 0; i < run->step_count; i++)
+        clientk_value_free(&run->results[i].value);
 }
 
 /* Takes over what was read of a key. */
@@ -191,10 +159,8 @@ static enum run_end read_needed(struct transaction_run *run)
     struct clientk_transacted transacted;
     run->guard_count = run->step_count = 0;
     for (size_t i = 0; i < view->count; i++)
-        if (view->keys[i].needed != VIEWED_NOTHING)
-            run->steps[run->step_count++] = (struct clientk_operation){
-                .opcode = view->keys[i].needed == VIEWED_VALUE ? CLIENTK_GET : CLIENTK_EXISTS,
-                .key = view->keys[i].key};
+        if (view->keys[i].needed != VIEWED_NOTHING && !add_read(run, &view->keys[i]))
+            return RUN_TOO_LARGE;
     enum run_end end = ask_transaction_of_store(run, &transacted);
     size_t bytes = 0;
     for (size_t i = 0, at = 0; i < view->count && end == RUN_GOES_ON; i++) {
@@ -205,21 +171,170 @@ static enum run_end read_needed(struct transaction_run *run)
     }
     if (end == RUN_GOES_ON && !run->queue && bytes > READ_ALONE_BYTES)
         end = RUN_TOO_LARGE;
-    for (size_t i = 0; i < run->step_count; i++)
-        clientk_value_free(&run->results[i].value);
+    free_values(run);
     return end;
+}
+
+/* Reads what the view needs while a script runs, if all that was read before is as it was; so is
+ * all of it as it was at one moment. */
+static enum run_end read_behind_guards(struct transaction_run *run)
+{
+    struct transaction_view *view = &run->view;
+    struct clientk_transacted transacted;
+    run->guard_count = run->step_count = 0;
+    for (size_t i = 0; i < view->count; i++)
+        if (view->keys[i].known != VIEWED_NOTHING &&
+            !add_guard(run, view->keys[i].key, version_before(&view->keys[i])))
+            return RUN_TOO_LARGE;
+    for (size_t i = 0; i < view->count; i++)
+        if (view->keys[i].known < view->keys[i].needed && !add_read(run, &view->keys[i]))
+            return RUN_TOO_LARGE;
+    enum run_end end = ask_transaction_of_store(run, &transacted);
+    if (end == RUN_GOES_ON && transacted.outcome == CLIENTK_ELSE)
+        end = RUN_CONFLICT;
+    for (size_t i = 0, at = 0; i < view->count && end == RUN_GOES_ON; i++) {
+        struct viewed_key *key = &view->keys[i];
+        enum viewed_part was = key->known;
+        if (was >= key->needed)
+            continue;
+        end = take_read(run, key, &run->results[at++]);
+        transaction_view_take_read(key, was);
+    }
+    free_values(run);
+    return end;
+}
+
+/* Reads what the operations of a script's command need; false: the script must end. */
+static bool read_for_script(struct transaction_run *run)
+{
+    struct transaction_view *view = &run->view;
+    view->is_missing = false;
+    transaction_view_require(view, run->memory.operations, run->memory.operation_count);
+    if (view->failed || view->is_full)
+        run->script_end = view->failed ? RUN_NO_MEMORY : RUN_TOO_LARGE;
+    if (run->script_end != RUN_GOES_ON || !view->is_missing)
+        return run->script_end == RUN_GOES_ON;
+    view->is_missing = false;
+    if (!run->has_read_keys) {
+        for (size_t i = 0; i < run->key_count; i++)
+            transaction_view_expect(view, run->keys[i]);
+        run->has_read_keys = true;
+    }
+    run->script_end = read_behind_guards(run);
+    return run->script_end == RUN_GOES_ON;
+}
+
+/* The commands on the view --------------------------------------------------------------------- */
+
+/* Executes one batch of the command. True: it has replied, or failed. */
+static bool run_command_part(struct transaction_run *run, struct redis_job *command)
+{
+    struct batch_memory *memory = &run->memory;
+    memory->operation_count = 0;
+    command->first_operation = command->operations = 0;
+    if (command->command->plan)
+        command->command->plan(command);
+    if (command->error || !batch_memory_make_results(memory)) {
+        run->view.failed = run->view.failed || !command->error;
+        memory->operation_count = 0;
+        return true;
+    }
+    if (run->keys && !read_for_script(run)) {
+        memory->operation_count = 0;
+        return true;
+    }
+    transaction_view_execute(&run->view, memory->operations, memory->operation_count,
+                             memory->results);
+    return run->view.failed || run->view.is_full || command->command->answer(command);
+}
+
+/* What the results have is the view's, so it must not be freed with them. */
+static void forget_results(struct batch_memory *memory)
+{
+    for (size_t i = 0; i < memory->operation_count; i++)
+        memory->results[i] = (struct clientk_result){0};
+}
+
+static void run_redis_command(struct transaction_run *run, const struct redis_command *command,
+                              const struct kv_slice *arguments, size_t count)
+{
+    struct redis_job job = {.session = run->job->session,
+                            .memory = &run->memory,
+                            .owner = run->job->owner,
+                            .command = command,
+                            .run = run,
+                            .arguments = arguments,
+                            .count = count};
+    /* The round begins anew; a script begins only on what is known. */
+    if ((command->flags & COMMAND_SCRIPT) && run->view.is_missing)
+        return;
+    while (!run_command_part(run, &job))
+        forget_results(&run->memory);
+    if (job.error)
+        reply_error(redis_job_reply(&job), "%s", job.error);
+    redis_job_end(&job);
+    forget_results(&run->memory);
+    batch_memory_end(&run->memory);
+}
+
+static void run_queued(struct transaction_run *run, size_t i)
+{
+    struct queued_command queued = redis_transaction_command(run->queue, i);
+    struct kv_slice *arguments =
+        batch_memory_allocate(&run->memory, queued.arguments * sizeof *arguments);
+    if (!arguments) {
+        run->view.failed = true;
+        return;
+    }
+    for (size_t j = 0; j < queued.arguments; j++)
+        arguments[j] = redis_transaction_argument(run->queue, &queued, j);
+    run_redis_command(run, queued.command, arguments, queued.arguments);
+}
+
+/* Returns why the run cannot go on after what was executed. */
+static enum run_end end_of_view(const struct transaction_run *run)
+{
+    if (run->view.is_full)
+        return RUN_TOO_LARGE;
+    if (run->view.failed || redis_job_reply(run->job)->bytes.failed)
+        return RUN_NO_MEMORY;
+    return run->view.work_bytes >> 20 > WORK_MOST_MB ? RUN_TOO_MUCH : RUN_GOES_ON;
+}
+
+static enum run_end run_all_commands(struct transaction_run *run)
+{
+    struct resp_reply *reply = redis_job_reply(run->job);
+    size_t count = run->queue ? redis_transaction_count(run->queue) : 1;
+    rewind_reply(run);
+    transaction_view_restart(&run->view);
+    run->memory.hits = run->memory.misses = 0;
+    run->script_end = RUN_GOES_ON;
+    if (run->queue)
+        reply_array(reply, count);
+    for (size_t i = 0; i < count; i++) {
+        if (run->queue)
+            run_queued(run, i);
+        else
+            run_redis_command(run, run->job->command, run->job->arguments, run->job->count);
+        if (run->script_end != RUN_GOES_ON)
+            return run->script_end;
+        enum run_end end = end_of_view(run);
+        if (end != RUN_GOES_ON)
+            return end;
+    }
+    return RUN_GOES_ON;
 }
 
 /* Adds what the commands have come to for this key. */
 static void add_outcome(struct transaction_run *run, const struct viewed_key *key)
 {
-    bool was_there = key->known != VIEWED_NOTHING && key->before.status == KV_OK;
+    bool was_there = key->is_looked_at && key->before.status == KV_OK;
     struct clientk_operation step = {.key = key->key};
     if (key->is_written && key->is_there) {
         step.opcode = CLIENTK_PUT;
         step.value = key->value;
         step.write.expiry_ms = key->expiry_ms;
-    } else if (key->is_written && (was_there || key->known == VIEWED_NOTHING)) {
+    } else if (key->is_written && (was_there || !key->is_looked_at)) {
         step.opcode = CLIENTK_DELETE;
     } else if (!key->is_written && key->is_touched) {
         step.opcode = CLIENTK_TOUCH;
@@ -230,28 +345,13 @@ static void add_outcome(struct transaction_run *run, const struct viewed_key *ke
     run->steps[run->step_count++] = step;
 }
 
-/* False: there are more than a transaction has. */
-static bool add_guard(struct transaction_run *run, struct kv_slice key, uint64_t version)
-{
-    if (run->guard_count + run->step_count == STEPS_MAX)
-        return false;
-    run->guards[run->guard_count++] =
-        (struct clientk_guard){.kind = CLIENTK_GUARD_VERSION, .key = key, .version = version};
-    return true;
-}
-
-static uint64_t version_before(const struct viewed_key *key)
-{
-    return key->before.status == KV_OK ? key->before.value.version : 0;
-}
-
 static enum run_end add_watched(struct transaction_run *run)
 {
     const struct watched_key *watched = run->queue ? run->queue->watched : NULL;
     for (; watched; watched = watched->next) {
         struct kv_slice name = kv_slice(watched->key, watched->size);
         const struct viewed_key *key = transaction_view_find(&run->view, name);
-        if (key && key->known != VIEWED_NOTHING) {
+        if (key && key->is_looked_at) {
             if (version_before(key) != watched->version)
                 return RUN_WATCHED;
         } else if (watched->size > 0 && watched->size <= MAX_STORED_KEY_BYTES &&
@@ -274,7 +374,7 @@ static enum run_end commit_run(struct transaction_run *run)
     if (run->step_count == 0 && !(run->queue && run->queue->watched))
         return RUN_DONE;
     for (size_t i = 0; i < view->count; i++)
-        if (view->keys[i].known != VIEWED_NOTHING &&
+        if (view->keys[i].is_looked_at &&
             !add_guard(run, view->keys[i].key, version_before(&view->keys[i])))
             return RUN_TOO_LARGE;
     size_t read_guards = run->guard_count;
@@ -282,13 +382,52 @@ static enum run_end commit_run(struct transaction_run *run)
     if (end != RUN_GOES_ON)
         return end;
     end = ask_transaction_of_store(run, &transacted);
-    for (size_t i = 0; i < run->step_count; i++)
-        clientk_value_free(&run->results[i].value);
+    free_values(run);
     if (end != RUN_GOES_ON)
         return end;
     if (transacted.outcome == CLIENTK_ELSE)
         return transacted.guard < read_guards ? RUN_CONFLICT : RUN_WATCHED;
     return RUN_DONE;
+}
+
+/* For scripts ---------------------------------------------------------------------------------- */
+
+bool redis_transaction_call(struct transaction_run *run, const struct redis_command *command,
+                            const struct kv_slice *arguments, size_t count,
+                            const struct kv_slice *keys, size_t key_count)
+{
+    static const struct kv_slice none;
+    if (run->script_end != RUN_GOES_ON)
+        return false;
+    run->keys = keys ? keys : &none;
+    run->key_count = key_count;
+    run_redis_command(run, command, arguments, count);
+    run->keys = NULL;
+    if (run->script_end == RUN_GOES_ON)
+        run->script_end = end_of_view(run);
+    return run->script_end == RUN_GOES_ON;
+}
+
+void redis_transaction_abandon(struct transaction_run *run, const char *reason)
+{
+    if (run->script_end != RUN_GOES_ON)
+        return;
+    run->script_end = RUN_ABANDONED;
+    run->reason = reason;
+}
+
+uint64_t redis_transaction_seed(struct transaction_run *run)
+{
+    if (run->seed == 0)
+        run->seed = clock_monotonic_ns();
+    return run->seed;
+}
+
+uint64_t redis_transaction_first_ns(struct transaction_run *run)
+{
+    if (run->first_ns == 0)
+        run->first_ns = clock_thread_ns();
+    return run->first_ns;
 }
 
 /* Tries ---------------------------------------------------------------------------------------- */
@@ -348,6 +487,9 @@ static void reply_end(struct transaction_run *run, enum run_end end)
                     "together" NOTHING_DONE,
                     WORK_MOST_MB);
         break;
+    case RUN_ABANDONED:
+        reply_error(reply, "%s" NOTHING_DONE, run->reason);
+        break;
     case RUN_NO_MEMORY:
         reply_error(reply, "ERR kresp: out of memory");
         break;
@@ -371,12 +513,14 @@ static bool run_as_transaction(struct redis_job *job, const struct redis_transac
     run->queue = queue;
     run->reply_mark = byte_buffer_size(&redis_job_reply(job)->bytes);
     run->protocol = redis_job_reply(job)->protocol;
+    run->memory.scripts = job->memory->scripts;
     batch_memory_limit_session(&run->memory, 0);
     transaction_view_init(&run->view, job->owner,
                           redis_store_max_value_bytes(job->session->service->store));
     enum run_end end = run_until_done(run);
-    bool is_for_pieces = !queue && (end == RUN_TOO_LARGE || end == RUN_TOO_MUCH ||
-                                    (end == RUN_FAILED && run->status == KV_UNSUPPORTED));
+    bool is_for_pieces = !queue && !(job->command->flags & COMMAND_SCRIPT) &&
+                         (end == RUN_TOO_LARGE || end == RUN_TOO_MUCH ||
+                          (end == RUN_FAILED && run->status == KV_UNSUPPORTED));
     if (is_for_pieces)
         rewind_reply(run);
     else

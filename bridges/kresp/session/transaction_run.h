@@ -10,6 +10,7 @@
 #define MQKV_KRESP_SESSION_TRANSACTION_RUN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "bridges/kresp/session/redis_job.h"
 
@@ -22,5 +23,26 @@ void redis_transaction_run_queue(struct redis_job *exec);
  * transaction (too many keys, or too much for one message; or the store has none), nothing was
  * executed or replied, and it has to be done in pieces. */
 bool redis_transaction_run_alone(struct redis_job *job);
+
+/* For scripts (job->run): the transaction that executes the job. ------------------------------- */
+
+/* Executes a command that the job's script calls, behind those before it; its reply is appended to
+ * the session's. What it needs to know is read before, as it was when all else that the transaction
+ * has read was so; the first such message reads `keys`, too. False: the transaction cannot go on,
+ * and the script must end: it begins again, or the transaction has failed. */
+bool redis_transaction_call(struct transaction_run *run, const struct redis_command *command,
+                            const struct kv_slice *arguments, size_t count,
+                            const struct kv_slice *keys, size_t key_count);
+
+/* The script may not go on, for this reason ("ERR ..."): nothing is executed. */
+void redis_transaction_abandon(struct transaction_run *run, const char *reason);
+
+/* Returns a number by which chance in scripts begins: the same in all tries, so that they ask for
+ * the same keys. */
+uint64_t redis_transaction_seed(struct transaction_run *run);
+
+/* Returns the thread's CPU time in nanoseconds at which the first script of the transaction asked
+ * this, in any of its tries. */
+uint64_t redis_transaction_first_ns(struct transaction_run *run);
 
 #endif

@@ -34,6 +34,7 @@ void transaction_view_free(struct transaction_view *view)
         clientk_value_free(&view->keys[i].before.value);
         byte_buffer_free(&view->keys[i].bytes[0]);
         byte_buffer_free(&view->keys[i].bytes[1]);
+        free(borrowed_data(view->keys[i].key));
     }
     free(view->keys);
     view->keys = NULL;
@@ -45,13 +46,20 @@ void transaction_view_restart(struct transaction_view *view)
     view->is_missing = view->is_full = view->failed = false;
     for (size_t i = 0; i < view->count; i++) {
         struct viewed_key *key = &view->keys[i];
-        const struct clientk_value *value = &key->before.value;
-        key->is_written = key->is_touched = false;
+        key->is_written = key->is_touched = key->is_looked_at = false;
+        transaction_view_take_read(key, VIEWED_NOTHING);
+    }
+}
+
+void transaction_view_take_read(struct viewed_key *key, enum viewed_part was)
+{
+    const struct clientk_value *value = &key->before.value;
+    if (was == VIEWED_NOTHING) {
         key->is_there = key->known != VIEWED_NOTHING && key->before.status == KV_OK;
         key->version = key->is_there ? value->version : 0;
         key->expiry_ms = key->is_there ? value->expiry_ms : 0;
-        key->value = kv_slice(value->data, key->is_there ? value->size : 0);
     }
+    key->value = kv_slice(value->data, key->is_there ? value->size : 0);
 }
 
 struct viewed_key *transaction_view_find(const struct transaction_view *view, struct kv_slice key)
@@ -74,9 +82,14 @@ static struct viewed_key *viewed_key_of(struct transaction_view *view, struct kv
     view->is_full = view->is_full || view->count == MAX_VIEWED_KEYS;
     if (!view->keys || view->count == MAX_VIEWED_KEYS)
         return NULL;
+    char *copy = malloc(key.size);
+    view->failed = view->failed || !copy;
+    if (!copy)
+        return NULL;
+    memcpy(copy, key.data, key.size);
     found = &view->keys[view->count++];
-    *found =
-        (struct viewed_key){.key = key, .bytes = {{.owner = view->owner}, {.owner = view->owner}}};
+    *found = (struct viewed_key){.key = kv_slice(copy, key.size),
+                                 .bytes = {{.owner = view->owner}, {.owner = view->owner}}};
     return found;
 }
 
@@ -98,14 +111,49 @@ static enum viewed_part part_needed(const struct clientk_operation *operation)
     }
 }
 
+static void note_need(struct transaction_view *view, struct viewed_key *key,
+                      enum viewed_part needed)
+{
+    if (key->needed < needed)
+        key->needed = needed;
+    view->is_missing = true;
+}
+
+static bool is_storable_key(struct kv_slice key)
+{
+    return key.size > 0 && key.size <= MAX_STORED_KEY_BYTES;
+}
+
+void transaction_view_require(struct transaction_view *view,
+                              const struct clientk_operation *operations, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        enum viewed_part needed = part_needed(&operations[i]);
+        struct viewed_key *key = needed != VIEWED_NOTHING && is_storable_key(operations[i].key)
+                                     ? viewed_key_of(view, operations[i].key)
+                                     : NULL;
+        if (key && !key->is_written && key->known < needed)
+            note_need(view, key, needed);
+    }
+}
+
+void transaction_view_expect(struct transaction_view *view, struct kv_slice name)
+{
+    if (!is_storable_key(name) || view->count == MAX_VIEWED_KEYS)
+        return;
+    struct viewed_key *key = viewed_key_of(view, name);
+    if (key && !key->is_written && key->known == VIEWED_NOTHING)
+        key->needed = VIEWED_VALUE;
+}
+
 /* Notes what the operation needs, and that the key is absent if it has expired. */
 static void look_at_key(struct transaction_view *view, struct viewed_key *key,
                         enum viewed_part needed)
 {
+    if (!key->is_written && needed != VIEWED_NOTHING)
+        key->is_looked_at = true;
     if (!key->is_written && key->known < needed) {
-        if (key->needed < needed)
-            key->needed = needed;
-        view->is_missing = true;
+        note_need(view, key, needed);
         key->is_there = false;
     }
     if (key->is_there && key->expiry_ms != 0 && key->expiry_ms <= clock_realtime_ms())
@@ -217,7 +265,7 @@ static void execute_viewed(struct transaction_view *view, const struct clientk_o
                            struct clientk_result *result)
 {
     *result = (struct clientk_result){.status = KV_BAD_KEY};
-    if (operation->key.size == 0 || operation->key.size > MAX_STORED_KEY_BYTES)
+    if (!is_storable_key(operation->key))
         return;
     struct viewed_key *key = viewed_key_of(view, operation->key);
     result->status = KV_NO_MEMORY;

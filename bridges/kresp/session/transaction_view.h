@@ -29,10 +29,11 @@ enum viewed_part {
 };
 
 struct viewed_key {
-    struct kv_slice key; /* borrowed from the command */
+    struct kv_slice key; /* a copy */
     enum viewed_part known, needed;
     struct clientk_result before; /* as it was read; its value's memory is the view's */
     /* As the commands have left it: */
+    bool is_looked_at; /* what they did depends on how it was */
     bool is_there;
     bool is_written; /* put or deleted: nothing of `before` counts any more */
     bool is_touched; /* only its expiry was changed */
@@ -62,6 +63,18 @@ void transaction_view_free(struct transaction_view *view);
 
 /* Begins anew: every key is as it was read. */
 void transaction_view_restart(struct transaction_view *view);
+
+/* Looks at what the operations will need before they are executed: is_missing says that some of it
+ * was not read. */
+void transaction_view_require(struct transaction_view *view,
+                              const struct clientk_operation *operations, size_t count);
+
+/* The key is needed as well, in advance: nothing if it was read or written already, or if there is
+ * no room for it. */
+void transaction_view_expect(struct transaction_view *view, struct kv_slice key);
+
+/* `before` of a key was read while commands are executed; was: what was known of it until then. */
+void transaction_view_take_read(struct viewed_key *key, enum viewed_part was);
 
 /* Executes the operations of one command in order. Values in the results are borrowed from the view
  * until the next call. */

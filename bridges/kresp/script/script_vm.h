@@ -1,0 +1,73 @@
+/*
+ * script_vm: the Lua interpreter of one thread, in which its scripts run one after the other: with
+ * an end to memory, and an end to time.
+ *
+ * Lua leaves a function by longjmp if something fails: what such a function owns must be Lua's.
+ * Threads: a VM belongs to one thread.
+ */
+#ifndef MQKV_KRESP_SCRIPT_SCRIPT_VM_H
+#define MQKV_KRESP_SCRIPT_SCRIPT_VM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lua.h>
+
+#include "bridges/kresp/session/redis_job.h"
+
+/* The memory that a VM may have, with everything that a script keeps in it, and the CPU time that a
+ * script may take in all its tries; the thread serves nobody else meanwhile. */
+#define SCRIPT_MEMORY_BYTES ((size_t)64 << 20)
+#define SCRIPT_CPU_MS       1000u
+
+/* What scripts find in the registry under these names. */
+#define SCRIPT_COMPILED  "kresp.compiled"  /* compiled scripts by SHA-1 */
+#define SCRIPT_GLOBALS   "kresp.globals"   /* what scripts see as _G */
+#define SCRIPT_VARIABLES "kresp.variables" /* the table behind it */
+
+/* What a script may do. */
+struct script_rights {
+    bool no_writes; /* read-only: EVAL_RO, or a flag of the script */
+};
+
+struct script_vm {
+    lua_State *lua;
+    size_t bytes;
+    bool must_end;         /* the script may not go on */
+    struct redis_job *job; /* whose script runs; NULL: none runs */
+    struct script_rights rights;
+    const struct kv_slice *keys; /* that the script names; borrowed */
+    size_t key_count;
+    int protocol;               /* of what redis.call returns: 2 or 3 */
+    uint64_t kills;             /* the user's kills when the script began */
+    uint64_t seen_ms, first_ns; /* the clock at the last look; without a transaction: the start */
+    bool is_seeded;
+    unsigned short random[3];
+    unsigned cpu_ms;      /* CPU time that the script may take */
+    size_t compiled;      /* entries of SCRIPT_COMPILED */
+    uint64_t cache_flush; /* of the cache, when they were compiled */
+    uint64_t libraries;   /* the generation of the libraries that are loaded */
+};
+
+/* Begins a script of the job. */
+void script_vm_begin(struct script_vm *vm, struct redis_job *job);
+
+/* Calls the function on the stack's top with the argument, which may be NULL; errors are caught.
+ * Returns 0, or Lua's status: then the error is on the top. */
+int script_vm_call(struct script_vm *vm, lua_CFunction function, void *argument);
+
+/* Returns the VM of a state. */
+struct script_vm *script_vm_at(lua_State *lua);
+
+/* Returns the state of the script's random numbers. */
+unsigned short *script_vm_random(lua_State *lua);
+
+/* For functions that take time: raises an error if the script has to end. */
+void script_vm_check(lua_State *lua);
+
+/* Makes the script end, whatever it catches; the transaction fails for this reason, which is
+ * constant. */
+void script_vm_abandon(struct script_vm *vm, const char *reason);
+
+#endif
