@@ -367,8 +367,8 @@ static void end_library(lua_State *lua, int variables, const char *name)
 
 static void open_libraries(lua_State *lua, int globals, int variables)
 {
-    static const char *const of_string[] = {"byte",  "char",    "format", "len",
-                                            "lower", "reverse", "upper",  NULL};
+    static const char *const of_string[] = {"byte",    "char", "format", "len", "lower",
+                                            "reverse", "sub",  "upper",  NULL};
     static const char *const of_table[] = {"concat", "foreach", "foreachi", "getn",
                                            "maxn",   "remove",  "sort",     NULL};
     static const char *const of_math[] = {
