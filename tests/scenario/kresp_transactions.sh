@@ -51,6 +51,36 @@ check_equal ':0' "$(ask 'exists m1')" "beyond which nothing is done"
 check_equal '+OK
 :129' "$(ask "mset$many" "exists$(printf ' m%d' {1..129})")" "MSET alone takes more, in pieces"
 
+# Valkey's conditions
+check_equal '+OK
++OK
++QUEUED
+*1 :2
++OK
++QUEUED
+*-1
++OK
++QUEUED
+*1 $1 2
++OK
++QUEUED
+*-1
+$1 2' "$(ask 'set ver 1' multi 'incr ver' 'exec ifeq ver 1' multi 'incr ver' 'exec IFEQ ver 1' \
+    multi 'get ver' 'exec ifne ver 1 nx absent xx ver ifne absent 1' multi 'set ver x' \
+    'exec xx ver nx ver' 'get ver')" "EXEC does nothing if a condition does not hold"
+check_equal '+OK
++QUEUED
+-EXECABORT Transaction discarded because of: invalid check condition syntax
++OK
++QUEUED
+-EXECABORT Transaction discarded because of: invalid check condition syntax
+-ERR EXEC without MULTI
+$1 2' "$(ask multi 'incr ver' 'exec ifeq ver' multi 'incr ver' 'exec ver' 'exec xx ver' \
+    'get ver')" "one that is none discards the transaction"
+many=$(printf ' nx m%d' {1..129})
+check_match '^\+OK \+QUEUED -ERR kresp: a transaction has at most 128 keys' \
+    "$(ask multi 'incr ver' "exec$many" | tr '\n' ' ')" "conditions count as keys"
+
 # Conflicts
 check_equal '+OK
 +OK

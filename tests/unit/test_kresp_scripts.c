@@ -144,6 +144,7 @@ START_TEST(there_is_an_end_to_time)
         "local t = {} for i = 1, 1e6 do t[i] = i end while true do table.concat(t) end",
     };
     ck_assert_uint_lt(_i, sizeof texts / sizeof texts[0]);
+    script_thread_vm(&lone.job)->cpu_ms = 50;
     check_has(texts[_i], "the script has to end");
     check_reply("return 1", ":1\r\n");
 }

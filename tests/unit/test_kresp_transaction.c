@@ -108,44 +108,6 @@ START_TEST(every_command_is_found_by_its_name)
 }
 END_TEST
 
-/* EXEC with an argument, looked at while the transaction is in this state. */
-static void find_wrong_exec(enum transaction_state state)
-{
-    struct batch_memory memory;
-    struct redis_session session = {.authenticated = true};
-    struct kv_slice arguments[] = {kv_slice("exec", 4), kv_slice("x", 1)};
-    memory = (struct batch_memory){0};
-    redis_command_init();
-    ck_assert(queue("set", "key", 1 << 20));
-    session.transaction = transaction;
-    session.transaction.state = state;
-    struct redis_job job = {
-        .session = &session, .memory = &memory, .arguments = arguments, .count = 2};
-    redis_command_find(&job);
-    ck_assert_str_eq(job.error, "EXECABORT Transaction discarded because of: wrong number of "
-                                "arguments for 'exec' command");
-    transaction = session.transaction;
-    batch_memory_free(&memory);
-}
-
-START_TEST(a_wrong_exec_leaves_what_is_executed)
-{
-    find_wrong_exec(TRANSACTION_NONE);
-    ck_assert_uint_eq(redis_transaction_count(&transaction), 1);
-    struct queued_command queued = redis_transaction_command(&transaction, 0);
-    ck_assert(kv_slice_equal(redis_transaction_argument(&transaction, &queued, 1),
-                             kv_slice_from_string("key")));
-}
-END_TEST
-
-START_TEST(a_wrong_exec_ends_what_is_queued)
-{
-    find_wrong_exec(TRANSACTION_QUEUEING);
-    ck_assert_uint_eq(redis_transaction_count(&transaction), 0);
-    ck_assert_int_eq(transaction.state, TRANSACTION_NONE);
-}
-END_TEST
-
 TEST_SUITE(kresp_transaction)
 {
     TCase *queueing = tcase_create("queueing");
@@ -155,7 +117,5 @@ TEST_SUITE(kresp_transaction)
     tcase_add_test(queueing, one_that_is_broken_keeps_nothing);
     tcase_add_test(queueing, a_key_is_watched_once);
     tcase_add_test(queueing, every_command_is_found_by_its_name);
-    tcase_add_test(queueing, a_wrong_exec_leaves_what_is_executed);
-    tcase_add_test(queueing, a_wrong_exec_ends_what_is_queued);
     suite_add_tcase(suite, queueing);
 }

@@ -71,7 +71,7 @@ const struct redis_command redis_commands[] = {
     {"flushall", -1, WRITE | WHOLE, OF(flush), 0, 0, 0},
     /* transactions and scripts */
     {"multi", 1, FAST | ONCE | COMMAND_NOT_QUEUED, ANSWER(multi), 0, 0, 0},
-    {"exec", 1, ONCE | COMMAND_NOT_QUEUED | COMMAND_ENDS_QUEUE, ANSWER(exec), 0, 0, 0},
+    {"exec", -1, ONCE | COMMAND_NOT_QUEUED, ANSWER(exec), 0, 0, 0},
     {"discard", 1, FAST | ONCE | COMMAND_NOT_QUEUED, ANSWER(discard), 0, 0, 0},
     {"watch", -2, FAST | COMMAND_NOT_QUEUED, OF(watch), 1, -1, 1},
     {"unwatch", 1, FAST | ONCE | NO_SCRIPT, ANSWER(unwatch), 0, 0, 0},

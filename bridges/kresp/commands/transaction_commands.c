@@ -90,7 +90,10 @@ bool answer_exec(struct redis_job *job)
         redis_job_fail(job, "ERR EXEC without MULTI");
         return true;
     }
-    if (transaction->broken) {
+    if (!redis_transaction_has_conditions(job)) {
+        redis_job_fail(job, "EXECABORT Transaction discarded because of: invalid check condition "
+                            "syntax");
+    } else if (transaction->broken) {
         redis_job_fail(job, "EXECABORT Transaction discarded because of previous errors.");
     } else {
         transaction->state = TRANSACTION_EXECUTING;

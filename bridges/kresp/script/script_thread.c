@@ -46,6 +46,7 @@ struct script_vm *script_thread_vm(const struct redis_job *job)
         free_script_vm(vm);
         return NULL;
     }
+    vm->cpu_ms = SCRIPT_CPU_MS;
     scripts->vm = vm;
     scripts->free = free_script_vm;
     return vm;

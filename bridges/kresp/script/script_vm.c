@@ -87,7 +87,6 @@ void script_vm_begin(struct script_vm *vm, struct redis_job *job)
     vm->keys = NULL;
     vm->key_count = 0;
     vm->protocol = 2;
-    vm->cpu_ms = SCRIPT_CPU_MS;
     vm->first_ns = vm->seen_ms = 0;
     vm->kills = atomic_load(&job->session->user->script_kills);
     vm->is_seeded = false;

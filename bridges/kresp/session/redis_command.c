@@ -165,19 +165,6 @@ static bool has_arity(const struct redis_command *command, size_t count)
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
 }
 
-/* Makes an EXEC that cannot be executed end the transaction. If none is being queued, the queue may
- * belong to an EXEC before it, whose commands are planned in this batch. */
-static void fail_exec(struct redis_job *job)
-{
-    struct redis_transaction *transaction = &job->session->transaction;
-    if (transaction->state == TRANSACTION_QUEUEING)
-        redis_transaction_free(transaction);
-    else
-        redis_transaction_unwatch(transaction);
-    redis_job_fail(job, "EXECABORT Transaction discarded because of: wrong number of arguments for "
-                        "'exec' command");
-}
-
 /* Returns the row of the command's name, and of its second word if that decides; NULL: the job has
  * failed. */
 static const struct redis_command *look_up_words(struct redis_job *job)
@@ -214,9 +201,7 @@ void redis_command_find(struct redis_job *job)
         command = look_up_words(job);
     if (!command)
         return;
-    if (!has_arity(command, job->count) && (command->flags & COMMAND_ENDS_QUEUE))
-        fail_exec(job);
-    else if (!has_arity(command, job->count))
+    if (!has_arity(command, job->count))
         redis_job_fail(job, "ERR wrong number of arguments for '%s' command", command->name);
     else if (!job->session->authenticated && !(command->flags & COMMAND_NO_AUTH))
         redis_job_fail(job, "NOAUTH Authentication required.");

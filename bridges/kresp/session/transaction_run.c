@@ -23,7 +23,7 @@ enum run_end {
     RUN_GOES_ON,
     RUN_DONE,
     RUN_CONFLICT,  /* a key that was read has changed: again */
-    RUN_WATCHED,   /* a watched key has changed */
+    RUN_WATCHED,   /* a watched key has changed, or a condition does not hold */
     RUN_TOO_LARGE, /* more than one message holds */
     RUN_TOO_MUCH,  /* for one turn of the thread */
     RUN_NO_MEMORY,
@@ -301,6 +301,49 @@ static enum run_end end_of_view(const struct transaction_run *run)
     return run->view.work_bytes >> 20 > WORK_MOST_MB ? RUN_TOO_MUCH : RUN_GOES_ON;
 }
 
+/* Conditions of EXEC --------------------------------------------------------------------------- */
+
+/* Returns how many arguments the condition at argument i has, with its word; 0: it is none. */
+static size_t condition_size(const struct redis_job *exec, size_t i)
+{
+    size_t size = redis_argument_is(exec, i, "IFEQ") || redis_argument_is(exec, i, "IFNE") ? 3
+                  : redis_argument_is(exec, i, "NX") || redis_argument_is(exec, i, "XX")   ? 2
+                                                                                           : 0;
+    return i + size <= exec->count ? size : 0;
+}
+
+bool redis_transaction_has_conditions(const struct redis_job *exec)
+{
+    size_t i = 1, size;
+    while (i < exec->count && (size = condition_size(exec, i)) > 0)
+        i += size;
+    return i == exec->count;
+}
+
+/* Compares the conditions with the view. If one needs a key that was not read, it counts as held
+ * for the rest of the round. */
+static enum run_end check_exec_conditions(struct transaction_run *run)
+{
+    const struct redis_job *exec = run->job;
+    for (size_t i = 1; i < exec->count; i += condition_size(exec, i)) {
+        bool compares = condition_size(exec, i) == 3;
+        bool wants_equal = redis_argument_is(exec, i, "IFEQ");
+        const struct clientk_operation read = {.opcode = compares ? CLIENTK_GET : CLIENTK_EXISTS,
+                                               .key = exec->arguments[i + 1]};
+        struct clientk_result result;
+        transaction_view_execute(&run->view, &read, 1, &result);
+        bool is_there = result.status == KV_OK;
+        bool is_equal =
+            compares && is_there &&
+            kv_slice_equal(kv_slice(result.value.data, result.value.size), exec->arguments[i + 2]);
+        bool holds =
+            compares ? is_equal == wants_equal : is_there == redis_argument_is(exec, i, "XX");
+        if (!holds && !run->view.is_missing)
+            return RUN_WATCHED;
+    }
+    return end_of_view(run);
+}
+
 static enum run_end run_all_commands(struct transaction_run *run)
 {
     struct resp_reply *reply = redis_job_reply(run->job);
@@ -309,8 +352,12 @@ static enum run_end run_all_commands(struct transaction_run *run)
     transaction_view_restart(&run->view);
     run->memory.hits = run->memory.misses = 0;
     run->script_end = RUN_GOES_ON;
-    if (run->queue)
+    if (run->queue) {
+        enum run_end end = check_exec_conditions(run);
+        if (end != RUN_GOES_ON)
+            return end;
         reply_array(reply, count);
+    }
     for (size_t i = 0; i < count; i++) {
         if (run->queue)
             run_queued(run, i);

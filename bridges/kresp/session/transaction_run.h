@@ -14,9 +14,13 @@
 
 #include "bridges/kresp/session/redis_job.h"
 
-/* Executes what the session has queued, and replies to EXEC: with an array of the replies, null if
- * a watched key was changed, or an error: then nothing was executed, unless it says that this is
- * unknown. */
+/* Returns true if EXEC's arguments are conditions, as Valkey has them, or none: IFEQ key value,
+ * IFNE key value, NX key, XX key. */
+bool redis_transaction_has_conditions(const struct redis_job *exec);
+
+/* Executes what the session has queued, and replies to EXEC: with an array of the replies; null if
+ * a watched key was changed, or a condition does not hold; or an error: then nothing was executed,
+ * unless it says that this is unknown. */
 void redis_transaction_run_queue(struct redis_job *exec);
 
 /* Executes the job's own command, which has not been planned, and replies. False: it is not for a
