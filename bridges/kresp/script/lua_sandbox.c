@@ -16,7 +16,7 @@
 #define READ_ONLY "Attempt to modify a readonly table"
 
 /* The most values that unpack gives. */
-#define UNPACKED_MAX 7000
+#define UNPACKED_MAX 8000
 
 /* What stands in the metatable of a table that is protected. */
 static char protected_mark;
