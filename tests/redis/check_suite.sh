@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # check_suite: Redis' own tests about strings, counters, expiry, keys, SCAN, transactions, scripts
-# and the protocol pass on kresp, but for those that suite_skips names. REDIS_SOURCE is a source tree
-# of Redis 7.0, which https://download.redis.io/releases/redis-7.0.15.tar.gz has and which need not
-# be built; without it, or without Tcl, they are skipped.
+# and the protocol pass on kresp, but for those that suite_skips names. REDIS_SOURCE is a source
+# tree of Redis 7.0, which https://download.redis.io/releases/redis-7.0.15.tar.gz has and which need
+# not be built; without it, or without Tcl, they are skipped.
 . "$(dirname "$0")/../scenario/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 

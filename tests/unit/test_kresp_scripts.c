@@ -110,6 +110,10 @@ START_TEST(globals_stay_as_they_are)
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
         check_has(changes[i], "Attempt to modify a readonly table");
+    check_has("error(_G)", "unknown error");
+    check_has("return _G.source", "nonexistent global variable");
+    check_has("error(redis)", "unknown error");
+    check_reply("return redis.line", "$-1\r\n");
     check_reply("return ('x'):rep(2) .. type(redis.call)", "$10\r\nxxfunction\r\n");
 }
 END_TEST
@@ -155,6 +159,11 @@ START_TEST(stacks_have_an_end)
     check_has("return string.find(('a'):rep(1e6), ('a?'):rep(3e5))", "too complex");
     check_has("return string.find('a', ('('):rep(1e5))", "too many captures");
     check_has("local function f() return 1 + f() end return f()", "stack overflow");
+    check_has("local function f() return (string.gsub('a', 'a', f)) end return f()", "overflow");
+    check_has("local function f() return select(2, pcall(f)) end return f()", "overflow");
+    check_has("local t = setmetatable({}, {__index = function(t, k) return t[k] end}) return t.x",
+              "overflow");
+    check_has("return xpcall(error, function() error('again') end)", "$-1\r\n");
     check_has("return unpack({}, 1, 8001)", "too many results");
     check_has("return unpack({}, -2147483648, 2147483647)", "too many results");
     check_has("return cjson.decode(('['):rep(1e5))", "too many nested");

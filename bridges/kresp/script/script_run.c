@@ -171,30 +171,30 @@ static void set_global_list(lua_State *lua, const char *name, const struct kv_sl
     lua_rawset(lua, -3);
 }
 
-/* Makes a table of what was raised: err, and where. */
+/* Makes a table of what was raised, a new one, since that may be a table that others see: err, and
+ * where. */
 static int describe_error(lua_State *lua)
 {
     lua_Debug at;
     bool found = lua_getstack(lua, 1, &at) && lua_getinfo(lua, "Sl", &at);
     if (found && *at.what == 'C')
         found = lua_getstack(lua, 2, &at) && lua_getinfo(lua, "Sl", &at);
-    if (!lua_istable(lua, 1)) {
-        lua_createtable(lua, 0, 3);
-        if (lua_isstring(lua, 1))
-            lua_pushfstring(lua, "ERR %s", lua_tostring(lua, 1));
-        else
-            lua_pushfstring(lua, "ERR %s", luaL_typename(lua, 1));
-        lua_setfield(lua, -2, "err");
-        lua_replace(lua, 1);
-    }
     lua_settop(lua, 1);
+    lua_createtable(lua, 0, 3);
+    if (lua_istable(lua, 1)) {
+        lua_pushliteral(lua, "err");
+        lua_rawget(lua, 1);
+    } else if (lua_isstring(lua, 1)) {
+        lua_pushfstring(lua, "ERR %s", lua_tostring(lua, 1));
+    } else {
+        lua_pushfstring(lua, "ERR %s", luaL_typename(lua, 1));
+    }
+    lua_setfield(lua, 2, "err");
     if (found) {
-        lua_pushliteral(lua, "source");
         lua_pushstring(lua, at.source);
-        lua_rawset(lua, 1);
-        lua_pushliteral(lua, "line");
+        lua_setfield(lua, 2, "source");
         lua_pushinteger(lua, at.currentline);
-        lua_rawset(lua, 1);
+        lua_setfield(lua, 2, "line");
     }
     return 1;
 }
@@ -202,12 +202,11 @@ static int describe_error(lua_State *lua)
 /* Replies the error, which describe_error has made, from the top. */
 static void reply_script_error(lua_State *lua, struct script_call *call)
 {
-    lua_pushliteral(lua, "err");
-    lua_rawget(lua, -2);
-    lua_pushliteral(lua, "source");
-    lua_rawget(lua, -3);
-    lua_pushliteral(lua, "line");
-    lua_rawget(lua, -4);
+    if (!lua_istable(lua, -1)) /* describe_error itself has failed */
+        lua_newtable(lua);
+    lua_getfield(lua, -1, "err");
+    lua_getfield(lua, -2, "source");
+    lua_getfield(lua, -3, "line");
     const char *error = lua_isstring(lua, -3) ? lua_tostring(lua, -3) : "ERR unknown error";
     const char *source = lua_tostring(lua, -2), *line = lua_tostring(lua, -1);
     lua_createtable(lua, 0, 1);
