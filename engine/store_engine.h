@@ -28,6 +28,7 @@ enum engine_opcode {
     ENGINE_TOUCH,
     ENGINE_SCAN,
     ENGINE_SYNC,
+    ENGINE_TRANSACT,
     ENGINE_OPCODES
 };
 
@@ -54,6 +55,12 @@ struct engine_operation {
      * the last counts. */
     kvstore_place place;
     void *context; /* of visit and place */
+
+    /* TRANSACT: as the arguments of kvstore_transact. Where its place gives none for a value,
+     * nothing is done: KV_BUFFER_TOO_SMALL, and the results tell the sizes. */
+    const struct kvstore_transaction *transaction;
+    struct kvstore_step_result *results;
+    struct kvstore_transacted transacted;
 
     /* Called once, by any thread, perhaps before submit returns, no lock held. From then on the
      * engine does not know the operation. */
@@ -87,7 +94,8 @@ struct engine_calls {
     const char *name; /* "kvstore", "nats" */
 
     /* NULL where operations are called. The outcome of an operation:
-     *   - as the call of kvstore.h of that name, and KV_UNSUPPORTED where the engine cannot do it;
+     *   - as the call of kvstore.h of that name, and KV_UNSUPPORTED where the engine cannot do it
+     *     (of TRANSACT, transacted.at tells the key);
      *   - KV_NO_SERVER, KV_DEADLINE, KV_OVERLOADED: surely nothing happened;
      *   - KV_OUTCOME_UNKNOWN: a write that was perhaps executed.
      * Two operations on one key that are under way together are executed in any order. */

@@ -1,6 +1,7 @@
 /* The calls of clientk.h about several keys as one step. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "clientk/api/calls.h"
 #include "clientk/base/last_error.h"
@@ -44,6 +45,12 @@ static void fail_results(const struct clientk_transaction *transaction,
         result_clear(&results[i], status);
 }
 
+/* Returns true if that is what a server says of an operation that it does not know. */
+static bool is_unknown_operation(const struct kv_error *error)
+{
+    return strstr(error->text, "is unknown") != NULL;
+}
+
 /* Sends the value of a TRANSACT, and reads the answer. */
 static enum kv_status exchange_bodies(struct clientk *client,
                                       const struct clientk_transaction *transaction,
@@ -70,10 +77,9 @@ static enum kv_status exchange_bodies(struct clientk *client,
             transacted->outcome = CLIENTK_UNKNOWN;
             status = kv_error_set(last_error_of_thread(), KV_IO,
                                   "the server's answer to the transaction is empty");
-        } else if (status == KV_UNSUPPORTED) {
+        } else if (status == KV_UNSUPPORTED && is_unknown_operation(last_error_of_thread())) {
             kv_error_set(last_error_of_thread(), status,
-                         "the server has no transactions: it is too old, or its data are in a "
-                         "cluster");
+                         "the server has no transactions: it is too old");
         }
     }
     clientk_value_free(&answer.value);

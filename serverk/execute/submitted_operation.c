@@ -6,6 +6,7 @@
 #include "common/assert/assert.h"
 #include "common/time/clock.h"
 #include "serverk/execute/execution.h"
+#include "serverk/execute/submitted_transaction.h"
 
 _Static_assert(offsetof(struct submitted_operation, engine) == 0,
                "engine_done finds the operation");
@@ -26,9 +27,8 @@ static void submit_operation(struct submitted_operation *submitted)
     engine->calls->submit(engine, &submitted->engine);
 }
 
-/* Memory for a value of that size. NULL: *status says why. */
-static uint8_t *reserve_value(struct submitted_operation *submitted, size_t size,
-                              enum kv_status *status)
+uint8_t *submitted_operation_reserve(struct submitted_operation *submitted, size_t size,
+                                     enum kv_status *status)
 {
     struct submissions *all = submitted->request->all;
     uid_t uid = submitted->request->uid;
@@ -55,7 +55,8 @@ static enum kv_status take_submitted_value(struct submitted_operation *submitted
     size_t size = operation->value.size;
     submitted->engine.value = operation->value;
     KV_ASSERT(!submitted->brought);
-    if (size > engine_max_value_bytes(services_of(submitted)->engine))
+    if (operation->opcode != WIRE_OP_TRANSACT && /* whose values are checked one by one */
+        size > engine_max_value_bytes(services_of(submitted)->engine))
         return KV_VALUE_TOO_BIG;
     if (!(operation->flags & WIRE_VALUE_IN_SEGMENT))
         return KV_OK;
@@ -63,7 +64,7 @@ static enum kv_status take_submitted_value(struct submitted_operation *submitted
     if (!segment)
         return KV_BAD_REQUEST;
     enum kv_status status;
-    submitted->brought = reserve_value(submitted, size, &status);
+    submitted->brought = submitted_operation_reserve(submitted, size, &status);
     if (!submitted->brought)
         return status;
     submissions_count_brought(request->all, size);
@@ -88,7 +89,8 @@ static enum engine_opcode engine_opcode_of(enum wire_opcode opcode)
         [WIRE_OP_PUT] = ENGINE_PUT,           [WIRE_OP_DELETE] = ENGINE_DELETE,
         [WIRE_OP_ADD] = ENGINE_ADD,           [WIRE_OP_APPEND] = ENGINE_APPEND,
         [WIRE_OP_EXCHANGE] = ENGINE_EXCHANGE, [WIRE_OP_TOUCH] = ENGINE_TOUCH,
-        [WIRE_OP_SCAN] = ENGINE_SCAN,         [WIRE_OP_SYNC] = ENGINE_SYNC};
+        [WIRE_OP_SCAN] = ENGINE_SCAN,         [WIRE_OP_SYNC] = ENGINE_SYNC,
+        [WIRE_OP_TRANSACT] = ENGINE_TRANSACT};
     return opcodes[opcode];
 }
 
@@ -162,7 +164,7 @@ static void engine_done(struct engine_operation *engine)
     }
     size_t size = engine->found_value.size;
     if (engine->opcode == ENGINE_GET && engine->status == KV_OK && size > 0) {
-        submitted->found = reserve_value(submitted, size, &engine->status);
+        submitted->found = submitted_operation_reserve(submitted, size, &engine->status);
         if (submitted->found)
             memcpy(submitted->found, engine->found_value.data, size);
     }
@@ -172,7 +174,7 @@ static void engine_done(struct engine_operation *engine)
 static bool brings_value(enum wire_opcode opcode)
 {
     return opcode == WIRE_OP_PUT || opcode == WIRE_OP_APPEND || opcode == WIRE_OP_EXCHANGE ||
-           opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN;
+           opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN || opcode == WIRE_OP_TRANSACT;
 }
 
 /* STATS, PING and ADMIN, which no engine sees. */
@@ -211,10 +213,8 @@ void submitted_operation_begin(struct submitted_operation *submitted,
         engine->status = take_submitted_value(submitted);
     if (opcode == WIRE_OP_BACKUP || opcode == WIRE_OP_WATCH) /* there are no data files */
         engine->status = KV_UNSUPPORTED;
-    if (opcode == WIRE_OP_TRANSACT) {
-        engine->status = KV_UNSUPPORTED;
-        engine->sentence = "the server's data are in a cluster, where it has no transactions";
-    }
+    if (opcode == WIRE_OP_TRANSACT && engine->status == KV_OK)
+        engine->status = submitted_transaction_begin(submitted);
     bool here = opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN;
     if (engine->status != KV_OK || here) {
         if (engine->status == KV_OK)
@@ -312,6 +312,8 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
         return add_exchange(submitted, result);
     case WIRE_OP_SCAN:
         return add_scan(submitted, result);
+    case WIRE_OP_TRANSACT:
+        return submitted_transaction_add(submitted, result);
     case WIRE_OP_ADD:
         if (applied || result->status == KV_OUT_OF_BOUNDS)
             result_tell_number(result, engine->number);
@@ -327,7 +329,6 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
     case WIRE_OP_SYNC:
     case WIRE_OP_BACKUP:
     case WIRE_OP_WATCH:
-    case WIRE_OP_TRANSACT:
         return false;
     }
     if (applied)
@@ -359,6 +360,7 @@ void submitted_operation_drop(struct submitted_operation *submitted)
 {
     free(submitted->brought);
     free(submitted->found);
+    submitted_transaction_drop(submitted);
     submitted->brought = submitted->found = NULL;
     if (submitted->counted_bytes > 0)
         submissions_release_bytes(submitted->request->all, submitted->request->uid,

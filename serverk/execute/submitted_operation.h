@@ -15,6 +15,7 @@
 #include "wire/message.h"
 
 struct submitted_operation;
+struct submitted_transaction;
 
 /* What an operation needs of its request. */
 struct submitted_request {
@@ -40,8 +41,10 @@ struct submitted_operation {
     size_t counted_bytes;            /* of both, by submissions_add_bytes */
     struct reply_place place;        /* SCAN, EXCHANGE */
     struct scan_page page;
-    unsigned tries; /* of a SCAN */
-    bool done;      /* the caller's, guarded by its lock; false at first */
+    unsigned tries;                            /* of a SCAN */
+    struct submitted_transaction *transaction; /* TRANSACT; else NULL */
+    bool is_handed_over;                       /* the engine has said what became of it */
+    bool done; /* the caller's, guarded by its lock; false at first */
 };
 
 /* Begins the operation, which was decoded: hands it to the engine, or answers it at once.
@@ -53,6 +56,11 @@ void submitted_operation_begin(struct submitted_operation *submitted,
 /* Adds the result of an operation that is done to the reply; frees what it has. True: the reply
  * ends there. */
 bool submitted_operation_settle(struct submitted_operation *submitted);
+
+/* Memory for a value of that size, counted for the user until the operation is dropped. NULL:
+ * *status says why. */
+uint8_t *submitted_operation_reserve(struct submitted_operation *submitted, size_t size,
+                                     enum kv_status *status);
 
 /* Frees what the operation has, where its result is of no use any more. */
 void submitted_operation_drop(struct submitted_operation *submitted);

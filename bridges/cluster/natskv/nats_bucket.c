@@ -111,20 +111,49 @@ static bool locks_up(struct kv_slice version)
            kv_slice_equal(version, kv_slice_from_string("2.12.1"));
 }
 
+/* Returns true for servers that may take a guard of another subject in a batch for one that they
+ * have checked already, or keep its subject locked: all before 2.12.14, and 2.14 before 2.14.4
+ * (nats-server pull request 8377). */
+static bool mixes_up_guards(struct kv_slice version)
+{
+    unsigned major = 0, minor = 0, patch = 0;
+    char text[32] = "";
+    if (version.size < sizeof text)
+        memcpy(text, version.data, version.size);
+    if (sscanf(text, "%u.%u.%u", &major, &minor, &patch) != 3)
+        return true;
+    if (major != 2)
+        return major < 2;
+    return minor < 12 || (minor == 12 && patch < 14) || (minor < 15 && minor > 12 && patch < 4);
+}
+
+#define BY_TAG " by tag"
+
+/* Writes what the streams' metadata say of the number of shards. A serverk that knows no tags takes
+ * a bucket with them for one of another number, and refuses it. With one shard there is no
+ * difference. */
+static void print_shards(const struct nats_bucket *bucket, char text[24])
+{
+    snprintf(text, 24, "%" PRIu32 "%s", bucket->shards,
+             bucket->by_tag && bucket->shards > 1 ? BY_TAG : "");
+}
+
 /* Checks that the server repeats what was asked for: a server that is too old leaves it out. */
-static enum kv_status check_config(const struct nats_bucket *bucket, const char *name,
+static enum kv_status check_config(struct nats_bucket *bucket, const char *name,
                                    struct kv_slice answer, struct kv_error *error)
 {
     struct kv_slice config = nats_json_member(answer, "config");
     struct kv_slice metadata = nats_json_member(config, "metadata"), text;
     uint64_t per_subject = 0, replicas = 0;
-    char shards[16];
+    char shards[24];
     if (!nats_json_flag(config, "allow_atomic"))
         return kv_error_set(error, KV_UNSUPPORTED,
                             "stream %s: the server does not know allow_atomic, or the stream was "
                             "made without it: nats-server 2.12 is needed",
                             name);
-    if (nats_json_string(metadata, "_nats.ver", &text) && locks_up(text))
+    bool says_version = nats_json_string(metadata, "_nats.ver", &text);
+    bucket->guards_others &= says_version && !mixes_up_guards(text);
+    if (says_version && locks_up(text))
         return kv_error_set(error, KV_UNSUPPORTED,
                             "stream %s is led by a nats-server %.*s, which locks up when entries "
                             "are scanned while others write: 2.12.2 or newer is needed",
@@ -135,7 +164,7 @@ static enum kv_status check_config(const struct nats_bucket *bucket, const char 
                             "stream %s was not made by serverk: it needs max_msgs_per_subject 1 "
                             "and allow_direct",
                             name);
-    snprintf(shards, sizeof shards, "%" PRIu32, bucket->shards);
+    print_shards(bucket, shards);
     if (!nats_json_string(metadata, "mqkv-shards", &text) ||
         !kv_slice_equal(text, kv_slice_from_string(shards)))
         return kv_error_set(error, KV_MISMATCH,
@@ -154,8 +183,9 @@ static enum kv_status check_config(const struct nats_bucket *bucket, const char 
 static enum kv_status make_stream(struct nats_link *link, struct nats_bucket *bucket,
                                   const char *name, uint32_t shard, struct kv_error *error)
 {
-    char subject[128], json[1024], *text = NULL;
+    char subject[128], json[1024], shards[24], *text = NULL;
     struct kv_slice answer;
+    print_shards(bucket, shards);
     snprintf(subject, sizeof subject, "$JS.API.STREAM.CREATE.%s", name);
     snprintf(json, sizeof json,
              "{\"name\":\"%s\",\"subjects\":[\"$KV.%s_%" PRIu32 ".>\"],\"retention\":\"limits\","
@@ -164,9 +194,9 @@ static enum kv_status make_stream(struct nats_link *link, struct nats_bucket *bu
              "\"max_msg_size\":-1,\"num_replicas\":%" PRIu32 ",\"allow_rollup_hdrs\":true,"
              "\"deny_delete\":true,\"allow_direct\":true,"
              "\"allow_atomic\":true,\"duplicate_window\":" DUPLICATE_WINDOW_NS ","
-             "\"metadata\":{\"mqkv-format\":\"1\",\"mqkv-shards\":\"%" PRIu32
-             "\",\"mqkv-mirror\":\"%s\"}}",
-             name, bucket->name, shard, bucket->replicas, bucket->shards, bucket->mirror_of);
+             "\"metadata\":{\"mqkv-format\":\"1\",\"mqkv-shards\":\"%s\","
+             "\"mqkv-mirror\":\"%s\"}}",
+             name, bucket->name, shard, bucket->replicas, shards, bucket->mirror_of);
     enum kv_status status = ask_jetstream(link, subject, json, &text, &answer, error);
     if (status != KV_OK)
         return status;
@@ -243,11 +273,12 @@ static enum kv_status take_first(const struct natskv_options *options, struct na
 {
     struct kv_slice config = nats_json_member(answer, "config"), text;
     uint64_t shards = 0, replicas = 0;
-    char digits[16] = "";
+    char said[24] = "", *behind = said;
     if (nats_json_string(nats_json_member(config, "metadata"), "mqkv-shards", &text) &&
-        text.size < sizeof digits)
-        memcpy(digits, text.data, text.size);
-    shards = strtoull(digits, NULL, 10);
+        text.size < sizeof said)
+        memcpy(said, text.data, text.size);
+    shards = strtoull(said, &behind, 10);
+    bucket->by_tag = strcmp(behind, BY_TAG) == 0;
     nats_json_number(config, "num_replicas", &replicas);
     if (shards < 1 || shards > NATSKV_MAX_SHARDS)
         return kv_error_set(error, KV_MISMATCH,
@@ -416,7 +447,9 @@ enum kv_status nats_bucket_open(struct nats_link *link, const struct natskv_opti
 {
     *bucket =
         (struct nats_bucket){.shards = options->shards ? options->shards : NATSKV_DEFAULT_SHARDS,
-                             .replicas = options->replicas ? options->replicas : 1};
+                             .replicas = options->replicas ? options->replicas : 1,
+                             .by_tag = true,
+                             .guards_others = true};
     snprintf(bucket->name, sizeof bucket->name, "%s", options->bucket);
     snprintf(bucket->mirror_of, sizeof bucket->mirror_of, "%s",
              options->mirror_of ? options->mirror_of : "");

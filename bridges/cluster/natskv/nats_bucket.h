@@ -13,6 +13,8 @@ struct nats_bucket {
     char mirror_of[64]; /* what a new stream is told to be the copy of */
     uint32_t shards;
     uint32_t replicas;
+    bool by_tag;        /* keys with one tag lie in one shard (nats_shard.h) */
+    bool guards_others; /* the servers check in a batch what it does not write (nats_transact.h) */
 };
 
 /* "KV_B_3". */

@@ -13,6 +13,7 @@
 
 struct key_queues;
 struct nats_sweep;
+struct shard_turns;
 
 /* How much the last full page of a scan had; 0: there was none yet. */
 struct page_fit {
@@ -32,8 +33,10 @@ struct nats_engine {
     _Atomic uint64_t message_number; /* counts messages, for their ids */
     _Atomic uint64_t folded;         /* writes that travelled in the message of another */
     _Atomic uint64_t conflicts;      /* conditional writes that others had come before */
+    _Atomic uint64_t transactions;   /* batches that were stored */
     struct page_fit fits[2];         /* for scans with values, and for scans of keys only */
     struct shard_look *looks;        /* one for each shard */
+    struct shard_turns *turns;       /* of transactions; one for each shard */
     struct nats_sweep *sweep;        /* NULL: the engine only reads */
 };
 
@@ -69,6 +72,14 @@ static inline void nats_finish(struct engine_operation *operation, enum kv_statu
 
 #define NATS_NO_TURN \
     "nothing was done: operations on the same key that came before it took all of the time"
+
+#define NATS_LONG_KEY                                                                     \
+    "the key is too long for the engine nats: 3,800 bytes, where each byte but letters, " \
+    "digits, '_', '/' and '-' counts three times"
+
+#define NATS_NOT_SYNCED                                                                        \
+    "the engine nats does not know when its servers sync: say --nats-sync always if they all " \
+    "have sync_interval: always"
 
 #define NATS_SILENCE \
     "no server of the cluster answered in time: the write may have been applied, or may be yet"

@@ -12,11 +12,15 @@
 /* An error code of JetStream. */
 #define NO_MESSAGE_FOUND 10037u
 
-#define HEADER_EXPIRY    "Mqkv-Expiry"
-#define HEADER_ID        "Nats-Msg-Id"
-#define HEADER_EXPECTED  "Nats-Expected-Last-Subject-Sequence"
-#define HEADER_OPERATION "KV-Operation"
-#define HEADER_MARKER    "Nats-Marker-Reason"
+#define HEADER_EXPIRY         "Mqkv-Expiry"
+#define HEADER_ID             "Nats-Msg-Id"
+#define HEADER_EXPECTED       "Nats-Expected-Last-Subject-Sequence"
+#define HEADER_EXPECTED_OF    "Nats-Expected-Last-Subject-Sequence-Subject"
+#define HEADER_OPERATION      "KV-Operation"
+#define HEADER_MARKER         "Nats-Marker-Reason"
+#define HEADER_BATCH          "Nats-Batch-Id"
+#define HEADER_BATCH_SEQUENCE "Nats-Batch-Sequence"
+#define HEADER_BATCH_COMMIT   "Nats-Batch-Commit"
 
 void nats_entry_free(struct nats_entry *entry)
 {
@@ -162,6 +166,13 @@ static bool set_number(natsMsg *message, const char *name, uint64_t number)
     return natsMsgHeader_Set(message, name, text) == NATS_OK;
 }
 
+static bool set_batch(natsMsg *message, const struct nats_batch_place *batch)
+{
+    return natsMsgHeader_Set(message, HEADER_BATCH, batch->id) == NATS_OK &&
+           set_number(message, HEADER_BATCH_SEQUENCE, batch->sequence) &&
+           (!batch->commits || set_number(message, HEADER_BATCH_COMMIT, 1));
+}
+
 static bool set_headers(natsMsg *message, const struct nats_writing *writing)
 {
     bool expires = writing->expiry_ms != 0 && !writing->tombstone;
@@ -169,7 +180,12 @@ static bool set_headers(natsMsg *message, const struct nats_writing *writing)
         return false;
     if (writing->conditional && !set_number(message, HEADER_EXPECTED, writing->sequence))
         return false;
+    if (writing->conditional && writing->expected_of &&
+        natsMsgHeader_Set(message, HEADER_EXPECTED_OF, writing->expected_of) != NATS_OK)
+        return false;
     if (expires && !set_number(message, HEADER_EXPIRY, writing->expiry_ms))
+        return false;
+    if (writing->batch && !set_batch(message, writing->batch))
         return false;
     return !writing->tombstone || natsMsgHeader_Set(message, HEADER_OPERATION, "DEL") == NATS_OK;
 }

@@ -44,6 +44,13 @@ void nats_entry_headers(natsMsg *message, bool *tombstone, uint64_t *expiry_ms);
  * of that name, since the message itself may have one, too. NULL: there is none. */
 const char *nats_entry_added(natsMsg *message, const char *name);
 
+/* Where a message stands in a batch, which the server stores as a whole or not at all. */
+struct nats_batch_place {
+    const char *id;    /* of the batch */
+    uint32_t sequence; /* 1 is the first */
+    bool commits;      /* it is the last */
+};
+
 /* How a message is written. */
 struct nats_writing {
     const char *subject;
@@ -52,7 +59,9 @@ struct nats_writing {
     bool tombstone;
     bool conditional; /* the subject's last message must have `sequence`; 0: none may exist */
     uint64_t sequence;
+    const char *expected_of; /* the condition is about this subject; NULL: about its own */
     const char *message_id;
+    const struct nats_batch_place *batch; /* NULL: it is in none */
 };
 
 /* Makes the message. False: out of memory. */

@@ -6,22 +6,10 @@
 #include <string.h>
 
 #include "common/numbers/random.h"
-#include "common/report/log.h"
-#include "common/report/log_pace.h"
 #include "common/time/clock.h"
 #include "bridges/cluster/natskv/nats_json.h"
 #include "bridges/cluster/natskv/nats_look.h"
-
-/* Error codes of JetStream. */
-#define WRONG_LAST_SEQUENCE          10071u
-#define WRONG_LAST_SEQUENCE_CONSTANT 10164u
-#define DUPLICATE_IN_PROCESS         10158u
-#define MESSAGE_TOO_LARGE            10054u
-#define STORE_FAILED                 10077u
-#define INSUFFICIENT_RESOURCES       10023u
-#define ACCOUNT_RESOURCES            10002u
-#define NO_MEMORY_RESOURCES          10028u
-#define STORAGE_RESOURCES            10047u
+#include "bridges/cluster/natskv/nats_refusal.h"
 
 /* A write that others come before this many times is given up. */
 #define MAX_TRIES 64u
@@ -195,96 +183,26 @@ static void try_again(struct key_queue *queue)
     read_then(queue, wait_ms > 0 ? clock_monotonic_coarse_ms() + wait_ms : 0);
 }
 
-static bool describes(struct kv_slice failure, const char *words)
-{
-    struct kv_slice description = {0};
-    return nats_json_string(failure, "description", &description) &&
-           kv_slice_equal(description, kv_slice_from_string(words));
-}
-
-/* Returns true if a write that was refused may be taken a moment later. A full bucket stays full,
- * though the servers give such errors the code 503, too; "store is closed" comes from a server that
- * ends. */
-static bool is_for_now(struct kv_slice failure, uint64_t code)
-{
-    uint64_t kind = 0;
-    nats_json_number(failure, "code", &kind);
-    if (code == STORE_FAILED)
-        return describes(failure, "store is closed");
-    return code == DUPLICATE_IN_PROCESS || (kind == 503 && code != INSUFFICIENT_RESOURCES);
-}
-
-/* A reason for which writes are refused for good. The log reports each reason at its own pace: a
- * full bucket refuses every write, and a mirror tries all writes of a page again and again. */
-struct refusal {
-    _Atomic uint64_t code; /* 0: the row belongs to no code yet */
-    enum kv_status status;
-    struct log_pace pace;
-};
-
-/* The row of a code that has none yet; the last such row is for all codes that are left over. */
-#define OTHER_REFUSAL             \
-    {                             \
-        0, KV_IO, LOG_PACE(10000) \
-    }
-
-static struct refusal refusals[] = {{MESSAGE_TOO_LARGE, KV_VALUE_TOO_BIG, LOG_PACE(10000)},
-                                    {STORE_FAILED, KV_NO_SPACE, LOG_PACE(10000)},
-                                    {INSUFFICIENT_RESOURCES, KV_NO_SPACE, LOG_PACE(10000)},
-                                    {ACCOUNT_RESOURCES, KV_NO_SPACE, LOG_PACE(10000)},
-                                    {NO_MEMORY_RESOURCES, KV_NO_SPACE, LOG_PACE(10000)},
-                                    {STORAGE_RESOURCES, KV_NO_SPACE, LOG_PACE(10000)},
-                                    OTHER_REFUSAL,
-                                    OTHER_REFUSAL,
-                                    OTHER_REFUSAL,
-                                    OTHER_REFUSAL,
-                                    OTHER_REFUSAL,
-                                    OTHER_REFUSAL};
-
-/* Returns the row of the code, and gives it one if it has none. */
-static struct refusal *row_of(uint64_t code)
-{
-    struct refusal *row = refusals;
-    struct refusal *last = refusals + sizeof refusals / sizeof refusals[0] - 1;
-    for (; row < last && code != 0; row++) {
-        uint64_t taken_by = 0;
-        if (atomic_compare_exchange_strong(&row->code, &taken_by, code) || taken_by == code)
-            return row;
-    }
-    return last;
-}
-
 static void send_write(struct key_queue *queue, uint64_t begin_ms);
 
 /* The server refused this copy of the write. If an earlier copy has no answer, it may have been
  * applied: then the entry says so. */
 static void take_refusal(struct key_queue *queue, struct kv_slice failure, bool repeats)
 {
-    uint64_t code = 0;
-    nats_json_number(failure, "err_code", &code);
+    enum refusal_kind kind = nats_refusal_kind(failure);
     queue->doubtful |= repeats;
-    if (is_for_now(failure, code)) {
-        queue->doubtful |= code == DUPLICATE_IN_PROCESS;
+    if (kind == REFUSAL_FOR_NOW || kind == REFUSAL_IN_PROCESS) {
+        queue->doubtful |= kind == REFUSAL_IN_PROCESS;
         send_write(queue, clock_monotonic_coarse_ms() + 50);
-    } else if (code == WRONG_LAST_SEQUENCE || code == WRONG_LAST_SEQUENCE_CONSTANT) {
+    } else if (kind == REFUSAL_CHANGED) {
         try_again(queue);
     } else {
-        bool too_large = code == STORE_FAILED && describes(failure, "message too large");
-        struct refusal *refusal = row_of(too_large ? MESSAGE_TOO_LARGE : code);
-        char unsaid[LOG_PACE_TEXT_BYTES];
-        struct kv_slice words = {0};
-        nats_json_string(failure, "description", &words);
-        if (log_pace_allows(&refusal->pace, unsaid))
-            log_warn("nats: a write was refused: %.*s (JetStream error %" PRIu64 ")%s",
-                     (int)words.size, (const char *)words.data, code, unsaid);
-        if (queue->doubtful) {
+        const char *sentence;
+        enum kv_status status = nats_refusal_report(failure, &sentence);
+        if (queue->doubtful)
             read_then(queue, 0);
-            return;
-        }
-        end_unwritten(queue, refusal->status,
-                      refusal->status == KV_NO_SPACE
-                          ? "the cluster has no room for the write: the log of serverk says why"
-                          : "the servers refused the write: the log of serverk says why");
+        else
+            end_unwritten(queue, status, sentence);
     }
 }
 

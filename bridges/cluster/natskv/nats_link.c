@@ -139,11 +139,30 @@ static bool make_message(struct nats_link *link, struct link_slot *slot)
     return slot->message || slot->call->make(slot->call, reply, &slot->message);
 }
 
+/* Publishes what goes before the message, and the message. */
+static natsStatus publish_all(struct nats_link *link, struct link_slot *slot)
+{
+    struct link_call *call = slot->call;
+    natsStatus status = NATS_OK;
+    for (uint32_t i = 0; i < call->leading && status == NATS_OK; i++) {
+        natsMsg *message = NULL;
+        if (!call->make_leading(call, i, &message))
+            return NATS_NO_MEMORY;
+        status = natsConnection_PublishMsg(link->connection, message);
+        natsMsg_Destroy(message);
+    }
+    return status == NATS_OK ? natsConnection_PublishMsg(link->connection, slot->message) : status;
+}
+
 /* Sends what the slot has, if there is a connection. Takes over the lock. The answer may come
  * before this returns, so the slot is not looked at again. */
 static void send_locked(struct nats_link *link, struct link_slot *slot)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (slot->call->leading > 0) {
+        natsMsg_Destroy(slot->message);
+        slot->message = NULL;
+    }
     if (!is_connected(link) || !make_message(link, slot)) {
         slot->next_ms = now_ms + TICK_MS;
         return;
@@ -152,7 +171,7 @@ static void send_locked(struct nats_link *link, struct link_slot *slot)
     slot->sent++;
     slot->open++;
     slot->next_ms = slot->call->again_ms > 0 ? now_ms + slot->call->again_ms : UINT64_MAX;
-    natsStatus status = natsConnection_PublishMsg(link->connection, slot->message);
+    natsStatus status = publish_all(link, slot);
     if (status == NATS_OK)
         return;
     slot->open--;

@@ -37,6 +37,11 @@ struct link_call {
     /* Makes the message with that reply subject; the link destroys it. False: out of memory. */
     bool (*make)(struct link_call *call, const char *reply, natsMsg **message);
 
+    /* Messages that go before it on the same connection, each time that it is sent; then `make` is
+     * called each time, too, before make_leading is, for each of them. The link destroys them. */
+    uint32_t leading;
+    bool (*make_leading)(struct link_call *call, uint32_t index, natsMsg **message);
+
     /* Called with an answer (message: the library's, valid during the call), or at the end without
      * one (message NULL). The call is over then, unless `many` is set and the function returns
      * true. The function may send a call that is over again, or free it. repeats: it was sent more

@@ -173,6 +173,7 @@ static enum kv_status run_one(struct nats_rewrite *rewrite, const struct nats_en
     case ENGINE_EXISTS:
     case ENGINE_SCAN:
     case ENGINE_SYNC:
+    case ENGINE_TRANSACT:
     case ENGINE_OPCODES:
         break;
     }

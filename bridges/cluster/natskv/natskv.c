@@ -4,15 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "common/report/error.h"
 #include "bridges/cluster/natskv/nats_connect.h"
 #include "bridges/cluster/natskv/nats_engine.h"
 #include "bridges/cluster/natskv/nats_look.h"
 #include "bridges/cluster/natskv/nats_scan.h"
+#include "bridges/cluster/natskv/nats_shard.h"
 #include "bridges/cluster/natskv/nats_subject.h"
 #include "bridges/cluster/natskv/nats_sweep.h"
+#include "bridges/cluster/natskv/nats_transact.h"
+#include "bridges/cluster/natskv/nats_turns.h"
 #include "bridges/cluster/natskv/nats_key_queue.h"
 
 /* Operations ----------------------------------------------------------------------------------- */
@@ -23,27 +25,20 @@ static bool changes_a_key(enum engine_opcode opcode)
            opcode == ENGINE_APPEND || opcode == ENGINE_EXCHANGE || opcode == ENGINE_TOUCH;
 }
 
-#define NOT_SYNCED                                                                             \
-    "the engine nats does not know when its servers sync: say --nats-sync always if they all " \
-    "have sync_interval: always"
-
 static void submit_to_key(struct nats_engine *engine, struct engine_operation *operation)
 {
     char encoded[NATSKV_MAX_KEY_BYTES + 1];
     if (operation->key.size == 0) {
         nats_finish(operation, KV_BAD_KEY, NULL);
     } else if (!nats_subject_encode(operation->key, encoded, sizeof encoded)) {
-        nats_finish(operation, KV_BAD_KEY,
-                    "the key is too long for the engine nats: 3,800 bytes, where each byte but "
-                    "letters, digits, '_', '/' and '-' counts three times");
+        nats_finish(operation, KV_BAD_KEY, NATS_LONG_KEY);
     } else if (operation->value.size > engine->max_value_bytes) {
         nats_finish(operation, KV_VALUE_TOO_BIG, NULL);
     } else if (operation->synced && !engine->synced && changes_a_key(operation->opcode)) {
-        nats_finish(operation, KV_UNSUPPORTED, NOT_SYNCED);
+        nats_finish(operation, KV_UNSUPPORTED, NATS_NOT_SYNCED);
     } else {
-        uint64_t hash = XXH3_64bits(operation->key.data, operation->key.size);
-        nats_key_queues_take(engine->queues, operation, (uint32_t)(hash % engine->bucket.shards),
-                             encoded);
+        nats_key_queues_take(engine->queues, operation,
+                             nats_shard_of(&engine->bucket, operation->key), encoded);
     }
 }
 
@@ -66,7 +61,10 @@ static void submit(struct store_engine *base, struct engine_operation *operation
         return;
     case ENGINE_SYNC: /* what was acknowledged is synced, or nobody knows when it will be */
         nats_finish(operation, engine->synced ? KV_OK : KV_UNSUPPORTED,
-                    engine->synced ? NULL : NOT_SYNCED);
+                    engine->synced ? NULL : NATS_NOT_SYNCED);
+        return;
+    case ENGINE_TRANSACT:
+        nats_transact_begin(engine, operation);
         return;
     case ENGINE_OPCODES:
         break;
@@ -125,6 +123,8 @@ static void numbers(const struct store_engine *base, engine_number_visit visit, 
          atomic_load(&engine->folded)},
         {"swept_total", "Expired entries and tombstones that this daemon removed.",
          nats_sweep_removed(engine->sweep)},
+        {"transactions_total", "Transactions that were stored as a batch.",
+         atomic_load(&engine->transactions)},
         {"conflicts_total", "Writes tried again, since others were faster.",
          atomic_load(&engine->conflicts)},
     };
@@ -134,6 +134,21 @@ static void numbers(const struct store_engine *base, engine_number_visit visit, 
 
 /* Life ----------------------------------------------------------------------------------------- */
 
+static bool create_turns(struct nats_engine *engine)
+{
+    engine->turns = calloc(engine->bucket.shards, sizeof *engine->turns);
+    for (uint32_t i = 0; engine->turns && i < engine->bucket.shards; i++)
+        nats_turns_init(&engine->turns[i]);
+    return engine->turns != NULL;
+}
+
+static void free_turns(struct nats_engine *engine)
+{
+    for (uint32_t i = 0; engine->turns && i < engine->bucket.shards; i++)
+        nats_turns_destroy(&engine->turns[i]);
+    free(engine->turns);
+}
+
 static enum kv_status close_engine(struct store_engine *base, struct kv_error *error)
 {
     struct nats_engine *engine = (struct nats_engine *)base;
@@ -142,6 +157,7 @@ static enum kv_status close_engine(struct store_engine *base, struct kv_error *e
     nats_look_free(engine);
     nats_link_close(engine->link);
     nats_key_queues_free(engine->queues);
+    free_turns(engine);
     free(engine);
     return KV_OK;
 }
@@ -198,7 +214,7 @@ enum kv_status natskv_open(const struct natskv_options *options, struct store_en
     if (status == KV_OK) {
         engine->read_any = options->read_any;
         engine->queues = nats_key_queues_create(engine);
-        if (!engine->queues || !nats_look_create(engine))
+        if (!engine->queues || !nats_look_create(engine) || !create_turns(engine))
             status = kv_error_set(error, KV_NO_MEMORY, "out of memory");
     }
     if (status == KV_OK && !options->check_only)

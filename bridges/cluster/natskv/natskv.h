@@ -3,8 +3,8 @@
  * of a bucket, spread over the servers of the cluster, each on R of them. docs/CLUSTER.md says what
  * that promises, and what it does not.
  *
- * Stream i of bucket B is KV_B_i; it has the keys with XXH3(key) mod S == i, each as a subject
- * $KV.B_i.KEY (nats_subject.h) whose last message is the entry. The version of an entry is the
+ * Stream i of bucket B is KV_B_i; it has the keys with XXH3(key or tag) mod S == i (nats_shard.h),
+ * each as a subject $KV.B_i.KEY (nats_subject.h) whose last message is the entry. The version of an entry is the
  * sequence of its message times NATSKV_FOLD: writes that waited together for one key are one
  * message, and all but the last of them have versions below that one's, which no entry has.
  *

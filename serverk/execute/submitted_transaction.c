@@ -1,0 +1,99 @@
+#include "serverk/execute/submitted_transaction.h"
+
+#include <stdlib.h>
+
+#include "common/assert/assert.h"
+#include "serverk/execute/transact_body.h"
+
+struct submitted_transaction {
+    struct kvstore_transaction asked;
+    struct transact_body body;
+    bool has_no_memory; /* for a value that was found: KV_OVERLOADED, KV_NO_MEMORY */
+    enum kv_status why;
+};
+
+/* A kvstore_transaction.place: in memory of its own, if the reply takes all that was found so
+ * far. */
+static void *place_submitted_value(void *context, uint32_t step, size_t bytes)
+{
+    struct submitted_operation *submitted = context;
+    struct submitted_transaction *transaction = submitted->transaction;
+    struct transact_body *body = &transaction->body;
+    unsigned count =
+        body->counts.then > body->counts.otherwise ? body->counts.then : body->counts.otherwise;
+    KV_ASSERT(step < count);
+    body->found_bytes[step] = bytes;
+    bool fits = reply_place(&submitted->request->reply, transact_body_bytes(body, count)).kind !=
+                PLACE_NONE;
+    free(body->found[step]);
+    body->found[step] =
+        fits ? submitted_operation_reserve(submitted, bytes, &transaction->why) : NULL;
+    transaction->has_no_memory |= fits && !body->found[step];
+    if (!body->found[step])
+        body->found_bytes[step] = 0;
+    return body->found[step];
+}
+
+enum kv_status submitted_transaction_begin(struct submitted_operation *submitted)
+{
+    struct submitted_transaction *transaction = malloc(sizeof *transaction);
+    if (!transaction)
+        return KV_NO_MEMORY;
+    submitted->transaction = transaction;
+    transaction->has_no_memory = false;
+    transact_body_begin(&transaction->body);
+    enum kv_status status = transact_body_decode(
+        &transaction->body, submitted->engine.value,
+        engine_max_value_bytes(submissions_services(submitted->request->all)->engine));
+    if (status != KV_OK)
+        return status;
+    transaction->asked = transact_body_transaction(&transaction->body);
+    transaction->asked.place = place_submitted_value;
+    transaction->asked.context = submitted;
+    submitted->engine.transaction = &transaction->asked;
+    submitted->engine.results = transaction->body.results;
+    submitted->is_handed_over = true;
+    return KV_OK;
+}
+
+bool submitted_transaction_add(struct submitted_operation *submitted, struct wire_result *result)
+{
+    struct submitted_transaction *transaction = submitted->transaction;
+    if (!transaction)
+        return false;
+    struct transact_body *body = &transaction->body;
+    if (submitted->is_handed_over)
+        transact_body_take(body, result->status, &submitted->engine.transacted);
+    if (result->status == KV_BUFFER_TOO_SMALL) {
+        uint64_t bytes;
+        transact_body_lacks_room(body, &bytes);
+        result_tell_size(result, bytes < UINT32_MAX ? bytes : UINT32_MAX);
+        if (transaction->has_no_memory)
+            *result = (struct wire_result){.status = transaction->why};
+        return false;
+    }
+    bool done = result->status == KV_OK;
+    size_t most_bytes = transact_body_bytes(body, done ? body->outcome.results : 1u);
+    struct reply_place place = reply_place(&submitted->request->reply, most_bytes);
+    if (place.kind != PLACE_NONE) {
+        struct write_cursor cursor = write_cursor(place.at, place.capacity);
+        transact_body_put(body, result->status, &cursor);
+        KV_ASSERT(!cursor.failed && write_cursor_used(&cursor) <= most_bytes);
+        result->value = kv_slice(NULL, write_cursor_used(&cursor));
+        if (reply_add_placed(&submitted->request->reply, result, &place))
+            return true;
+        result->value = (struct kv_slice){0};
+    }
+    if (done) /* and nobody hears of it */
+        result->status = KV_IO;
+    return false;
+}
+
+void submitted_transaction_drop(struct submitted_operation *submitted)
+{
+    struct submitted_transaction *transaction = submitted->transaction;
+    for (unsigned i = 0; transaction && i < WIRE_MAX_TRANSACTION_STEPS; i++)
+        free(transaction->body.found[i]);
+    free(transaction);
+    submitted->transaction = NULL;
+}
