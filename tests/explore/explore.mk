@@ -10,7 +10,7 @@ EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/explore/explore
 	tests/explore/explored_redis_store.c tests/history/history.c
 EXPLORE_RUNTIME := $(filter-out $(EXPLORE_HARNESSES),$(wildcard tests/explore/*.c))
 # natskv is one with NATS, whose library is not: explored_nats.c stands for it, and for the cluster.
-EXPLORE_NATS := tests/explore/explore_natskv.c tests/explore/explored_nats.c
+EXPLORE_NATS := tests/explore/explore_natskv.c tests/explore/explore_natskv_bank.c tests/explore/explored_nats.c
 ifeq ($(NATS),)
 EXPLORE_HARNESSES := $(filter-out $(EXPLORE_NATS),$(EXPLORE_HARNESSES))
 EXPLORE_RUNTIME := $(filter-out $(EXPLORE_NATS),$(EXPLORE_RUNTIME))

@@ -12,11 +12,14 @@
 #include "tests/explore/seeded_schedule.h"
 
 #define HERE        __builtin_return_address(0)
-#define HEADERS_MAX 6u
-#define EVENTS_MAX  256u
+#define HEADERS_MAX 9u
+#define EVENTS_MAX  512u
 #define NS_PER_MS   UINT64_C(1000000)
 #define MAX_PAYLOAD 4096
-#define LIMBO_MAX   8u
+#define LIMBO_MAX   16u
+#define BATCHES_MAX 4u /* open at once */
+#define BATCH_MAX   8u /* messages */
+#define BATCH_NS    (UINT64_C(10000) * NS_PER_MS)
 #define TEXT_BYTES  2048u
 
 struct __natsMsg {
@@ -25,7 +28,7 @@ struct __natsMsg {
     int size;
     unsigned header_count;
     struct nats_header {
-        char name[48], value[48];
+        char name[48], value[96];
     } headers[HEADERS_MAX];
     natsMsg *next; /* in the queue of a subscription */
 };
@@ -43,7 +46,8 @@ struct __natsConnection {
     natsSubscription *subscription;
     bool is_lost, is_closed;
     bool is_to_be_told; /* that it is closed */
-    unsigned uses;      /* the owner's, the network's, and those of what is under way */
+    uint64_t last_ns; /* when the last message of a batch comes: they do not overtake each other */
+    unsigned uses;    /* the owner's, the network's, and those of what is under way */
 };
 
 /* What comes at a time. */
@@ -57,8 +61,17 @@ struct event {
     bool waits; /* a request that was sent while the connection was lost */
 };
 
+/* A batch that is not complete. */
+struct open_batch {
+    char id[64]; /* "": the place is free */
+    unsigned count;
+    natsMsg *messages[BATCH_MAX];
+    uint64_t last_ns; /* when its last message came */
+};
+
 static struct {
     struct event events[EVENTS_MAX];
+    struct open_batch batches[BATCHES_MAX];
     natsConnection *connection; /* the last that was made */
     bool may_fail, is_ending, is_closed, is_telling;
     unsigned delivering; /* threads of subscriptions */
@@ -162,6 +175,13 @@ natsStatus natsMsgHeader_Values(natsMsg *message, const char *name, const char *
     **values = value;
     *count = 1;
     return NATS_OK;
+}
+
+/* NULL: it has none. */
+static const char *header_of(const natsMsg *message, const char *name)
+{
+    const char *value;
+    return natsMsgHeader_Get((natsMsg *)(uintptr_t)message, name, &value) == NATS_OK ? value : NULL;
 }
 
 static natsMsg *copy_of(const natsMsg *message)
@@ -286,7 +306,13 @@ static void send_later(enum network_event kind, natsMsg *message, natsConnection
     while (event < network.events + EVENTS_MAX && event->message)
         event++;
     EXPLORE_CHECK(event < network.events + EVENTS_MAX, "too many messages are under way");
-    *event = (struct event){.due_ns = explore_clock_ns() + draw_delay_ns(),
+    uint64_t due_ns = explore_clock_ns() + draw_delay_ns();
+    if (header_of(message, "Nats-Batch-Id")) {
+        if (due_ns <= connection->last_ns)
+            due_ns = connection->last_ns + 1;
+        connection->last_ns = due_ns;
+    }
+    *event = (struct event){.due_ns = due_ns,
                             .kind = kind,
                             .message = message,
                             .connection = connection,
@@ -335,6 +361,8 @@ static void answer(const natsMsg *request, natsConnection *connection, const cha
     char text[TEXT_BYTES];
     natsMsg *message;
     va_list arguments;
+    if (!request->reply[0])
+        return;
     va_start(arguments, format);
     int size = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -374,6 +402,112 @@ static void put_into_limbo(const char *id)
     unsigned at = network.next_limbo++ % LIMBO_MAX;
     snprintf(network.limbo[at].id, sizeof network.limbo[at].id, "%s", id);
     network.limbo[at].until_ns = explore_clock_ns() + explore_random(4000) * NS_PER_MS;
+}
+
+/* Batches -------------------------------------------------------------------------------------- */
+
+static void drop_batch(struct open_batch *batch)
+{
+    for (unsigned i = 0; i < batch->count; i++)
+        natsMsg_Destroy(batch->messages[i]);
+    *batch = (struct open_batch){.id = ""};
+}
+
+static void drop_batches(void)
+{
+    for (unsigned i = 0; i < BATCHES_MAX; i++)
+        drop_batch(&network.batches[i]);
+}
+
+/* The open batch of that id, or a place for it; NULL: there is none. Old ones are dropped. */
+static struct open_batch *batch_of(const char *id)
+{
+    struct open_batch *place = NULL;
+    for (unsigned i = 0; i < BATCHES_MAX; i++) {
+        struct open_batch *batch = &network.batches[i];
+        if (batch->id[0] && batch->last_ns + BATCH_NS < explore_clock_ns())
+            drop_batch(batch);
+        if (strcmp(batch->id, id) == 0)
+            return batch;
+        if (!batch->id[0])
+            place = batch;
+    }
+    return place;
+}
+
+static void refuse(const natsMsg *request, natsConnection *connection, unsigned kind, unsigned code)
+{
+    answer(request, connection, NULL,
+           "{\"error\":{\"code\":%u,\"err_code\":%u,\"description\":\"refused\"}}", kind, code);
+}
+
+/* Returns the error code for which the stream does not take the message of a batch; 0: it does. */
+static unsigned refusal_of(const natsMsg *message)
+{
+    const char *id = header_of(message, "Nats-Msg-Id");
+    const char *expected = header_of(message, "Nats-Expected-Last-Subject-Sequence");
+    const char *other = header_of(message, "Nats-Expected-Last-Subject-Sequence-Subject");
+    EXPLORE_CHECK(id, "a write has no id");
+    if (is_in_limbo(id))
+        return 10158;
+    if (sequence_of_id(id) > 0)
+        return 10201;
+    bool is_changed =
+        expected && strtoull(expected, NULL, 10) != last_of(other ? other : message->subject);
+    return is_changed ? 10071 : 0;
+}
+
+/* Stores all messages of a batch, or none. */
+static void commit_batch(struct open_batch *batch, natsConnection *connection)
+{
+    const natsMsg *last = batch->messages[batch->count - 1];
+    for (unsigned i = 0; i < batch->count; i++) {
+        unsigned code = refusal_of(batch->messages[i]);
+        if (code == 0)
+            continue;
+        refuse(last, connection, 400, code);
+        return;
+    }
+    bool comes_to_nothing = fails(24), lasts = fails(6);
+    if (comes_to_nothing || fails(16)) {
+        bool not_now = fails(2);
+        if (!comes_to_nothing)
+            refuse(last, connection, not_now ? 503 : 400, not_now ? 10009 : 10164);
+        for (unsigned i = 0; i < batch->count && comes_to_nothing; i++)
+            put_into_limbo(header_of(batch->messages[i], "Nats-Msg-Id"));
+        return;
+    }
+    for (unsigned i = 0; i < batch->count; i++) {
+        const char *id = header_of(batch->messages[i], "Nats-Msg-Id");
+        store_message(batch->messages[i], id);
+        if (lasts)
+            put_into_limbo(id);
+    }
+    answer(last, connection, NULL,
+           "{\"stream\":\"KV_x_0\",\"seq\":%" PRIu64 ",\"batch\":\"%s\",\"count\":%u}",
+           explored_cluster.last_sequence, batch->id, batch->count);
+}
+
+static void take_batch_message(const natsMsg *request, natsConnection *connection)
+{
+    const char *id = header_of(request, "Nats-Batch-Id");
+    const char *number = header_of(request, "Nats-Batch-Sequence");
+    EXPLORE_CHECK(number, "a message of a batch has no number");
+    struct open_batch *batch = batch_of(id);
+    if (!batch || strtoul(number, NULL, 10) != batch->count + 1) {
+        if (batch)
+            drop_batch(batch);
+        refuse(request, connection, 400, batch ? 10176 : 10210);
+        return;
+    }
+    EXPLORE_CHECK(batch->count < BATCH_MAX, "a batch is too large");
+    snprintf(batch->id, sizeof batch->id, "%s", id);
+    batch->messages[batch->count++] = copy_of(request);
+    batch->last_ns = explore_clock_ns();
+    if (!header_of(request, "Nats-Batch-Commit"))
+        return;
+    commit_batch(batch, connection);
+    drop_batch(batch);
 }
 
 /* A write: refused, lost, or executed and acknowledged. */
@@ -483,7 +617,7 @@ static int print_stream(char text[TEXT_BYTES])
                     "{\"config\":{\"name\":\"KV_x_0\",\"num_replicas\":%u,"
                     "\"max_msgs_per_subject\":1,\"allow_direct\":true,\"allow_atomic\":true,"
                     "\"metadata\":{\"mqkv-format\":\"1\",\"mqkv-shards\":\"1\","
-                    "\"_nats.ver\":\"2.12.2\"}},\"state\":{\"messages\":%" PRIu64
+                    "\"_nats.ver\":\"2.12.15\"}},\"state\":{\"messages\":%" PRIu64
                     ",\"bytes\":1,\"first_seq\":1,\"last_seq\":%" PRIu64 "}}",
                     explored_cluster.replicas, explored_cluster.last_sequence,
                     explored_cluster.last_sequence);
@@ -494,10 +628,12 @@ static void take_request(natsMsg *request, natsConnection *connection)
     char text[TEXT_BYTES];
     if (fails(40))
         network.no_leader_until_ns = explore_clock_ns() + explore_random(3000) * NS_PER_MS;
-    if (fails(12))
+    if (fails(header_of(request, "Nats-Batch-Id") ? 30 : 12))
         return;
     if (network.may_fail && network.no_leader_until_ns > explore_clock_ns())
         answer(request, connection, "503", "%s", "");
+    else if (header_of(request, "Nats-Batch-Id"))
+        take_batch_message(request, connection);
     else if (strncmp(request->subject, "$KV.", 4) == 0)
         write_message(request, connection);
     else if (strncmp(request->subject, "$JS.API.DIRECT.GET.", 19) == 0)
@@ -718,6 +854,7 @@ static void run_network(void *unused)
         else
             schedule_wait(has_work, NULL, next ? next->due_ns : UINT64_MAX, HERE);
     }
+    drop_batches();
 }
 
 /* Nothing of the library runs any more. */
