@@ -20,6 +20,8 @@ key begins with says what goes wrong with it:
     banned-     so is it, and the next three are refused
     aged-       what is written was written two hours ago
     reborn-     somebody else writes the key before it is purged
+    single-     the message of a batch is stored at once, as of a server that knows no batches
+    partial-    the first batch with it is one message short
     raised-     from this write on streams have three replicas, of which only the leader has the key
 
 --scans slow: batches are short and come slowly; hollow: they are empty, though there is more; gaps:
@@ -39,6 +41,7 @@ import time
 LOCK = threading.Lock()
 VERSION = {}  # what metadata tell
 COUNTS = {}  # of what went wrong already, by key
+BATCHES = {}  # messages that wait for the last one, by id
 
 
 class Stream:
@@ -96,6 +99,23 @@ def publish(stream, subject, headers, data):
         return failure(400, 10071, f"wrong last sequence: {sequence}")
     stream.ids[message_id] = sequence = stream.store(subject, headers, data)
     return {"stream": stream.config["name"], "seq": sequence}
+
+
+def publish_batch(stream, batch, batch_id):
+    """The acknowledgement of a batch, which is stored as a whole or not at all."""
+    for subject, headers, _ in batch:
+        if headers["Nats-Msg-Id"] in stream.ids:
+            return failure(400, 10201, "atomic publish batch contains duplicate message id")
+        expected = headers.get("Nats-Expected-Last-Subject-Sequence")
+        about = headers.get("Nats-Expected-Last-Subject-Sequence-Subject", subject)
+        sequence = stream.messages.get(about, (0,))[0]
+        if expected is not None and int(expected) != sequence:
+            return failure(400, 10071, f"wrong last sequence: {sequence}")
+    for subject, headers, data in batch:
+        sequence = stream.store(subject, headers, data)
+        stream.ids[headers["Nats-Msg-Id"]] = sequence
+    return {"stream": stream.config["name"], "seq": sequence, "batch": batch_id,
+            "count": len(batch)}
 
 
 def header_lines(headers):
@@ -253,6 +273,9 @@ class Connection(threading.Thread):
     def write(self, subject, reply, headers, body):
         stream = STREAMS["KV_" + subject.split(".")[1]]
         key = subject.split(".", 2)[2]
+        if "Nats-Batch-Id" in headers and not key.startswith("single-"):
+            self.write_batch(subject, reply, headers, body)
+            return
         if self.spoiled(key, reply):
             return
         if key.startswith("full-"):
@@ -287,6 +310,50 @@ class Connection(threading.Thread):
             self.client.shutdown(socket.SHUT_RDWR)
             return
         if key.startswith("closing-") and first(key):
+            self.client.shutdown(socket.SHUT_RDWR)
+            return
+        self.say(reply, acknowledgement)
+
+    def write_batch(self, subject, reply, headers, body):
+        """A message of a batch; what a key of it begins with happens to the batch."""
+        batch_id = headers["Nats-Batch-Id"]
+        batch = BATCHES.setdefault(batch_id, [])
+        if int(headers["Nats-Batch-Sequence"]) != len(batch) + 1:
+            del BATCHES[batch_id]
+            self.say(reply, failure(400, 10176, "atomic publish batch is incomplete"))
+            return
+        batch.append((subject, headers, body))
+        if "Nats-Batch-Commit" not in headers:
+            return
+        del BATCHES[batch_id]
+        stream = STREAMS["KV_" + subject.split(".")[1]]
+        keys = {headers.get("Nats-Expected-Last-Subject-Sequence-Subject",
+                            subject).split(".", 2)[2] for subject, headers, _ in batch}
+
+        def happens(what, times=1):
+            return any(key.startswith(what) and first((what, key), times) for key in keys)
+
+        if happens("silent-", 99) or happens("ignored-", 4):
+            return
+        if happens("nobody-", 2):
+            self.nobody(reply)
+            return
+        if happens("later-", 2):
+            self.say(reply, failure(503, 10077, "store is closed"))
+            return
+        if happens("partial-"):
+            self.say(reply, failure(400, 10176, "atomic publish batch is incomplete"))
+            return
+        for key in keys:
+            if key.startswith("odd-"):
+                self.say(reply, failure(400, int(key.split("-")[1]), "odd writes are not taken"))
+                return
+            if key.startswith("rival-") and first(key):
+                stream.store(subject.rsplit(".", 1)[0] + "." + key, {}, b"100")
+        acknowledgement = publish_batch(stream, batch, batch_id)
+        if happens("lost-"):
+            return
+        if happens("closing-"):
             self.client.shutdown(socket.SHUT_RDWR)
             return
         self.say(reply, acknowledgement)

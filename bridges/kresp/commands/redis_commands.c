@@ -10,6 +10,7 @@
 #define TOGETHER     COMMAND_TOGETHER
 #define SCRIPT       COMMAND_SCRIPT
 #define NO_SCRIPT    COMMAND_NO_SCRIPT
+#define DIVISIBLE    (COMMAND_TOGETHER | COMMAND_DIVISIBLE)
 #define OF(name)     plan_##name, answer_##name
 #define ANSWER(name) NULL, answer_##name
 
@@ -24,7 +25,7 @@ const struct redis_command redis_commands[] = {
     {"getset", 3, WRITE | FAST, OF(getset), 1, 1, 1},
     {"getdel", 2, WRITE | FAST, OF(getdel), 1, 1, 1},
     {"getex", -2, WRITE | FAST, OF(getex), 1, 1, 1},
-    {"mget", -2, READ | FAST | TOGETHER, OF(mget), 1, -1, 1},
+    {"mget", -2, READ | FAST | DIVISIBLE, OF(mget), 1, -1, 1},
     {"mset", -3, WRITE | TOGETHER, OF(mset), 1, -1, 2},
     {"msetnx", -3, WRITE | TOGETHER, OF(msetnx), 1, -1, 2},
     {"incr", 2, WRITE | FAST, OF(incr), 1, 1, 1},
@@ -38,11 +39,11 @@ const struct redis_command redis_commands[] = {
     {"substr", 4, READ, OF(getrange), 1, 1, 1},
     {"setrange", 4, WRITE, OF(setrange), 1, 1, 1},
     /* keys */
-    {"del", -2, WRITE | TOGETHER, OF(del), 1, -1, 1},
-    {"unlink", -2, WRITE | FAST | TOGETHER, OF(del), 1, -1, 1},
+    {"del", -2, WRITE | DIVISIBLE, OF(del), 1, -1, 1},
+    {"unlink", -2, WRITE | FAST | DIVISIBLE, OF(del), 1, -1, 1},
     {"delex", -2, WRITE | FAST, OF(delex), 1, 1, 1},
-    {"exists", -2, READ | FAST | TOGETHER, OF(exists), 1, -1, 1},
-    {"touch", -2, READ | FAST | TOGETHER, OF(exists), 1, -1, 1},
+    {"exists", -2, READ | FAST | DIVISIBLE, OF(exists), 1, -1, 1},
+    {"touch", -2, READ | FAST | DIVISIBLE, OF(exists), 1, -1, 1},
     {"type", 2, READ | FAST, OF(type), 1, 1, 1},
     {"rename", 3, WRITE | TOGETHER, OF(rename), 1, 2, 1},
     {"renamenx", 3, WRITE | FAST | TOGETHER, OF(rename), 1, 2, 1},

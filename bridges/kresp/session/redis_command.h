@@ -26,7 +26,9 @@ enum command_flags {
                                   than a transaction has */
     COMMAND_SCRIPT = 1 << 10,  /* a script: executed as one transaction, whatever its keys are */
     /* A script cannot call it; nor what is not queued, or needs no password. */
-    COMMAND_NO_SCRIPT = 1 << 11
+    COMMAND_NO_SCRIPT = 1 << 11,
+
+    COMMAND_DIVISIBLE = 1 << 12 /* done key by key where a cluster has its keys apart */
 };
 
 struct redis_command {

@@ -72,6 +72,11 @@ enum kv_status redis_store_transact(struct redis_store *store,
     return clientk_transact(store->client, transaction, results, transacted);
 }
 
+const char *redis_store_last_error(void)
+{
+    return clientk_last_error();
+}
+
 enum kv_status redis_store_sync(struct redis_store *store)
 {
     return clientk_sync(store->client);

@@ -32,6 +32,9 @@ enum kv_status redis_store_transact(struct redis_store *store,
                                     struct clientk_result *results,
                                     struct clientk_transacted *transacted);
 
+/* Returns why the last call of this thread failed, as clientk_last_error. */
+const char *redis_store_last_error(void);
+
 /* KV_OK: everything that was written before is on disk. */
 enum kv_status redis_store_sync(struct redis_store *store);
 

@@ -1,6 +1,8 @@
 #include "bridges/kresp/session/transaction_run.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/time/clock.h"
 #include "bridges/kresp/session/redis_command.h"
@@ -28,6 +30,8 @@ enum run_end {
     RUN_TOO_MUCH,  /* for one turn of the thread */
     RUN_NO_MEMORY,
     RUN_ABANDONED, /* by its script: `reason` */
+    RUN_APART,     /* the keys are in several shards of a cluster; `refusal` says what to do */
+    RUN_REFUSED,   /* a cluster does not do it for another reason, `refusal` */
     RUN_FAILED     /* `status` says why */
 };
 
@@ -45,6 +49,7 @@ struct transaction_run {
     const struct kv_slice *keys; /* of the script whose command is executed; NULL: none is */
     size_t key_count;
     bool has_read_keys; /* those that the script names were read, or are not worth it */
+    char refusal[256];
     /* Of one message: */
     struct clientk_guard guards[STEPS_MAX];
     struct clientk_operation steps[STEPS_MAX];
@@ -68,6 +73,16 @@ static bool is_lone_read(const struct transaction_run *run)
 {
     return run->guard_count == 0 && run->step_count == 1 &&
            (run->steps[0].opcode == CLIENTK_GET || run->steps[0].opcode == CLIENTK_EXISTS);
+}
+
+/* The store does not do such transactions. One in a cluster says which it does. */
+static enum run_end end_of_refused(struct transaction_run *run)
+{
+    const char *why = redis_store_last_error();
+    if (strstr(why, "no transactions"))
+        return RUN_FAILED;
+    snprintf(run->refusal, sizeof run->refusal, "%s", why);
+    return strstr(why, "must lie in one shard") ? RUN_APART : RUN_REFUSED;
 }
 
 static enum run_end ask_transaction_of_store(struct transaction_run *run,
@@ -94,6 +109,8 @@ static enum run_end ask_transaction_of_store(struct transaction_run *run,
     case KV_BUFFER_TOO_SMALL:
     case KV_LIMIT:
         return RUN_TOO_LARGE;
+    case KV_UNSUPPORTED:
+        return end_of_refused(run);
     default:
         return RUN_FAILED;
     }
@@ -540,6 +557,13 @@ static void reply_end(struct transaction_run *run, enum run_end end)
     case RUN_NO_MEMORY:
         reply_error(reply, "ERR kresp: out of memory");
         break;
+    case RUN_APART:
+        reply_error(reply, "CROSSSLOT Keys in request don't hash to the same slot: %s" NOTHING_DONE,
+                    run->refusal);
+        break;
+    case RUN_REFUSED:
+        reply_error(reply, "ERR kresp: %s" NOTHING_DONE, run->refusal);
+        break;
     default:
         if (run->status == KV_UNSUPPORTED)
             reply_error(reply, "ERR kresp: this serverk has no transactions" NOTHING_DONE);
@@ -567,6 +591,7 @@ static bool run_as_transaction(struct redis_job *job, const struct redis_transac
     enum run_end end = run_until_done(run);
     bool is_for_pieces = !queue && !(job->command->flags & COMMAND_SCRIPT) &&
                          (end == RUN_TOO_LARGE || end == RUN_TOO_MUCH ||
+                          (end == RUN_APART && (job->command->flags & COMMAND_DIVISIBLE)) ||
                           (end == RUN_FAILED && run->status == KV_UNSUPPORTED));
     if (is_for_pieces)
         rewind_reply(run);
