@@ -62,8 +62,8 @@ check_equal 101 "$(client get rival-a)" "is not written over"
 client put other 1 >/dev/null
 client put rival-guard 5 >/dev/null
 check_status 1 "a rival that writes a key of a guard" \
-    client transact --if-value rival-guard 5 -- put rival-done 1
-check_equal "NOT FOUND" "$(client get rival-done --together)" "nothing is done"
+    client transact --if-value rival-guard 5 -- put done-rival 1
+check_equal "NOT FOUND" "$(client get done-rival --together)" "nothing is done"
 check_status 3 "silence" client --timeout 1500 transact -- put silent-a 1 -- put silent-b 2
 check_match "may have been applied" "$errors" "leaves it open what became of it"
 check_status 4 "no batches any more" client transact -- put odd-10174-a 1 -- put x 1
