@@ -412,9 +412,10 @@ struct clientk_transacted {
  * after any status that an operation has, as KV_OUT_OF_BOUNDS, where the result of that operation
  * has the number that is there; KV_DENIED: also if the user lacks a right for the list that would
  * not have been done; KV_LIMIT: appends and touches would write more than 64 MiB of values anew;
- * KV_UNSUPPORTED: the server is older, or its data are in a cluster. A GET whose value others have
- * made larger than the largest reply meanwhile has the result KV_BUFFER_TOO_SMALL, and the rest is
- * done. KV_USAGE, as for impossible options: too many steps, or a key that is written twice. */
+ * KV_UNSUPPORTED: the server is older, or its data are in a cluster and the keys in several shards.
+ * A GET whose value others have made larger than the largest reply meanwhile has the result
+ * KV_BUFFER_TOO_SMALL, and the rest is done. KV_USAGE, as for impossible options: too many steps,
+ * or a key that is written twice. */
 enum kv_status clientk_transact(struct clientk *client,
                                 const struct clientk_transaction *transaction,
                                 struct clientk_result *results,

@@ -27,9 +27,10 @@ static void submit_operation(struct submitted_operation *submitted)
     engine->calls->submit(engine, &submitted->engine);
 }
 
-uint8_t *submitted_operation_reserve(struct submitted_operation *submitted, size_t size,
-                                     enum kv_status *status)
+/* Memory for a value of that size. NULL: *status says why. A value_reserver. */
+static uint8_t *reserve_value(void *context, size_t size, enum kv_status *status)
 {
+    struct submitted_operation *submitted = context;
     struct submissions *all = submitted->request->all;
     uid_t uid = submitted->request->uid;
     *status = KV_OVERLOADED;
@@ -64,7 +65,7 @@ static enum kv_status take_submitted_value(struct submitted_operation *submitted
     if (!segment)
         return KV_BAD_REQUEST;
     enum kv_status status;
-    submitted->brought = submitted_operation_reserve(submitted, size, &status);
+    submitted->brought = reserve_value(submitted, size, &status);
     if (!submitted->brought)
         return status;
     submissions_count_brought(request->all, size);
@@ -164,7 +165,7 @@ static void engine_done(struct engine_operation *engine)
     }
     size_t size = engine->found_value.size;
     if (engine->opcode == ENGINE_GET && engine->status == KV_OK && size > 0) {
-        submitted->found = submitted_operation_reserve(submitted, size, &engine->status);
+        submitted->found = reserve_value(submitted, size, &engine->status);
         if (submitted->found)
             memcpy(submitted->found, engine->found_value.data, size);
     }
@@ -214,7 +215,10 @@ void submitted_operation_begin(struct submitted_operation *submitted,
     if (opcode == WIRE_OP_BACKUP || opcode == WIRE_OP_WATCH) /* there are no data files */
         engine->status = KV_UNSUPPORTED;
     if (opcode == WIRE_OP_TRANSACT && engine->status == KV_OK)
-        engine->status = submitted_transaction_begin(submitted);
+        engine->status =
+            submitted_transaction_begin(&submitted->transaction, engine, engine->value,
+                                        engine_max_value_bytes(services_of(submitted)->engine),
+                                        &request->reply, reserve_value, submitted);
     bool here = opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN;
     if (engine->status != KV_OK || here) {
         if (engine->status == KV_OK)
@@ -313,7 +317,7 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
     case WIRE_OP_SCAN:
         return add_scan(submitted, result);
     case WIRE_OP_TRANSACT:
-        return submitted_transaction_add(submitted, result);
+        return submitted_transaction_add(submitted->transaction, engine, result);
     case WIRE_OP_ADD:
         if (applied || result->status == KV_OUT_OF_BOUNDS)
             result_tell_number(result, engine->number);
@@ -360,8 +364,9 @@ void submitted_operation_drop(struct submitted_operation *submitted)
 {
     free(submitted->brought);
     free(submitted->found);
-    submitted_transaction_drop(submitted);
+    submitted_transaction_drop(submitted->transaction);
     submitted->brought = submitted->found = NULL;
+    submitted->transaction = NULL;
     if (submitted->counted_bytes > 0)
         submissions_release_bytes(submitted->request->all, submitted->request->uid,
                                   submitted->counted_bytes);

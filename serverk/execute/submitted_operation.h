@@ -43,7 +43,6 @@ struct submitted_operation {
     struct scan_page page;
     unsigned tries;                            /* of a SCAN */
     struct submitted_transaction *transaction; /* TRANSACT; else NULL */
-    bool is_handed_over;                       /* the engine has said what became of it */
     bool done; /* the caller's, guarded by its lock; false at first */
 };
 
@@ -56,11 +55,6 @@ void submitted_operation_begin(struct submitted_operation *submitted,
 /* Adds the result of an operation that is done to the reply; frees what it has. True: the reply
  * ends there. */
 bool submitted_operation_settle(struct submitted_operation *submitted);
-
-/* Memory for a value of that size, counted for the user until the operation is dropped. NULL:
- * *status says why. */
-uint8_t *submitted_operation_reserve(struct submitted_operation *submitted, size_t size,
-                                     enum kv_status *status);
 
 /* Frees what the operation has, where its result is of no use any more. */
 void submitted_operation_drop(struct submitted_operation *submitted);

@@ -8,7 +8,11 @@
 struct submitted_transaction {
     struct kvstore_transaction asked;
     struct transact_body body;
-    bool has_no_memory; /* for a value that was found: KV_OVERLOADED, KV_NO_MEMORY */
+    struct reply *reply;
+    value_reserver reserve;
+    void *context; /* of reserve */
+    bool is_handed_over;
+    bool lacks_memory; /* for a value that was found; `why` says of whom */
     enum kv_status why;
 };
 
@@ -16,71 +20,74 @@ struct submitted_transaction {
  * far. */
 static void *place_submitted_value(void *context, uint32_t step, size_t bytes)
 {
-    struct submitted_operation *submitted = context;
-    struct submitted_transaction *transaction = submitted->transaction;
+    struct submitted_transaction *transaction = context;
     struct transact_body *body = &transaction->body;
     unsigned count =
         body->counts.then > body->counts.otherwise ? body->counts.then : body->counts.otherwise;
     KV_ASSERT(step < count);
-    body->found_bytes[step] = bytes;
-    bool fits = reply_place(&submitted->request->reply, transact_body_bytes(body, count)).kind !=
-                PLACE_NONE;
     free(body->found[step]);
-    body->found[step] =
-        fits ? submitted_operation_reserve(submitted, bytes, &transaction->why) : NULL;
-    transaction->has_no_memory |= fits && !body->found[step];
+    body->found[step] = NULL;
+    body->found_bytes[step] = bytes;
+    if (reply_place(transaction->reply, transact_body_bytes(body, count)).kind != PLACE_NONE) {
+        body->found[step] = transaction->reserve(transaction->context, bytes, &transaction->why);
+        transaction->lacks_memory |= !body->found[step];
+    }
     if (!body->found[step])
         body->found_bytes[step] = 0;
     return body->found[step];
 }
 
-enum kv_status submitted_transaction_begin(struct submitted_operation *submitted)
+enum kv_status submitted_transaction_begin(struct submitted_transaction **result,
+                                           struct engine_operation *engine, struct kv_slice value,
+                                           uint64_t max_value_bytes, struct reply *reply,
+                                           value_reserver reserve, void *context)
 {
-    struct submitted_transaction *transaction = malloc(sizeof *transaction);
+    struct submitted_transaction *transaction = *result = malloc(sizeof *transaction);
     if (!transaction)
         return KV_NO_MEMORY;
-    submitted->transaction = transaction;
-    transaction->has_no_memory = false;
+    transaction->reply = reply;
+    transaction->reserve = reserve;
+    transaction->context = context;
+    transaction->is_handed_over = transaction->lacks_memory = false;
     transact_body_begin(&transaction->body);
-    enum kv_status status = transact_body_decode(
-        &transaction->body, submitted->engine.value,
-        engine_max_value_bytes(submissions_services(submitted->request->all)->engine));
+    enum kv_status status = transact_body_decode(&transaction->body, value, max_value_bytes);
     if (status != KV_OK)
         return status;
     transaction->asked = transact_body_transaction(&transaction->body);
     transaction->asked.place = place_submitted_value;
-    transaction->asked.context = submitted;
-    submitted->engine.transaction = &transaction->asked;
-    submitted->engine.results = transaction->body.results;
-    submitted->is_handed_over = true;
+    transaction->asked.context = transaction;
+    engine->transaction = &transaction->asked;
+    engine->results = transaction->body.results;
+    transaction->is_handed_over = true;
     return KV_OK;
 }
 
-bool submitted_transaction_add(struct submitted_operation *submitted, struct wire_result *result)
+bool submitted_transaction_add(struct submitted_transaction *transaction,
+                               const struct engine_operation *engine, struct wire_result *result)
 {
-    struct submitted_transaction *transaction = submitted->transaction;
     if (!transaction)
         return false;
     struct transact_body *body = &transaction->body;
-    if (submitted->is_handed_over)
-        transact_body_take(body, result->status, &submitted->engine.transacted);
+    if (transaction->is_handed_over)
+        transact_body_take(body, result->status, &engine->transacted);
     if (result->status == KV_BUFFER_TOO_SMALL) {
         uint64_t bytes;
         transact_body_lacks_room(body, &bytes);
-        result_tell_size(result, bytes < UINT32_MAX ? bytes : UINT32_MAX);
-        if (transaction->has_no_memory)
+        if (transaction->lacks_memory)
             *result = (struct wire_result){.status = transaction->why};
+        else
+            result_tell_size(result, bytes < UINT32_MAX ? bytes : UINT32_MAX);
         return false;
     }
     bool done = result->status == KV_OK;
     size_t most_bytes = transact_body_bytes(body, done ? body->outcome.results : 1u);
-    struct reply_place place = reply_place(&submitted->request->reply, most_bytes);
+    struct reply_place place = reply_place(transaction->reply, most_bytes);
     if (place.kind != PLACE_NONE) {
         struct write_cursor cursor = write_cursor(place.at, place.capacity);
         transact_body_put(body, result->status, &cursor);
         KV_ASSERT(!cursor.failed && write_cursor_used(&cursor) <= most_bytes);
         result->value = kv_slice(NULL, write_cursor_used(&cursor));
-        if (reply_add_placed(&submitted->request->reply, result, &place))
+        if (reply_add_placed(transaction->reply, result, &place))
             return true;
         result->value = (struct kv_slice){0};
     }
@@ -89,11 +96,9 @@ bool submitted_transaction_add(struct submitted_operation *submitted, struct wir
     return false;
 }
 
-void submitted_transaction_drop(struct submitted_operation *submitted)
+void submitted_transaction_drop(struct submitted_transaction *transaction)
 {
-    struct submitted_transaction *transaction = submitted->transaction;
     for (unsigned i = 0; transaction && i < WIRE_MAX_TRANSACTION_STEPS; i++)
         free(transaction->body.found[i]);
     free(transaction);
-    submitted->transaction = NULL;
 }

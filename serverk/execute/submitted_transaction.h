@@ -1,23 +1,31 @@
 /*
- * submitted_transaction: a TRANSACT that an engine elsewhere executes, as part of a
- * submitted_operation.
+ * submitted_transaction: a TRANSACT that an engine elsewhere executes: from the wire to the engine,
+ * and its outcome into the reply.
  */
 #ifndef MQKV_SERVERK_EXECUTE_SUBMITTED_TRANSACTION_H
 #define MQKV_SERVERK_EXECUTE_SUBMITTED_TRANSACTION_H
 
-#include "serverk/execute/submitted_operation.h"
+#include "engine/store_engine.h"
+#include "serverk/execute/reply.h"
 
 struct submitted_transaction;
 
-/* Reads the operation's value, and fills in what the engine needs. KV_OK, or why there is nothing
- * for it to do. */
-enum kv_status submitted_transaction_begin(struct submitted_operation *submitted);
+/* Memory for a value of that size, malloc'ed. NULL: *status says why. */
+typedef uint8_t *(*value_reserver)(void *context, size_t size, enum kv_status *status);
+
+/* Reads the value of a TRANSACT, which is borrowed, and fills in what the engine needs. KV_OK, or
+ * why there is nothing for the engine to do; *transaction is to be dropped in any case. */
+enum kv_status submitted_transaction_begin(struct submitted_transaction **transaction,
+                                           struct engine_operation *engine, struct kv_slice value,
+                                           uint64_t max_value_bytes, struct reply *reply,
+                                           value_reserver reserve, void *context);
 
 /* Adds the outcome to the reply as the value of the result, whose status is filled in. False: it is
- * not in the reply. */
-bool submitted_transaction_add(struct submitted_operation *submitted, struct wire_result *result);
+ * not in the reply. transaction NULL: there is none. */
+bool submitted_transaction_add(struct submitted_transaction *transaction,
+                               const struct engine_operation *engine, struct wire_result *result);
 
-/* Frees what the transaction has. NULL is harmless. */
-void submitted_transaction_drop(struct submitted_operation *submitted);
+/* NULL is harmless. */
+void submitted_transaction_drop(struct submitted_transaction *transaction);
 
 #endif

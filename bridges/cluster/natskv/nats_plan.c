@@ -46,8 +46,8 @@ static bool is_planned_twice(const struct kvstore_step *steps, uint32_t at)
     return false;
 }
 
-static enum kv_status take_step(struct nats_plan *plan, const struct kvstore_step *steps,
-                                uint32_t at, uint8_t *key_of)
+static enum kv_status take_planned_step(struct nats_plan *plan, const struct kvstore_step *steps,
+                                        uint32_t at, uint8_t *key_of)
 {
     const struct kvstore_step *step = &steps[at];
     if ((unsigned)step->kind >= KVSTORE_STEPS || is_planned_twice(steps, at))
@@ -67,7 +67,7 @@ static enum kv_status take_list(struct nats_plan *plan, bool held, uint8_t *key_
     uint32_t count = held ? asked->then_count : asked->otherwise_count;
     plan->told->held = held;
     for (uint32_t i = 0; i < count; i++) {
-        enum kv_status status = take_step(plan, steps, i, &key_of[i]);
+        enum kv_status status = take_planned_step(plan, steps, i, &key_of[i]);
         if (status != KV_OK)
             return blame_part(plan, false, i, status);
     }
@@ -121,7 +121,7 @@ static uint64_t version_of(const struct nats_entry *entry)
     return entry->present ? entry->sequence * NATSKV_FOLD : 0;
 }
 
-static bool holds(const struct kvstore_guard *guard, const struct nats_entry *entry)
+static bool guard_holds(const struct kvstore_guard *guard, const struct nats_entry *entry)
 {
     switch (guard->kind) {
     case KVSTORE_GUARD_PRESENT:
@@ -146,7 +146,7 @@ static void judge_guards(struct nats_plan *plan)
     for (uint32_t i = 0; i < asked->guard_count && plan->told->held; i++) {
         struct planned_key *key = &plan->keys[plan->key_of[i]];
         key->matters = true;
-        plan->told->held = holds(&asked->guards[i], &key->entry);
+        plan->told->held = guard_holds(&asked->guards[i], &key->entry);
         plan->told->guard = plan->told->held ? 0 : i;
     }
 }

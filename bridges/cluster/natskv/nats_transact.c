@@ -45,7 +45,7 @@
 #define BATCH_ID_BYTES 48u
 
 /* The read of a key's entry. */
-struct key_read {
+struct planned_read {
     struct link_call call;
     struct nats_transact *work;
     char *subject;
@@ -75,7 +75,7 @@ struct nats_transact {
     bool is_second_read; /* nothing is to be written: has anything changed since it was read? */
     enum kv_status judged;
     _Atomic uint32_t reads_left;
-    struct key_read reads[KVSTORE_MAX_TRANSACTION_STEPS];
+    struct planned_read reads[KVSTORE_MAX_TRANSACTION_STEPS];
 
     struct link_call commit;
     struct batch_message messages[KVSTORE_MAX_TRANSACTION_STEPS];
@@ -129,7 +129,7 @@ static void end_stored(struct nats_transact *work, uint64_t last_sequence)
 
 static bool make_key_read(struct link_call *call, const char *reply, natsMsg **message)
 {
-    const struct key_read *read = (struct key_read *)call;
+    const struct planned_read *read = (struct planned_read *)call;
     const struct nats_transact *work = read->work;
     char stream[NATS_STREAM_NAME_BYTES], subject[NATS_STREAM_NAME_BYTES + 40];
     char json[NATS_SUBJECT_BYTES + 32];
@@ -142,7 +142,7 @@ static bool make_key_read(struct link_call *call, const char *reply, natsMsg **m
 
 static void take_reads(struct nats_transact *work);
 
-static void end_key_read(struct key_read *read, enum kv_status status)
+static void end_key_read(struct planned_read *read, enum kv_status status)
 {
     struct nats_transact *work = read->work;
     read->status = status;
@@ -153,7 +153,7 @@ static void end_key_read(struct key_read *read, enum kv_status status)
 static bool take_key_read(struct link_call *call, enum link_outcome outcome, natsMsg *message,
                           bool repeats);
 
-static void send_key_read(struct key_read *read, uint64_t begin_ms)
+static void send_key_read(struct planned_read *read, uint64_t begin_ms)
 {
     read->call = (struct link_call){.deadline_ms = read->work->deadline_ms,
                                     .begin_ms = begin_ms,
@@ -168,7 +168,7 @@ static void send_key_read(struct key_read *read, uint64_t begin_ms)
 static bool take_key_read(struct link_call *call, enum link_outcome outcome, natsMsg *message,
                           bool repeats)
 {
-    struct key_read *read = (struct key_read *)call;
+    struct planned_read *read = (struct planned_read *)call;
     enum kv_status status = KV_NO_SERVER;
     (void)repeats;
     nats_entry_free(&read->entry);
@@ -208,7 +208,7 @@ static void read_keys(struct nats_transact *work, uint64_t begin_ms)
 }
 
 /* Others have changed a key: reads all again, after a random time that grows with each try. */
-static void begin_anew(struct nats_transact *work)
+static void plan_anew(struct nats_transact *work)
 {
     atomic_fetch_add_explicit(&work->engine->conflicts, 1, memory_order_relaxed);
     work->is_second_read = false;
@@ -377,7 +377,7 @@ static void take_batch_refusal(struct nats_transact *work, struct kv_slice failu
         if (work->doubtful)
             read_keys(work, 0);
         else
-            begin_anew(work);
+            plan_anew(work);
         return;
     case REFUSAL_FOR_GOOD:
         break;
