@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cluster_transact: transactions within a shard, on one server and on three, some of which are killed
+# cluster_transact: transactions within a shard, on one server and on three, which are killed
 # long: elections
 . "$(dirname "$0")/lib.sh"
 

@@ -19,5 +19,6 @@ start_server() {
     done
     launch_server "${kept_options[*]}" "$server_program" -m "$server_queue" --engine nats \
         --nats "$MQKV_TEST_NATS" --bucket "s$(cksum <<<"$server_dir" | cut -d' ' -f1)" \
+        --shards "${MQKV_TEST_SHARDS:-4}" \
         "${kept_options[@]}"
 }

@@ -4,9 +4,9 @@
  * that promises, and what it does not.
  *
  * Stream i of bucket B is KV_B_i; it has the keys with XXH3(key or tag) mod S == i (nats_shard.h),
- * each as a subject $KV.B_i.KEY (nats_subject.h) whose last message is the entry. The version of an entry is the
- * sequence of its message times NATSKV_FOLD: writes that waited together for one key are one
- * message, and all but the last of them have versions below that one's, which no entry has.
+ * each as a subject $KV.B_i.KEY (nats_subject.h) whose last message is the entry. The version of an
+ * entry is the sequence of its message times NATSKV_FOLD: writes that waited together for one key
+ * are one message, and all but the last of them have versions below that one's, which no entry has.
  *
  * Threads: any. Outcomes come from a thread of the NATS client library, or from a timer of ours.
  */

@@ -24,9 +24,9 @@ bool redis_transaction_has_conditions(const struct redis_job *exec);
 void redis_transaction_run_queue(struct redis_job *exec);
 
 /* Executes the job's own command, which has not been planned, and replies. False: it is not for a
- * transaction (too many keys, or too much for one message; or the store has none, or not of keys that
- * lie apart in a cluster, and the command is one that can be divided), nothing was executed or
- * replied, and it has to be done in pieces. */
+ * transaction (too many keys, or too much for one message; or the store has none, or not of keys
+ * that lie apart in a cluster, and the command is one that can be divided), nothing was executed
+ * or replied, and it has to be done in pieces. */
 bool redis_transaction_run_alone(struct redis_job *job);
 
 /* For scripts (job->run): the transaction that executes the job. ------------------------------- */
