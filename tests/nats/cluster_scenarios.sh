@@ -7,8 +7,8 @@ run_scenario() {
     local top=$MQKV_TEST_DIR line shards=4
     case $1 in kresp_* | clientk_prompt) shards=1 ;; esac # the keys of their transactions differ
     mkdir "$top/$1"
-    MQKV_TEST_SHARDS=$shards MQKV_TEST_ENGINE=nats MQKV_TEST_NATS=$(nats_urls) MQKV_TEST_DIR=$top/$1 \
-        MQKV_TEST_QUEUE=$MQKV_TEST_QUEUE.$1 timeout 200 \
+    MQKV_TEST_SHARDS=$shards MQKV_TEST_ENGINE=nats MQKV_TEST_NATS=$(nats_urls) \
+        MQKV_TEST_DIR=$top/$1 MQKV_TEST_QUEUE=$MQKV_TEST_QUEUE.$1 timeout 200 \
         "$library_dir/$1.sh" </dev/null >"$top/$1.out" 2>&1
     cp "$top/$1.out" "$top/$1.copy"
     while read -r line; do
