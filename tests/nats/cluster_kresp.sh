@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # cluster_kresp: transactions of Redis' clients, through kresp, on keys in one shard and in several
+# shellcheck disable=SC2016,SC2119 # dollars are of the protocol; kresp is started without options
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 
@@ -8,21 +9,25 @@ start_nats 0
 start_server --shards 7
 start_kresp
 
+answers() { # COMMAND...: the replies in one line
+    ask "$@" | paste -sd' '
+}
+
 # Keys that share a tag
 check_equal '+OK +QUEUED +QUEUED +QUEUED *3 +OK :1 $1 1' \
-    "$(ask multi 'set {u}a 1' 'incr {u}n' 'get {u}a' exec | tr '\n' ' ' | sed 's/ $//')" \
+    "$(answers multi 'set {u}a 1' 'incr {u}n' 'get {u}a' exec)" \
     "EXEC of keys with one tag is a transaction"
-check_equal '+OK *2 $1 1 $1 2' "$(ask 'mset {u}a 1 {u}b 2' 'mget {u}a {u}b' | tr '\n' ' ' |
-    sed 's/ $//')" "so is MSET"
-check_equal '+OK $-1 $1 1' "$(ask 'rename {u}a {u}c' 'get {u}a' 'get {u}c' | tr '\n' ' ' |
-    sed 's/ $//')" "and RENAME"
-check_equal ':0 :1' "$(ask 'msetnx {u}b 3 {u}d 3' 'msetnx {u}e 3 {u}f 3' | tr '\n' ' ' |
-    sed 's/ $//')" "and MSETNX"
-check_equal '+OK +OK +QUEUED *1 +OK' "$(ask 'watch {u}b' multi 'set {u}a 5' exec | tr '\n' ' ' |
-    sed 's/ $//')" "WATCH of a key that stays"
-check_equal '+OK +OK +OK +QUEUED *-1' "$(ask 'watch {u}b' 'set {u}b 9' multi 'set {u}a 6' exec |
-    tr '\n' ' ' | sed 's/ $//')" "and of one that is changed"
-check_equal '$1 5' "$(ask 'get {u}a' | tr '\n' ' ' | sed 's/ $//')" "then nothing is done"
+check_equal '+OK *2 $1 1 $1 2' "$(answers 'mset {u}a 1 {u}b 2' 'mget {u}a {u}b')" "so is MSET"
+check_equal '+OK $-1 $1 1' "$(answers 'rename {u}a {u}c' 'get {u}a' 'get {u}c')" "and RENAME"
+check_equal ':0 :1' "$(answers 'msetnx {u}b 3 {u}d 3' 'msetnx {u}e 3 {u}f 3')" "and MSETNX"
+check_equal '+OK +OK +QUEUED *1 +OK' "$(answers 'watch {u}b' multi 'set {u}a 5' exec)" \
+    "WATCH of a key that stays"
+check_equal '+OK +OK +OK +QUEUED *-1' \
+    "$(answers 'watch {u}b' 'set {u}b 9' multi 'set {u}a 6' exec)" "and of one that is changed"
+check_equal '$1 5' "$(answers 'get {u}a')" "then nothing is done"
+swap='eval "local a, b = redis.call(\"get\", KEYS[1]), redis.call(\"get\", KEYS[2]) '
+swap+='redis.call(\"set\", KEYS[1], b) redis.call(\"set\", KEYS[2], a) return a" 2'
+check_equal '$1 5 $1 9' "$(answers "$swap {u}a {u}b" 'get {u}a')" "a script is one"
 
 # Keys of several shards
 for command in 'mset a 1 b 2 c 3 d 4 e 5' 'msetnx a 1 b 2 c 3 d 4 e 5'; do
@@ -30,12 +35,13 @@ for command in 'mset a 1 b 2 c 3 d 4 e 5' 'msetnx a 1 b 2 c 3 d 4 e 5'; do
         "refused: $command"
 done
 check_match "^\+OK \+QUEUED \+QUEUED \+QUEUED \+QUEUED -CROSSSLOT " \
-    "$(ask multi 'set a 1' 'set b 1' 'set c 1' 'set d 1' exec | tr '\n' ' ')" "and EXEC"
-check_equal '*5 $-1 $-1 $-1 $-1 $-1' "$(ask 'mget a b c d e' | tr '\n' ' ' | sed 's/ $//')" \
+    "$(answers multi 'set a 1' 'set b 1' 'set c 1' 'set d 1' exec)" "and EXEC"
+check_equal '*5 $-1 $-1 $-1 $-1 $-1' "$(answers 'mget a b c d e')" \
     "nothing of them was done, and MGET reads any keys"
 check_equal ':0' "$(ask 'del a b c d e')" "DEL takes any keys, one by one"
 check_match "^-CROSSSLOT " "$(ask 'set a 1' 'rename a b' 'rename a c' 'rename a d' | tail -n 1)" \
     "RENAME between shards"
+check_match "CROSSSLOT " "$(answers 'set b 1' 'set c 1' "$swap a b" "$swap a c")" "and a script"
 stop_kresp
 
 # A read of all accounts is never torn, and WATCH loses no update

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 start_timeout_s=60
-accounts=({bank}a{0..5})
+mapfile -t accounts < <(printf '{bank}a%d\n' 0 1 2 3 4 5)
 total=6000
 
 # begin_transfers NAME COUNT: clients that move money between accounts, in the background; each
