@@ -67,6 +67,36 @@ static void run_write(struct kvstore *store, struct engine_operation *operation)
     operation->entry.version = written.version;
 }
 
+/* The steps, where each write has become a read that needs no place. */
+static void copy_reads(const struct kvstore_step *steps, uint32_t count, struct kvstore_step *reads)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_get = steps[i].kind == KVSTORE_STEP_GET;
+        reads[i] = (struct kvstore_step){.kind = is_get ? KVSTORE_STEP_GET : KVSTORE_STEP_EXISTS,
+                                         .key = steps[i].key};
+    }
+}
+
+/* Looks first whether what is found has a place, as the engine has promised. */
+static void run_transaction_late(struct kvstore *store, struct engine_operation *operation)
+{
+    static struct kvstore_step then[KVSTORE_MAX_TRANSACTION_STEPS];
+    static struct kvstore_step otherwise[KVSTORE_MAX_TRANSACTION_STEPS];
+    struct kvstore_transaction look = *operation->transaction;
+    copy_reads(look.then, look.then_count, then);
+    copy_reads(look.otherwise, look.otherwise_count, otherwise);
+    look.then = then;
+    look.otherwise = otherwise;
+    operation->status = kvstore_transact(store, &look, operation->results, &operation->transacted);
+    uint32_t steps = operation->transacted.held ? look.then_count : look.otherwise_count;
+    for (uint32_t i = 0; i < steps && operation->status == KV_OK; i++)
+        if (operation->results[i].status == KV_BUFFER_TOO_SMALL)
+            operation->status = KV_BUFFER_TOO_SMALL;
+    if (operation->status == KV_OK)
+        operation->status = kvstore_transact(store, operation->transaction, operation->results,
+                                             &operation->transacted);
+}
+
 static void run(struct kvstore *store, struct engine_operation *operation)
 {
     static uint8_t value[1u << 20];
@@ -89,6 +119,9 @@ static void run(struct kvstore *store, struct engine_operation *operation)
         break;
     case ENGINE_SYNC:
         operation->status = KV_OK;
+        break;
+    case ENGINE_TRANSACT:
+        run_transaction_late(store, operation);
         break;
     default:
         run_write(store, operation);

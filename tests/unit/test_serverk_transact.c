@@ -397,25 +397,6 @@ START_TEST(values_that_are_too_big_are_named)
 }
 END_TEST
 
-START_TEST(an_engine_elsewhere_has_no_transactions)
-{
-    begin_transaction();
-    add_then(put_of("a", "1"));
-    struct write_cursor head = write_cursor(tried.body, WIRE_TRANSACTION_FIXED_BYTES);
-    ck_assert(wire_put_transaction(&head, &tried.counts));
-    struct wire_operation transact = {.opcode = WIRE_OP_TRANSACT,
-                                      .value =
-                                          kv_slice(tried.body, write_cursor_used(&tried.cursor))};
-    struct wire_header request = fixture_header(&only_client, WIRE_REQUEST, 1), answer;
-    struct read_cursor body;
-    fixture_request(&fixture, &request, &transact);
-    ck_assert(fixture_reply(&only_client, 1000, &answer, &body));
-    ck_assert_int_eq(answer.status, KV_UNSUPPORTED);
-    size_t size = read_cursor_left(&body);
-    ck_assert_ptr_nonnull(memmem(body.at, size, "cluster", 7));
-}
-END_TEST
-
 TEST_SUITE(serverk_transact)
 {
     TCase *tests = tcase_create("transact");
@@ -431,6 +412,11 @@ TEST_SUITE(serverk_transact)
     suite_add_tcase(suite, tests);
     TCase *late = tcase_create("elsewhere");
     late_client_case_add(late);
-    tcase_add_test(late, an_engine_elsewhere_has_no_transactions);
+    tcase_add_test(late, every_step_tells_what_its_operation_tells);
+    tcase_add_test(late, guards_decide_which_list_is_done);
+    tcase_add_test(late, what_fails_changes_nothing_and_is_named);
+    tcase_add_test(late, what_cannot_be_read_is_named);
+    tcase_add_test(late, as_many_steps_as_there_may_be);
+    tcase_add_test(late, a_reply_without_room_changes_nothing);
     suite_add_tcase(suite, late);
 }
