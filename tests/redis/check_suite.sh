@@ -23,13 +23,10 @@ done
 mkdir -p "$suite/tests/tmp"
 grep -v '^#' "$redis_tests/suite_skips" >"$suite/skips"
 
-# Scripts of EVAL; the same again as functions are skipped: there are none.
-sed -i 's/^foreach is_eval {0 1} {/foreach is_eval {1} {/' "$suite/tests/unit/scripting.tcl"
-
 # How many tests of each must pass at least: a run that ends early is no pass.
 declare -A least_tests=(
     [type/string]=40 [type/incr]=15 [expire]=40 [keyspace]=30 [scan]=5 [protocol]=12 [multi]=20
-    [scripting]=65
+    [scripting]=130
 )
 
 start_server --max-value 8M

@@ -85,7 +85,7 @@ check_equal '+OK
 *0
 -ERR Unknown option or number of arguments for CONFIG SET - '"'no-such'"'
 +OK' "$(ask 'config set maxmemory 0' 'function list' 'config set no-such 1' 'function flush')" \
-    "CONFIG SET confirms what is so; there are no functions"
+    "CONFIG SET confirms what is so; there are no functions at first"
 check_equal '-ERR kresp: there are no COMMAND DOCS
 *0' "$(ask 'command docs' 'command docs get')" \
     "nor texts about commands: where all are asked for redis-cli is told to use its own"

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "bridges/kresp/script/script_cache.h"
+#include "bridges/kresp/script/script_function.h"
+#include "bridges/kresp/script/script_library.h"
 #include "bridges/kresp/script/script_run.h"
 #include "bridges/kresp/script/script_thread.h"
 #include "bridges/kresp/session/redis_session.h"
@@ -31,6 +33,7 @@ static void end_scripts(void)
 {
     script_thread_discard(&lone.job);
     script_flush_texts();
+    script_function_flush();
     byte_buffer_free(&lone.session.reply.bytes);
     batch_memory_free(&lone.memory);
 }
@@ -257,6 +260,96 @@ START_TEST(many_scripts_are_compiled_anew)
 }
 END_TEST
 
+/* Functions ----------------------------------------------------------------------------------- */
+
+static const char *load_library(const char *text, bool replace)
+{
+    lone.job.error = NULL;
+    lone.session.reply.bytes.start = lone.session.reply.bytes.end = 0;
+    script_function_load(&lone.job, kv_slice_from_string(text), replace);
+    return lone.job.error ? lone.job.error : "";
+}
+
+static const char *call_function(const char *name)
+{
+    static char reply[256];
+    static const struct script_arguments none;
+    lone.job.error = NULL;
+    lone.session.reply.bytes.start = lone.session.reply.bytes.end = 0;
+    script_function_call(&lone.job, kv_slice_from_string(name), &none);
+    struct kv_slice given = byte_buffer_slice(&lone.session.reply.bytes);
+    snprintf(reply, sizeof reply, "%.*s%s", (int)given.size, (const char *)given.data,
+             lone.job.error ? lone.job.error : "");
+    return reply;
+}
+
+START_TEST(functions_come_and_go)
+{
+    ck_assert_str_eq(load_library("#!lua name=a\nredis.register_function('f', function() return 1 "
+                                  "end)",
+                                  false),
+                     "");
+    ck_assert_str_eq(call_function("f"), ":1\r\n");
+    ck_assert_str_eq(load_library("#!lua name=a\nredis.register_function('f', function() return 2 "
+                                  "end)",
+                                  false),
+                     "ERR Library 'a' already exists");
+    ck_assert_str_eq(call_function("f"), ":1\r\n");
+    ck_assert_str_eq(load_library("#!lua name=a\nredis.register_function('f', function() return 2 "
+                                  "end)",
+                                  true),
+                     "");
+    ck_assert_str_eq(call_function("f"), ":2\r\n");
+    ck_assert_str_eq(load_library("#!lua name=b\nredis.register_function('f', function() return 3 "
+                                  "end)",
+                                  false),
+                     "ERR Function f already exists");
+    ck_assert_str_eq(call_function("f"), ":2\r\n");
+    ck_assert(script_function_delete(kv_slice_from_string("a")));
+    ck_assert(!script_function_delete(kv_slice_from_string("a")));
+    ck_assert_str_eq(call_function("f"), "ERR Function not found");
+}
+END_TEST
+
+/* EVAL's KEYS are not what a function of somebody else finds. */
+START_TEST(functions_find_no_keys_of_scripts)
+{
+    ck_assert_str_eq(load_library("#!lua name=a\nredis.register_function('f', function() return "
+                                  "KEYS end)",
+                                  false),
+                     "");
+    check_reply("return #KEYS", ":0\r\n");
+    ck_assert_ptr_nonnull(strstr(call_function("f"), "nonexistent global variable 'KEYS'"));
+}
+END_TEST
+
+START_TEST(a_library_that_never_ends_is_not_loaded)
+{
+    script_thread_vm(&lone.job)->cpu_ms = 50;
+    ck_assert_ptr_nonnull(
+        strstr(load_library("#!lua name=a\nwhile true do end", false), "the script has to end"));
+    ck_assert_ptr_nonnull(strstr(
+        load_library("#!lua name=a\nlocal s = 'x' while true do s = s .. s end", false), "memory"));
+    ck_assert_str_eq(call_function("f"), "ERR Function not found");
+}
+END_TEST
+
+START_TEST(libraries_have_so_many_bytes)
+{
+    char *text = malloc(LIBRARIES_MAX_BYTES / 4 + 256);
+    unsigned loaded = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        int size = sprintf(
+            text, "#!lua name=l%u\nredis.register_function('f%u', function() end) --", i, i);
+        memset(text + size, 'x', LIBRARIES_MAX_BYTES / 4);
+        text[(size_t)size + LIBRARIES_MAX_BYTES / 4] = '\0';
+        loaded += *load_library(text, false) == '\0';
+    }
+    free(text);
+    ck_assert_uint_eq(loaded, 3);
+}
+END_TEST
+
 TEST_SUITE(kresp_scripts)
 {
     TCase *scripts = tcase_create("scripts");
@@ -274,5 +367,9 @@ TEST_SUITE(kresp_scripts)
     tcase_add_test(scripts, texts_have_so_many_bytes);
     tcase_add_test(scripts, a_flush_forgets_what_is_compiled);
     tcase_add_test(scripts, many_scripts_are_compiled_anew);
+    tcase_add_test(scripts, functions_come_and_go);
+    tcase_add_test(scripts, functions_find_no_keys_of_scripts);
+    tcase_add_test(scripts, a_library_that_never_ends_is_not_loaded);
+    tcase_add_test(scripts, libraries_have_so_many_bytes);
     suite_add_tcase(suite, scripts);
 }

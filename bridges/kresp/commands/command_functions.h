@@ -69,6 +69,7 @@ COMMAND_FUNCTIONS(watch)
 /* script_commands.c */
 COMMAND_ANSWER(eval)    /* EVAL_RO too */
 COMMAND_ANSWER(evalsha) /* EVALSHA_RO too */
+COMMAND_ANSWER(fcall)   /* FCALL_RO too */
 COMMAND_ANSWER(script_load)
 COMMAND_ANSWER(script_exists)
 COMMAND_ANSWER(script_flush)
@@ -77,6 +78,9 @@ COMMAND_ANSWER(script_kill)
 /* function_commands.c */
 COMMAND_ANSWER(function_flush)
 COMMAND_ANSWER(function_list)
+COMMAND_ANSWER(function_load)
+COMMAND_ANSWER(function_delete)
+COMMAND_ANSWER(function_stats)
 
 /* session_commands.c */
 COMMAND_ANSWER(ping)

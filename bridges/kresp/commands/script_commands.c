@@ -1,7 +1,9 @@
-/* EVAL, EVALSHA, their forms that only read, and SCRIPT. */
+/* EVAL, EVALSHA, FCALL, their forms that only read, and SCRIPT. */
 #include <ctype.h>
 
 #include "bridges/kresp/commands/command_functions.h"
+#include "bridges/kresp/protocol/decimal.h"
+#include "bridges/kresp/script/script_function.h"
 #include "bridges/kresp/script/script_run.h"
 #include "bridges/kresp/session/redis_command.h"
 #include "bridges/kresp/session/redis_value.h"
@@ -75,6 +77,17 @@ bool answer_evalsha(struct redis_job *job)
     if (!can_be || !read_script_name(job->arguments[ARGUMENT_SCRIPT], hex) ||
         !script_run(job, hex, kv_slice(NULL, 0), &arguments))
         redis_job_fail(job, NO_SCRIPT);
+    return true;
+}
+
+bool answer_fcall(struct redis_job *job)
+{
+    struct script_arguments arguments;
+    int64_t keys;
+    if (!decimal_parse(job->arguments[ARGUMENT_KEY_COUNT], &keys))
+        redis_job_fail(job, "ERR Bad number of keys provided");
+    else if (parse_script_arguments(job, &arguments))
+        script_function_call(job, job->arguments[ARGUMENT_SCRIPT], &arguments);
     return true;
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/report/log.h"
 #include "bridges/kresp/protocol/sha1.h"
+#include "bridges/kresp/script/lua_register.h"
 #include "bridges/kresp/script/lua_values.h"
 #include "bridges/kresp/script/script_vm.h"
 #include "bridges/kresp/session/redis_command.h"
@@ -79,7 +80,7 @@ static int call_command(lua_State *lua, bool raises)
     int count = lua_gettop(lua);
     const char *error;
     script_vm_check(lua);
-    if (!vm->job || !vm->job->run)
+    if (!vm->job || !vm->job->run || vm->registers)
         return fail_call(lua, raises,
                          "ERR redis.call can only be called inside a script "
                          "invocation");
@@ -262,6 +263,7 @@ void lua_redis_open(lua_State *lua)
                                          {"breakpoint", redis_lib_breakpoint},
                                          {"debug", redis_lib_debug},
                                          {"acl_check_cmd", redis_lib_acl_check_cmd},
+                                         {"register_function", lua_register_function},
                                          {NULL, NULL}};
     static const struct {
         const char *name;

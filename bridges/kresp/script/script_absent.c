@@ -1,5 +1,7 @@
 /* In place of the others where kresp is built without Lua: there are no scripts. */
+#include "bridges/kresp/script/script_function.h"
 #include "bridges/kresp/script/script_run.h"
+#include "bridges/kresp/session/redis_session.h"
 
 static bool refuse_script(struct redis_job *job)
 {
@@ -27,5 +29,39 @@ bool script_is_loaded(const char hex[SHA1_HEX_BYTES])
 }
 
 void script_flush_texts(void)
+{
+}
+
+void script_function_load(struct redis_job *job, struct kv_slice text, bool replace)
+{
+    (void)text, (void)replace;
+    refuse_script(job);
+}
+
+void script_function_call(struct redis_job *job, struct kv_slice name,
+                          const struct script_arguments *arguments)
+{
+    (void)name, (void)arguments;
+    refuse_script(job);
+}
+
+void script_function_list(struct redis_job *job, const struct kv_slice *pattern, bool with_code)
+{
+    (void)pattern, (void)with_code;
+    reply_array(redis_job_reply(job), 0);
+}
+
+void script_function_stats(struct redis_job *job)
+{
+    refuse_script(job);
+}
+
+bool script_function_delete(struct kv_slice name)
+{
+    (void)name;
+    return false;
+}
+
+void script_function_flush(void)
 {
 }

@@ -8,14 +8,8 @@
 #include <stdbool.h>
 
 #include "bridges/kresp/protocol/sha1.h"
+#include "bridges/kresp/script/script_arguments.h"
 #include "bridges/kresp/session/redis_job.h"
-
-/* What a script is given: borrowed. */
-struct script_arguments {
-    const struct kv_slice *keys, *rest;
-    size_t key_count, rest_count;
-    bool read_only;
-};
 
 /* Runs the script with this SHA-1, and replies. text: its text, or no bytes, for one that was
  * loaded; then false: there is no such script, and nothing was replied. */

@@ -90,6 +90,8 @@ void script_vm_begin(struct script_vm *vm, struct redis_job *job)
     vm->first_ns = vm->seen_ms = 0;
     vm->kills = atomic_load(&job->session->user->script_kills);
     vm->is_seeded = false;
+    vm->registers = false;
+    vm->library = NULL;
     lua_settop(vm->lua, 0);
     lua_sethook(vm->lua, check_by_hook, LUA_MASKCOUNT, INSTRUCTIONS);
 }

@@ -31,6 +31,8 @@ struct script_rights {
     bool no_writes; /* read-only: EVAL_RO, or a flag of the script */
 };
 
+struct script_library;
+
 struct script_vm {
     lua_State *lua;
     size_t bytes;
@@ -44,10 +46,12 @@ struct script_vm {
     uint64_t seen_ms, first_ns; /* the clock at the last look; without a transaction: the start */
     bool is_seeded;
     unsigned short random[3];
-    unsigned cpu_ms;      /* CPU time that the script may take */
-    size_t compiled;      /* entries of SCRIPT_COMPILED */
-    uint64_t cache_flush; /* of the cache, when they were compiled */
-    uint64_t libraries;   /* the generation of the libraries that are loaded */
+    unsigned cpu_ms;                /* CPU time that the script may take */
+    size_t compiled;                /* entries of SCRIPT_COMPILED */
+    uint64_t cache_flush;           /* of the cache, when they were compiled */
+    bool registers;                 /* a library is loaded, and registers its functions */
+    struct script_library *library; /* that is new, and notes its functions; NULL: it is known */
+    uint64_t libraries;             /* the generation of the libraries that are loaded */
 };
 
 /* Begins a script of the job. */
