@@ -147,6 +147,13 @@ check-redis:
 	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $(wildcard tests/redis/check_*.sh) \
 	  $(wildcard tests/scenario/kresp_*.sh)
 
+# Other people's tests and programs on the Python package: from PyPI, into an environment in build/check-python.
+.PHONY: check-python
+check-python:
+	@tests/deps wheel
+	@$(MAKE) --no-print-directory -s $(PARALLEL) test-programs python
+	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $(wildcard tests/python/check_*.sh)
+
 .PHONY: check-nats
 check-nats:
 	@tests/deps
@@ -327,6 +334,7 @@ lint-man:
 #?                    NATS_SERVER_NEWEST those of the mixed load)
 #? make check-redis   redis-cli, redis-benchmark, redis_exporter, client libraries and Django on kresp;
 #?                    REDIS_SOURCE=DIR, RESP_COMPATIBILITY=DIR, REDIS_PY=DIR: the tests of those source trees too
+#? make check-python  diskcache's own tests, and adapters for programs of PyPI, on the Python package
 #? make check-porcupine   HISTORIES (15) of concurrent clients, kills among them, judged by Porcupine (needs Go)
 #? make hostile       mutated messages, damaged stores and full disks at programs built with the sanitizers, for
 #?                    HOSTILE_SECONDS (default 180), or HOSTILE_MESSAGES=1000000 HOSTILE_STORES=10000

@@ -9,6 +9,8 @@
 Keys and values are bytes; a str stands for its UTF-8. What comes back is bytes.
 
     Client          calls, batches, pipelines, scans, transactions
+    Cache           values of Python by keys of Python, for those who know diskcache; FanoutCache,
+                    Deque, Index, Lock, RLock, BoundedSemaphore, Averager, throttle, barrier, ...
     mqkv.errors     the exceptions, all of them here too: mqkv.Error, mqkv.NotFound, ...
     mqkv.aio        the same for asyncio
     mqkv.dbm        a drop-in for dbm, and below shelve
@@ -17,6 +19,7 @@ Keys and values are bytes; a str stands for its UTF-8. What comes back is bytes.
 """
 
 from ._mqkv import Entry, Result, Stat, library_version
+from .cache import Cache, FanoutCache
 from .client import Batch, Client, Pipeline
 from .errors import (BadKey, ConditionFailed, Corrupt, Crowded, DeadlineExceeded, Denied, Error,
                      Exists, GuardFailed, LimitReached, Missed, NoServer, NoSpace, NotANumber,
@@ -24,14 +27,19 @@ from .errors import (BadKey, ConditionFailed, Corrupt, Crowded, DeadlineExceeded
                      StorageError, Timeout, TransactionConflict, Unavailable, UnknownOutcome,
                      Unsupported, UsageError, ValueTooBig, VersionMismatch)
 from .mapping import Mapping
+from .persistent import Deque, Index
+from .recipes import (Averager, BoundedSemaphore, Lock, RLock, barrier, memoize_stampede,
+                      throttle)
 from .transaction import Transaction
 
 __all__ = [
-    "BadKey", "Batch", "Client", "ConditionFailed", "Corrupt", "Crowded", "DeadlineExceeded",
-    "Denied", "Entry", "Error", "Exists", "GuardFailed", "LimitReached", "Mapping", "Missed",
-    "NoServer", "NoSpace", "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown",
-    "Overloaded", "Pipeline", "ReadOnly", "Result", "Stat", "StorageError", "Timeout",
+    "Averager", "BadKey", "Batch", "BoundedSemaphore", "Cache", "Client", "ConditionFailed",
+    "Corrupt", "Crowded", "DeadlineExceeded", "Denied", "Deque", "Entry", "Error", "Exists",
+    "FanoutCache", "GuardFailed", "Index", "LimitReached", "Lock", "Mapping", "Missed", "NoServer",
+    "NoSpace", "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown",
+    "Overloaded", "Pipeline", "RLock", "ReadOnly", "Result", "Stat", "StorageError", "Timeout",
     "Transaction", "TransactionConflict", "Unavailable", "UnknownOutcome", "Unsupported",
-    "UsageError", "ValueTooBig", "VersionMismatch", "library_version",
+    "UsageError", "ValueTooBig", "VersionMismatch", "barrier", "library_version",
+    "memoize_stampede", "throttle",
 ]
 __version__ = library_version

@@ -33,6 +33,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 # After this time without a user the daemon of a directory ends.
 IDLE_EXIT = "60s"
+TEMPORARY_IDLE_EXIT = "1s"  # of a directory that nobody has named
 
 _SETTINGS: dict[str, dict[str, str]] = {
     "store": {"datafiles": "1", "max-value": "64M", "direct": "owner"},
@@ -160,6 +161,19 @@ def change_settings(directory: str, changes: Mapping[str, str]) -> None:
         os.close(descriptor)
 
 
+def prepare(directory: str, store: Mapping[str, str], idle_exit: Optional[str] = None) -> None:
+    """Writes serverk.conf with these options of [store], unless there is one."""
+    if os.path.exists(_settings_file(directory)):
+        return
+    descriptor = _lock_file(directory)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if not os.path.exists(_settings_file(directory)):
+            _write_settings(directory, _default_settings(store, idle_exit))
+    finally:
+        os.close(descriptor)
+
+
 # Starting ----------------------------------------------------------------------------------------
 
 def _pid_of(queue: str) -> int:
@@ -183,16 +197,14 @@ def _start_once(directory: str, queue: str) -> Optional[str]:
     return None if done.returncode == 0 else text or f"serverk: exit status {done.returncode}"
 
 
-def start(directory: str, queue: str, store: Optional[Mapping[str, str]] = None,
-          idle_exit: Optional[str] = None, patience_s: float = _START_S) -> int:
-    """Returns the pid of the directory's daemon, started if there was none. store: options of a new
-    serverk.conf. NoServer tells why it does not start."""
+def start(directory: str, queue: str, patience_s: float = _START_S) -> int:
+    """Returns the pid of the directory's daemon, started if there was none. NoServer tells why it
+    does not start."""
     end = time.monotonic() + patience_s
+    prepare(directory, {})
     descriptor = _lock_file(directory)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if not os.path.exists(_settings_file(directory)):
-            _write_settings(directory, _default_settings(store or {}, idle_exit))
         while True:
             failure: Optional[str] = None
             try:

@@ -14,7 +14,7 @@ import pytest
 
 import mqkv
 from conftest import BUILD, listens, wait_until
-from mqkv import redis as bridge
+from mqkv import home, redis as bridge
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/MIGRATING.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -41,6 +41,7 @@ THROUGH_KRESP = rows("### Not there as commands of mqkv, but through kresp")
 NOT_THERE = rows("### Not there at all")
 MEMCACHED = rows("## From memcached")
 LMDB = rows("## From LMDB")
+DISKCACHE = rows("## From diskcache")
 
 
 @pytest.fixture
@@ -70,6 +71,27 @@ def test_clientk(filled, queue, cells):
                                    if code(cells[2])], ids=first)
 def test_python(filled, cells):
     eval(code(cells[2]), {"client": filled, "mqkv": mqkv})  # pylint: disable=eval-used
+
+
+@pytest.mark.parametrize("library", ["mqkv", "diskcache"])
+def test_diskcache(tmp_path, monkeypatch, library):
+    module = pytest.importorskip(library, reason=f"{library} is not there")
+    monkeypatch.setattr(home, "IDLE_EXIT", "100ms")
+    here = {"tmp": tmp_path, **{name: getattr(module, name) for name in (
+        "Cache", "FanoutCache", "Deque", "Index", "JSONDisk") if hasattr(module, name)}}
+    with module.Cache(tmp_path / "cache") as cache, module.FanoutCache(tmp_path / "fan") as fanout:
+        here.update(cache=cache, fanout=fanout)
+        for number, cells in enumerate(DISKCACHE):
+            here["directory"] = tmp_path / str(number)
+            if cells[1] not in ("the same", f"`{library}.Cache`") and library == "mqkv":
+                cells = cells[1:]
+            for line in re.findall(r"`([^`]*)`", cells[0]):
+                if line.startswith(("Django", "mqkv.django")):
+                    continue
+                exec(f"made = {line}" if line[:1].isupper() else line, here)
+                if line[:1].isupper():
+                    getattr(here["made"], "cache", here["made"]).close() if "Cache(" not in line \
+                        else here["made"].close()
 
 
 def ask(socket_path, command):

@@ -1,0 +1,255 @@
+"""Recipes on a Cache, as diskcache has them: locks, a semaphore, an average, decorators.
+
+A lock of which nobody knows that its holder has died is held for ever: give it expire=, longer than
+anybody holds it. In a cache that makes room (size_limit) a lock may be evicted: locks belong in one
+with eviction_policy='none'.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import random
+import threading
+import time
+from typing import Any, Callable, Iterable, Optional, TypeVar
+
+from .cache import ENOVAL, Cache, Step, args_to_key, full_name
+
+__all__ = ["Averager", "BoundedSemaphore", "Lock", "RLock", "barrier", "memoize_stampede",
+           "throttle"]
+
+_T = TypeVar("_T")
+_LONGEST_S = 0.02
+_ANEW = "anew"  # after the key of an answer: somebody makes it anew
+
+
+def _wait(attempt: int) -> None:
+    """Before the next look at a lock."""
+    time.sleep(random.uniform(0.5, 1) * min(0.0005 * 2 ** min(attempt, 10), _LONGEST_S))
+
+
+class Averager:
+    """The average of numbers that programs add."""
+
+    def __init__(self, cache: Cache, key: Any, expire: Optional[float] = None,
+                 tag: Any = None) -> None:
+        self._cache = cache
+        self._key = key
+        self._expire = expire
+        self._tag = tag
+
+    def add(self, value: float) -> None:
+        """Adds a number."""
+        def add(_: Step) -> None:
+            total, count = self._cache.get(self._key, (0.0, 0))
+            self._cache.set(self._key, (total + value, count + 1), self._expire, tag=self._tag)
+
+        self._cache.atomically(add)
+
+    def get(self) -> Optional[float]:
+        """The average; None of nothing."""
+        total, count = self._cache.get(self._key, (0.0, 0))
+        return None if count == 0 else float(total / count)
+
+    def pop(self) -> Optional[float]:
+        """The average, and begins anew."""
+        total, count = self._cache.pop(self._key, (0.0, 0))
+        return None if count == 0 else float(total / count)
+
+
+class _Held:
+    def acquire(self) -> None:
+        """Waits until it is free, and takes it."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Gives it back."""
+        raise NotImplementedError
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: Any) -> None:
+        self.release()
+
+
+class Lock(_Held):
+    """A lock of programs and threads. expire: seconds after which it is free in any case."""
+
+    def __init__(self, cache: Cache, key: Any, expire: Optional[float] = None,
+                 tag: Any = None) -> None:
+        self._cache = cache
+        self._key = key
+        self._expire = expire
+        self._tag = tag
+
+    def acquire(self) -> None:
+        attempt = 0
+        while not self._cache.add(self._key, None, self._expire, tag=self._tag, retry=True):
+            _wait(attempt)
+            attempt += 1
+
+    def release(self) -> None:
+        self._cache.delete(self._key, retry=True)
+
+    def locked(self) -> bool:
+        """Whether somebody has it."""
+        return self._key in self._cache
+
+
+class RLock(_Held):
+    """A lock that its thread may take again, and gives back as often."""
+
+    def __init__(self, cache: Cache, key: Any, expire: Optional[float] = None,
+                 tag: Any = None) -> None:
+        self._cache = cache
+        self._key = key
+        self._expire = expire
+        self._tag = tag
+
+    def _change(self, change: int) -> bool:
+        mine = f"{os.getpid()}-{threading.get_ident()}"
+
+        def try_it(_: Step) -> bool:
+            owner, count = self._cache.get(self._key, (None, 0))
+            if count > 0 and owner != mine or count + change < 0:
+                return False
+            self._cache.set(self._key, (mine, count + change), self._expire, tag=self._tag)
+            return True
+
+        return self._cache.atomically(try_it)
+
+    def acquire(self) -> None:
+        attempt = 0
+        while not self._change(1):
+            _wait(attempt)
+            attempt += 1
+
+    def release(self) -> None:
+        assert self._change(-1), "cannot release un-acquired lock"
+
+
+class BoundedSemaphore(_Held):
+    """A semaphore that value holders may have at once."""
+
+    def __init__(self, cache: Cache, key: Any, value: int = 1, expire: Optional[float] = None,
+                 tag: Any = None) -> None:
+        self._cache = cache
+        self._key = key
+        self._value = value
+        self._expire = expire
+        self._tag = tag
+
+    def _change(self, change: int) -> bool:
+        def try_it(_: Step) -> bool:
+            left = self._cache.get(self._key, self._value) + change
+            if not 0 <= left <= self._value:
+                return False
+            self._cache.set(self._key, left, self._expire, tag=self._tag)
+            return True
+
+        return self._cache.atomically(try_it)
+
+    def acquire(self) -> None:
+        attempt = 0
+        while not self._change(-1):
+            _wait(attempt)
+            attempt += 1
+
+    def release(self) -> None:
+        assert self._change(1), "cannot release un-acquired semaphore"
+
+
+def throttle(cache: Cache, count: int, seconds: float, name: Optional[str] = None,
+             expire: Optional[float] = None, tag: Any = None,
+             time_func: "Callable[[], float]" = time.time,
+             sleep_func: "Callable[[float], Any]" = time.sleep
+             ) -> "Callable[[Callable[..., _T]], Callable[..., _T]]":
+    """A decorator: all programs together call the function count times in that many seconds at
+    most; who comes too early waits."""
+    def decorate(function: "Callable[..., _T]") -> "Callable[..., _T]":
+        rate = count / float(seconds)
+        key = full_name(function) if name is None else name
+        cache.set(key, (time_func(), count), expire, tag=tag, retry=True)
+
+        def ask(_: Step) -> float:
+            now = time_func()
+            last, tally = cache.get(key, (now, count))
+            tally = min(tally + (now - last) * rate, count)
+            if tally < 1:
+                return float((1 - tally) / rate)
+            cache.set(key, (now, tally - 1), expire, tag=tag)
+            return 0
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> _T:
+            while delay := cache.atomically(ask):
+                sleep_func(delay)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def barrier(cache: Cache, lock_factory: "Callable[..., Any]", name: Optional[str] = None,
+            expire: Optional[float] = None, tag: Any = None
+            ) -> "Callable[[Callable[..., _T]], Callable[..., _T]]":
+    """A decorator: the function is called under a lock of that kind (Lock, RLock,
+    BoundedSemaphore)."""
+    def decorate(function: "Callable[..., _T]") -> "Callable[..., _T]":
+        key = full_name(function) if name is None else name
+        lock = lock_factory(cache, key, expire=expire, tag=tag)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> _T:
+            with lock:
+                return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def memoize_stampede(cache: Cache, expire: float, name: Optional[str] = None, typed: bool = False,
+                     tag: Any = None, beta: float = 1, ignore: "Iterable[Any]" = ()
+                     ) -> "Callable[[Callable[..., _T]], Callable[..., _T]]":
+    """A decorator as Cache.memoize whose answers are made anew a little before they end, by a
+    thread of one caller, so that not all callers make them at once. The nearer the end, and the
+    longer the function takes, the likelier (times beta): "Optimal Probabilistic Cache Stampede
+    Prevention", VLDB 2015."""
+    ignored = set(ignore)
+
+    def decorate(function: "Callable[..., _T]") -> "Callable[..., _T]":
+        base = (full_name(function) if name is None else name,)
+
+        def cache_key(*args: Any, **kwargs: Any) -> "tuple[Any, ...]":
+            return args_to_key(base, args, kwargs, typed, ignored)
+
+        def make(key: Any, args: Any, kwargs: Any) -> "tuple[_T, float]":
+            begin = time.time()
+            answer = function(*args, **kwargs)
+            took = time.time() - begin
+            cache.set(key, (answer, took), expire, tag=tag, retry=True)
+            return answer, took
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> _T:
+            key = cache_key(*args, **kwargs)
+            pair: Any
+            pair, end = cache.get(key, ENOVAL, expire_time=True, retry=True)
+            if pair is ENOVAL:
+                return make(key, args, kwargs)[0]
+            answer, took = pair
+            early = -took * beta * math.log(1 - random.random())
+            if end is not None and end - time.time() < early and cache.add(
+                    key + (_ANEW,), None, max(took, 0.001)):
+                threading.Thread(target=make, args=(key, args, kwargs), daemon=True).start()
+            return answer  # type: ignore[no-any-return]
+
+        call.__cache_key__ = cache_key  # type: ignore[attr-defined]
+        return call
+
+    return decorate
