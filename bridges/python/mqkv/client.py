@@ -86,22 +86,20 @@ class Client(_mqkv.Client):
             directory, queue = queue, None
         elif directory is not None and queue is not None:
             raise ValueError("a client is of a queue or of a directory, not of both")
-        pid = 0
+        self._drop: Optional[Callable[[], object]] = None
         if directory is not None:
             directory = home.expand(directory)
             queue = home.queue_of(directory)
-            pid = home.start(directory, queue)
             server_uid = os.geteuid() if server_uid is None else server_uid
+            # From now on a thread starts another one, should it end before this client is there.
+            home.keep(directory, queue, home.start(directory, queue))
+            self._drop = weakref.finalize(self, home.drop, queue)
         super().__init__(
             queue if queue is None else os.fspath(queue), timeout=timeout,
             repeat_writes=repeat_writes, fail_fast=fail_fast, fail_fast_open=fail_fast_open,
             spin=spin, combine_above=combine_above, combine_groups=combine_groups,
             priority=priority, server_uid=server_uid, replies=replies, direct=direct,
             direct_stale=direct_stale)
-        self._drop: Optional[Callable[[], object]] = None
-        if directory is not None:
-            home.keep(directory, self.queue, pid)
-            self._drop = weakref.finalize(self, home.drop, self.queue)
 
     def close(self) -> None:
         """Closes; closing twice is harmless."""
