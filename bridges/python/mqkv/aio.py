@@ -23,7 +23,8 @@ import os
 import time
 from types import TracebackType
 from typing import (TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Concatenate, Coroutine,
-                    Generator, Iterable, Mapping, Optional, ParamSpec, Protocol, TypeVar, Union)
+                    Generator, Iterable, Mapping, Optional, ParamSpec, Protocol, TypeVar, Union,
+                    overload)
 
 from .client import Client as _Client, Pipeline as _Pipeline
 from .errors import Error, NotFound, StorageError, TransactionConflict, UsageError
@@ -258,6 +259,12 @@ class Client:
 
     # Operations ----------------------------------------------------------------------------------
 
+    @overload
+    def get(self, key: "Bytes") -> "Coroutine[Any, Any, Optional[bytes]]": ...
+
+    @overload
+    def get(self, key: "Bytes", default: "_T") -> "Coroutine[Any, Any, Union[bytes, _T]]": ...
+
     def get(self, key: "Bytes", default: Any = None) -> "Coroutine[Any, Any, Any]":
         """The value of the key; default if there is none."""
         future = self._submit("get", (key,), {})
@@ -267,6 +274,10 @@ class Client:
     async def _get_or(future: "asyncio.Future[Optional[bytes]]", default: Any) -> Any:
         value = await future
         return default if value is None else value
+
+    async def __getitem__(self, key: "Bytes") -> bytes:
+        """The value of the key: `await client[key]`. NotFound, which is a KeyError."""
+        return (await self.entry(key)).value
 
     def exists(self, key: "Bytes") -> "Coroutine[Any, Any, bool]":
         """Whether the key is there."""
@@ -404,6 +415,35 @@ class Client:
         """Stores all entries of a mapping, or of pairs."""
         pairs = entries.items() if isinstance(entries, Mapping) else entries
         await asyncio.gather(*[self.put(key, value, **options) for key, value in pairs])
+
+    async def delete_many(self, keys: "Iterable[Bytes]", *,
+                          durability: "Optional[Durability]" = None) -> int:
+        """Deletes those keys that are there; returns how many were."""
+        done = await asyncio.gather(
+            *[self.delete(key, durability=durability) for key in keys], return_exceptions=True)
+        for outcome in done:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, NotFound):
+                raise outcome
+        return sum(isinstance(outcome, int) for outcome in done)
+
+    async def delete_prefix(self, prefix: "Bytes") -> int:
+        """Deletes every key that begins with the prefix, which must not be empty; returns how many
+        were deleted. Keys that come meanwhile may stay."""
+        if not prefix:
+            raise ValueError("an empty prefix means every key")
+        deleted, cursor = 0, 0
+        while True:
+            entries, cursor = await self.scan_page(prefix, cursor=cursor, limit=1000,
+                                                   keys_only=True)
+            deleted += await self.delete_many(entry.key for entry in entries)
+            if cursor == 0:
+                return deleted
+
+    async def keys(self, prefix: "Bytes" = b"", *,
+                   limit: Optional[int] = None) -> "AsyncIterator[bytes]":
+        """The keys that begin with the prefix, in no order: see mqkv.Client.scan."""
+        async for entry in self.scan(prefix, limit=limit, keys_only=True):
+            yield entry.key
 
     async def scan(self, prefix: "Bytes" = b"", *, limit: Optional[int] = None, cursor: int = 0,
                    keys_only: bool = False, atomic: bool = False) -> "AsyncIterator[Entry]":

@@ -120,6 +120,16 @@ class Client(_mqkv.Client):
     def __contains__(self, key: "Bytes") -> bool:
         return self.exists(key)
 
+    def __getitem__(self, key: "Bytes") -> bytes:
+        """The value of the key. NotFound, which is a KeyError."""
+        return self.entry(key).value
+
+    def __setitem__(self, key: "Bytes", value: "Bytes") -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: "Bytes") -> None:
+        self.delete(key)
+
     def __reduce__(self) -> Any:
         raise TypeError("a Client cannot be pickled: let the other process open its own")
 

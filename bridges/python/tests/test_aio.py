@@ -7,6 +7,7 @@ import pytest
 
 import mqkv
 import mqkv.aio
+from mqkv import home
 
 
 def run(coroutine):
@@ -68,6 +69,37 @@ def test_many(queue):
             large = [bytes([i]) * 200_000 for i in range(20)]
             await asyncio.gather(*[client.put(f"l{i}", v) for i, v in enumerate(large)])
             assert list((await client.get_many(f"l{i}" for i in range(20))).values()) == large
+
+    run(work())
+
+
+def test_deleting_and_keys(queue):
+    async def work():
+        async with mqkv.aio.Client(queue) as client:
+            await client.put_many((f"k{i}", b"") for i in range(1500))
+            await client.put("other", "1")
+            assert await client["other"] == b"1"
+            with pytest.raises(KeyError):
+                await client["none"]
+            assert len([key async for key in client.keys("k", limit=7)]) == 7
+            assert await client.delete_many(["k0", "k1", "none"]) == 2
+            assert await client.delete_prefix("k") == 1498
+            assert [key async for key in client.keys()] == [b"other"]
+            with pytest.raises(ValueError):
+                await client.delete_prefix("")
+            with pytest.raises(mqkv.BadKey):
+                await client.delete_many(["other", ""])
+
+    run(work())
+
+
+def test_a_directory_has_a_daemon(tmp_path, monkeypatch):
+    monkeypatch.setattr(home, "IDLE_EXIT", "200ms")
+
+    async def work():
+        async with mqkv.aio.Client(tmp_path / "store") as client:
+            await client.put("k", "1")
+            assert await client.get("k") == b"1"
 
     run(work())
 

@@ -443,3 +443,12 @@ def test_threads_share_a_client(client):
         thread.join()
     assert not failures
     assert client.get("all") == b"2400"
+
+
+def test_a_client_is_indexed(client):
+    client["k"] = "v"
+    assert client["k"] == b"v"
+    del client["k"]
+    for failing in (lambda: client["k"], lambda: client.__delitem__("k")):
+        with pytest.raises(KeyError):
+            failing()
