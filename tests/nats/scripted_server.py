@@ -29,7 +29,8 @@ some of their messages are lost the first time.
 --purged: streams begin as if their first thousand messages had been removed.
 --endless: who looks through a stream is shown its first messages again and again.
 --level: of the API, as $JS.API.INFO tells it; --forgets: settings that an old server does not know
-are missing in what it repeats of a stream; --version: of the server, which it tells there."""
+are missing in what it repeats of a stream; --version: of the server, which it tells there;
+--shards: what streams say of their number, whoever makes them."""
 import argparse
 import base64
 import itertools
@@ -207,6 +208,8 @@ class Connection(threading.Thread):
             if self.options.forgets:
                 config = {member: value for member, value in config.items()
                           if member != "allow_atomic"}
+            if self.options.shards:
+                config["metadata"]["mqkv-shards"] = self.options.shards
             STREAMS.setdefault(name, Stream(config, 1000 if self.options.purged else 0))
             self.say(reply, STREAMS[name].info())
         elif api.startswith("CONSUMER.MSG.NEXT."):
@@ -429,6 +432,7 @@ def main():
     parser.add_argument("--level", type=int, default=2)
     parser.add_argument("--forgets", action="store_true")
     parser.add_argument("--version")
+    parser.add_argument("--shards")
     parser.add_argument("--scans", choices=["slow", "hollow", "gaps"])
     parser.add_argument("--purged", action="store_true")
     parser.add_argument("--endless", action="store_true")

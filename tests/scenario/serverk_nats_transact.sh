@@ -98,3 +98,20 @@ stop_server
 start_server
 check_equal $'2\n2\n3' "$(client get '{u}a' 'x{u}b' '{u}' --together)" "after a restart, too"
 stop_server
+
+# A bucket from before there were tags: each key lies where it lay
+scripted --version 2.12.15 --shards 16
+server_queue=${MQKV_TEST_QUEUE}c server_log=$MQKV_TEST_DIR/untagged.log
+check_status 4 "a bucket is not made otherwise than it was to be" \
+    "$server_program" -m "$server_queue" --engine nats --nats "$url" --bucket b --shards 16
+start_server
+for key in a b c d; do client put "{u}$key" "$key" >/dev/null; done
+check_status 4 "tags do not count there" client get '{u}a' '{u}b' '{u}c' '{u}d' --together
+check_match "made before tags" "$errors" "which is told"
+for key in a b c d; do check_equal "$key" "$(client get "{u}$key")" "{u}$key is there"; done
+stop_server
+scripted --version 2.12.15 --shards "16 by moon"
+check_status 4 "another rule is refused" \
+    "$server_program" -m "$server_queue" --engine nats --nats "$url" --bucket b --shards 16
+check_status 4 "also in a bucket that is there" \
+    "$server_program" -m "$server_queue" --engine nats --nats "$url" --bucket b
