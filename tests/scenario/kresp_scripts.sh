@@ -64,6 +64,12 @@ check_match '^-ERR kresp: a transaction has at most 128 keys.*nothing was execut
     'exists many1')" "and one of too many keys"
 check_equal '$-1' "$(ask 'eval "local t = {} for i = 1, 60 do t[i] = '"'k'"'..i end '\
 'return redis.call('"'mget'"', unpack(t))[60]" 0')" "but sixty are read"
+head -c 900000 /dev/zero | tr '\0' x >"$MQKV_TEST_DIR/large"
+"$MQKV_BUILD/clientk" -m "$server_queue" put large1 - <"$MQKV_TEST_DIR/large" >/dev/null
+"$MQKV_BUILD/clientk" -m "$server_queue" put large2 - <"$MQKV_TEST_DIR/large" >/dev/null
+check_equal '*2 :900000 :900000' "$(ask 'eval "return {redis.call('"'strlen'"', KEYS[1]), '\
+'redis.call('"'strlen'"', KEYS[2])}" 2 large1 large2')" \
+    "keys that it names are read in advance if they fit into a message"
 check_equal '-ERR Write commands are not allowed from read-only scripts. script: '\
 '2aff5cbd9dc5bbe08dcd3d49cb9fbb2e0b7a3c8f, on @user_script:1.' \
     "$(ask 'eval_ro "return redis.call('"'set','a','b'"')" 0' |

@@ -221,6 +221,17 @@ static enum run_end read_behind_guards(struct transaction_run *run)
     return end;
 }
 
+/* Forgets what was to be read, and could not be. */
+static void forget_expected(struct transaction_view *view)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        struct viewed_key *key = &view->keys[i];
+        if (key->before.status != KV_OK && key->before.status != KV_NOT_FOUND)
+            key->known = VIEWED_NOTHING;
+        key->needed = key->known;
+    }
+}
+
 /* Reads what the operations of a script's command need; false: the script must end. */
 static bool read_for_script(struct transaction_run *run)
 {
@@ -232,12 +243,18 @@ static bool read_for_script(struct transaction_run *run)
     if (run->script_end != RUN_GOES_ON || !view->is_missing)
         return run->script_end == RUN_GOES_ON;
     view->is_missing = false;
-    if (!run->has_read_keys) {
-        for (size_t i = 0; i < run->key_count; i++)
-            transaction_view_expect(view, run->keys[i]);
-        run->has_read_keys = true;
-    }
+    bool expects = !run->has_read_keys && run->key_count > 0;
+    run->has_read_keys = true;
+    for (size_t i = 0; expects && i < run->key_count; i++)
+        transaction_view_expect(view, run->keys[i]);
     run->script_end = read_behind_guards(run);
+    if (run->script_end == RUN_TOO_LARGE && expects) {
+        /* What the script may never ask for is too much: only what it does. */
+        forget_expected(view);
+        transaction_view_require(view, run->memory.operations, run->memory.operation_count);
+        view->is_missing = false;
+        run->script_end = read_behind_guards(run);
+    }
     return run->script_end == RUN_GOES_ON;
 }
 
