@@ -184,6 +184,9 @@ struct kvstore_options {
                                fails */
     bool keep_newest_log;   /* for changes, the newest log of each data file that a compaction has
                                replaced is kept even above keep_changes_bytes */
+    bool ordered;           /* keys are kept in their order as well (kvstore_range): about 8 bytes
+                               of memory a key, built by each opening in the background. Not with
+                               read_only */
     enum kvstore_direct direct;
     /* For experiments: called by each thread that is about to release the lock of a data file, and
      * still holds it; also by threads of the store. It must not call the store. NULL: no call. */
@@ -433,6 +436,69 @@ enum kv_status kvstore_scan(struct kvstore *store, uint64_t *cursor, struct kv_s
  * KV_BAD_REQUEST if *cursor is not the beginning of a file. */
 enum kv_status kvstore_scan_file(struct kvstore *store, uint64_t *cursor, struct kv_slice prefix,
                                  kvstore_visit visit, void *context);
+
+/* Ranges --------------------------------------------------------------------------------------- */
+
+/* Which keys, in the order of their bytes (as memcmp; a prefix before what it begins). {0}: all. */
+struct kvstore_range {
+    struct kv_slice from;   /* the first; empty: from the first one that there is */
+    struct kv_slice to;     /* behind the last, itself not meant; empty: to the end */
+    struct kv_slice prefix; /* only keys that begin with it */
+    bool behind_from;       /* `from` itself is not meant */
+    bool reverse;           /* the last one first */
+    uint32_t max_entries;   /* visits; 0, or more than it: KVSTORE_RANGE_ENTRIES */
+    uint64_t reserved[2];
+};
+
+#define KVSTORE_RANGE_ENTRIES 4096u
+
+/* What a range tells beside the entries. */
+struct kvstore_range_result {
+    uint64_t visited;    /* entries that the visitor has taken */
+    bool more;           /* the range may go on behind the last of them */
+    uint32_t bad_file;   /* after KV_CORRUPT and KV_IO: the data file, and where the first record */
+    uint64_t bad_offset; /* that cannot be relied on is in its log, in bytes */
+    uint64_t reserved[2];
+};
+
+/* Visits the entries of the range in order. Ends at its end; when the visitor refuses (result->more
+ * then); after max_entries; or, once one was visited, after some MiB of records. What one call
+ * visits was there at one moment, in all data files: the locks of all of them are held for reading.
+ * To go on, the last key that was visited is `from` with behind_from, or `to` of a reverse range.
+ * So whoever goes on until !more visits each key that is there all the time exactly once, whatever
+ * others write, over growth, compaction and a restart.
+ *
+ * KV_UNSUPPORTED: the store is not ordered, or something in reserved space; KV_BUSY: the order is
+ * still being built (kvstore_order_facts tells how far): kvstore_scan works meanwhile. KV_CORRUPT,
+ * KV_IO: entries that cannot be relied on were left out, all others were visited. KV_NO_MEMORY.
+ * `result` may be NULL. */
+enum kv_status kvstore_range(struct kvstore *store, const struct kvstore_range *range,
+                             kvstore_visit visit, void *context,
+                             struct kvstore_range_result *result);
+
+/* Counts the entries of the range, of which max_entries and reverse mean nothing, in steps of
+ * KVSTORE_RANGE_ENTRIES, between which others may write. Fails as kvstore_range; *count is then
+ * of those that could be counted. */
+enum kv_status kvstore_range_count(struct kvstore *store, const struct kvstore_range *range,
+                                   uint64_t *count);
+
+/* Deletes entries of the range, its first max_entries, or fewer (*more: there may be others). The
+ * keys are found at one moment and then deleted one by one, whatever was written to them meanwhile;
+ * *deleted tells how many were. Fails as kvstore_range and kvstore_delete. */
+enum kv_status kvstore_range_delete(struct kvstore *store, const struct kvstore_range *range,
+                                    uint64_t *deleted, bool *more);
+
+struct kvstore_order_facts {
+    bool ordered;
+    bool whole;      /* ranges can be read */
+    uint32_t depth;  /* levels of the highest tree */
+    uint64_t keys;   /* that are in order; while it is being built, of all that there are */
+    uint64_t bytes;  /* of memory */
+    uint64_t leaves; /* of the trees */
+    uint64_t room;   /* keys for which the leaves have room */
+    uint64_t reserved[2];
+};
+void kvstore_order_facts(const struct kvstore *store, struct kvstore_order_facts *facts);
 
 /* Transactions --------------------------------------------------------------------------------- */
 

@@ -22,6 +22,7 @@ struct compaction_queue;
 struct compactor;
 struct holds;
 struct lockfile;
+struct order_filler;
 struct past_logs;
 struct sweeper;
 struct sync;
@@ -53,8 +54,9 @@ struct kvstore {
     struct compaction_queue *compactions;
     struct compactor *compactor;
     struct sweeper *sweeper;
-    struct holds *holds;      /* also of a store that is read-only */
-    bool may_have_commit_log; /* it was opened with KVSTORE_SYNC_ALWAYS */
+    struct order_filler *order_filler; /* also NULL if the store is not ordered */
+    struct holds *holds;               /* also of a store that is read-only */
+    bool may_have_commit_log;          /* it was opened with KVSTORE_SYNC_ALWAYS */
     struct past_logs *past;
     /* clock_monotonic_coarse_ms of the last line in the log about a write without room; 0: none. */
     _Atomic uint64_t no_space_logged_ms;

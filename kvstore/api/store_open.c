@@ -14,6 +14,7 @@
 #include "kvstore/maintenance/compact.h"
 #include "kvstore/maintenance/compaction_queue.h"
 #include "kvstore/maintenance/holds.h"
+#include "kvstore/maintenance/order_filler.h"
 #include "kvstore/maintenance/past_logs.h"
 #include "kvstore/format/commit_entry.h"
 #include "kvstore/log/commit_replay.h"
@@ -25,6 +26,7 @@
 #include "kvstore/maintenance/sweep.h"
 #include "kvstore/sync/links.h"
 #include "kvstore/sync/sync.h"
+#include "kvstore/table/ordering.h"
 #include "kvstore/table/recovery.h"
 #include "kvstore/table/whole_transactions.h"
 #include "kvstore/core/thread.h"
@@ -66,6 +68,8 @@ static enum kv_status check_store_options(const struct kvstore_options *options,
     if (options->max_value_bytes > KVSTORE_MAX_VALUE_BYTES)
         return kv_error_set(error, KV_USAGE, "max_value_bytes %u: the most is %u",
                             options->max_value_bytes, KVSTORE_MAX_VALUE_BYTES);
+    if (options->ordered && options->read_only)
+        return kv_error_set(error, KV_USAGE, "a store that is open read-only cannot be ordered");
     if (options->compact_dead_percent > 100)
         return kv_error_set(error, KV_USAGE, "compact_dead_percent %u: the most is 100",
                             options->compact_dead_percent);
@@ -344,6 +348,8 @@ static enum kv_status start_background(struct kvstore *store, struct kv_error *e
         status = sweeper_create(&with, &store->sweeper, error);
     if (status == KV_OK)
         status = compactor_create(&with, &store->compactor, error);
+    if (status == KV_OK && context->options.ordered)
+        status = order_filler_create(context, &store->order_filler, error);
     if (status != KV_OK)
         return status;
     for (uint32_t number = 0; number < context->datafiles; number++) {
@@ -358,6 +364,7 @@ static enum kv_status start_background(struct kvstore *store, struct kv_error *e
 /* In the reverse order: each may be used by those that came after it. */
 static void stop_background(struct kvstore *store)
 {
+    order_filler_free(store->order_filler);
     compactor_free(store->compactor);
     sweeper_free(store->sweeper);
     past_logs_free(store->past);
@@ -372,6 +379,7 @@ static void free_store(struct kvstore *store)
     shared_index_retire(&store->shared_index, context);
     for (uint32_t number = 0; context->files && number < context->datafiles; number++) {
         bound_end(&context->files[number].share);
+        ordering_free(context->files[number].ordering);
         generation_free(context->files[number].current);
     }
     quota_table_free(store->quotas);

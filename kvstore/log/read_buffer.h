@@ -20,11 +20,13 @@
 #include <stdint.h>
 
 enum read_buffer {
-    READ_BUFFER_LOOKUP, /* the record of a key that is looked up */
-    READ_BUFFER_MIRROR, /* a record that goes to the next generation too */
-    READ_BUFFER_VISIT,  /* records in any order, or a few dozen in a row: scan, sweep, changes */
-    READ_BUFFER_WALK,   /* a whole log in its order: recovery, compaction */
-    READ_BUFFER_APPEND, /* a record that is to be written */
+    READ_BUFFER_LOOKUP,    /* the record of a key that is looked up */
+    READ_BUFFER_MIRROR,    /* a record that goes to the next generation too */
+    READ_BUFFER_VISIT,     /* records in any order, or a few dozen in a row: scan, sweep, changes */
+    READ_BUFFER_WALK,      /* a whole log in its order: recovery, compaction */
+    READ_BUFFER_APPEND,    /* a record that is to be written */
+    READ_BUFFER_KEY,       /* a key that another one is compared with (order/) */
+    READ_BUFFER_OTHER_KEY, /* another one of the same hash */
     READ_BUFFER_COUNT
 };
 

@@ -14,6 +14,7 @@
 #include "kvstore/log/fileio.h"
 #include "kvstore/log/lognotes.h"
 #include "kvstore/log/logtail.h"
+#include "kvstore/table/ordering.h"
 #include "kvstore/table/recovery.h"
 #include "kvstore/table/takeover.h"
 #include "kvstore/core/context.h"
@@ -326,6 +327,16 @@ void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint
     atomic_store_explicit(&file->appended_bytes, appended, memory_order_release);
 }
 
+/* Brings the order of the keys up to date with an append; an overwrite does not change it. */
+static void follow_order(struct datafile *file, const struct lookup *lookup,
+                         const struct record *record)
+{
+    if (record->kind == RECORD_DELETE)
+        ordering_remove(file->ordering, file->current, lookup->hash, record->key);
+    else if (!lookup->found)
+        ordering_add(file->ordering, file->current, lookup->hash, record->key);
+}
+
 enum kv_status datafile_append(const struct store_context *context, struct datafile *file,
                                struct lookup *lookup, struct record *record,
                                struct kv_slice value_tail, struct kvstore_written *written)
@@ -361,6 +372,8 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         datafile_confirm(file, lookup, offset, size_bytes);
     else
         file->undecided_bytes += size_bytes;
+    if (file->ordering)
+        follow_order(file, lookup, record);
     if (is_told) {
         change.new_bytes = change.is_there ? size_bytes : 0;
         bound_count_change(&file->share, current->words->live_bytes, &change);
@@ -381,6 +394,10 @@ void datafile_undo(struct datafile *file, const struct record *record,
     bool was_put = record->kind == RECORD_PUT;
     generation_undo(file->current, record, appended);
     file->undecided_bytes -= appended->size_bytes;
+    if (file->ordering && was_put && !replaced->found && !replaced->damaged)
+        ordering_remove(file->ordering, file->current, replaced->hash, record->key);
+    else if (file->ordering && !was_put && replaced->found)
+        ordering_add(file->ordering, file->current, replaced->hash, record->key);
     struct bound_change change = {record->key,
                                   replaced->hash,
                                   was_put,
@@ -406,6 +423,8 @@ void datafile_expire(struct datafile *file, struct lookup *lookup)
 {
     generation_forget(file->current, lookup);
     file->expired++;
+    if (file->ordering)
+        ordering_remove(file->ordering, file->current, lookup->hash, lookup->record.key);
     struct bound_change change = {
         lookup->record.key, lookup->hash, true, false, lookup->size_bytes, 0};
     if (bound_is_told(&file->share))

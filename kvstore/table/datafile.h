@@ -19,6 +19,7 @@
 #include "kvstore/table/recovery.h"
 #include "mqkv/kvstore.h"
 
+struct ordering;
 struct s3fifo;
 
 /* Damaged records that a data file remembers, at most. */
@@ -53,6 +54,7 @@ struct datafile {
     bool compaction_failing;           /* the last one failed */
     struct recovery recovery;          /* constant; its parts are freed when the store is open */
     bool taken_over;                   /* constant */
+    struct ordering *ordering;         /* of its keys; NULL: the store is not ordered (yet) */
     struct bound_share share;          /* in the bound of the store's live bytes */
     atomic_uint damage_lines;          /* lines in the log; any thread adds */
     atomic_uint_fast64_t read_retries; /* any thread adds to these two: struct lockless_reads */

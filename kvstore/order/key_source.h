@@ -1,0 +1,52 @@
+/*
+ * key_source: where the keys of a key tree are, which has only hashes: the index of the data file's
+ * generation in use finds the records of a hash, and the log has them.
+ *
+ * Threads: the caller holds the file's lock. Without a mapping, keys lie in a read buffer of the
+ * thread, as the caller names it.
+ */
+#ifndef MQKV_KVSTORE_ORDER_KEY_SOURCE_H
+#define MQKV_KVSTORE_ORDER_KEY_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/index/index.h"
+#include "kvstore/log/logfile.h"
+
+struct key_source {
+    const struct index *index;
+    const struct logfile *log;
+};
+
+/* A part of the keys: from `low` on, before `high`; without an end where `is_last`. An empty `low`
+ * leaves nothing out. */
+struct key_bounds {
+    struct kv_slice low;
+    struct kv_slice high;
+    bool is_last;
+};
+
+/* The key of the record at `offset`, in `buffer` if the log is not mapped. False: it is damaged, or
+ * cannot be read. */
+bool key_source_read(const struct key_source *source, enum read_buffer buffer, uint64_t offset,
+                     struct kv_slice *key);
+
+/* Gives the key with `hash` that `rank` others with that hash, within `bounds`, are before, and the
+ * offset of its record. `except` is left out, as a key that the index has and the tree not yet (an
+ * empty slice: none). False: there is none that can be read; *offset is then that of a damaged
+ * record with the hash, or 0. */
+bool key_source_find(const struct key_source *source, enum read_buffer buffer, uint32_t hash,
+                     const struct key_bounds *bounds, uint32_t rank, struct kv_slice except,
+                     struct kv_slice *key, uint64_t *offset);
+
+/* How many keys with `hash` within `bounds`, other than `key`, there are, and how many of these are
+ * before `key`. */
+struct key_others {
+    uint32_t count;
+    uint32_t before;
+};
+struct key_others key_source_others(const struct key_source *source, uint32_t hash,
+                                    const struct key_bounds *bounds, struct kv_slice key);
+
+#endif
