@@ -159,7 +159,7 @@ static void draw_visit(struct visit *visit)
         visit->operation.key = bank_key(PRICE);
         visit->operation.value = kv_slice_from_string(visit->price);
     }
-    if (explore_random(3) == 0)
+    if (bank.may_fail && explore_random(3) == 0) /* which tries that meet each other may miss */
         visit->operation.deadline_ms = clock_monotonic_coarse_ms() + 200 + explore_random(4000);
 }
 
