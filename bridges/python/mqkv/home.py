@@ -53,7 +53,6 @@ def expand(directory: Path) -> str:
 
 def _candidates() -> Iterator[str]:
     package = pathlib.Path(__file__).resolve().parent
-    yield str(package / "bin" / "serverk")  # of a wheel
     yield str(package.parent.parent / "serverk")  # of build/python
     found = shutil.which("serverk")
     if found:
@@ -63,14 +62,14 @@ def _candidates() -> Iterator[str]:
 
 
 def find_serverk() -> str:
-    """The program: $MQKV_SERVERK, the wheel's own, or one of $PATH. NoServer: there is none."""
+    """The program: $MQKV_SERVERK, or the installed one. NoServer: there is none."""
     named = os.environ.get("MQKV_SERVERK")
     for path in [named] if named else _candidates():
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     raise NoServer(f"no program serverk to start a daemon with: "
-                   f"{named or 'it is neither in the package nor in $PATH'}; install mqkv's "
-                   "programs, or name it in $MQKV_SERVERK")
+                   f"{named or 'it is not in $PATH'}; install mqkv's programs, or "
+                   " name it in $MQKV_SERVERK")
 
 
 # The directory -----------------------------------------------------------------------------------
