@@ -152,7 +152,7 @@ static void describe(const struct machine_file *file, unsigned directory, struct
                            .st_gid = getegid()};
     if (!file)
         return;
-    facts->st_ino = (ino_t)(16 + machine_file_number(file));
+    facts->st_ino = 16 + (ino_t)machine_file_number(file);
     facts->st_mode = S_IFREG | file->mode;
     facts->st_size = (off_t)file->size;
     facts->st_ctim = (struct timespec){(time_t)(file->changed_ns / 1000000000),
