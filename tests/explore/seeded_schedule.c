@@ -140,6 +140,11 @@ uint64_t schedule_clock_ns(void)
     return now.clock_ns;
 }
 
+uint64_t schedule_cpu_ns(void)
+{
+    return now.threads[now.current].steps * STEP_NS;
+}
+
 static void leave(void)
 {
     now.running = false;

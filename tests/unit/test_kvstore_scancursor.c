@@ -159,7 +159,17 @@ START_TEST(an_older_store_gets_a_hash_key)
 }
 END_TEST
 
-/* Keys that all have one hash in the index, as only who knows its key could make them. */
+/* Keys that all have one hash in the index, as only who knows its key could make them. The index
+ * parts them from others by the first 20 bits: a key that has these by chance, one in a million, is
+ * refused, too. */
+#define CROWD_HASH 0x12345678u
+
+static bool is_of_the_crowd(const char *key)
+{
+    const struct hash_key *secret = &store->context.files[0].current->log.identity.hash_key;
+    return (keyhash_index(keyhash(secret, KEY(key))) ^ CROWD_HASH) >> (32 - 20) == 0;
+}
+
 START_TEST(a_crowd_of_one_hash_is_refused_by_name_and_hurts_no_other)
 {
     struct generation *generation = store->context.files[0].current;
@@ -170,18 +180,23 @@ START_TEST(a_crowd_of_one_hash_is_refused_by_name_and_hurts_no_other)
     for (int i = 0; i < 1000 && status == KV_OK; i++) {
         snprintf(key, sizeof key, "crowd %d", i);
         struct record record = {.kind = RECORD_PUT, .version = 1, .key = KEY(key)};
-        generation_find(generation, 0x12345678, KEY(key), &lookup);
+        generation_find(generation, CROWD_HASH, KEY(key), &lookup);
         status = generation_append(generation, &lookup, &record, kv_slice(NULL, 0));
         stored += status == KV_OK;
     }
     ck_assert_int_eq(status, KV_CROWDED);
     ck_assert_int_eq(stored, INDEX_SEGMENT_SLOTS);
     ck_assert_str_ne(kv_status_text(KV_CROWDED), kv_status_text(KV_NO_MEMORY));
-    put_stable(2000);
-    for (int i = 0; i < 2000; i++) {
-        snprintf(key, sizeof key, "s%d", i);
-        ck_assert_pstr_eq(get_text(store, key), key);
-    }
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 2000; i++) {
+            snprintf(key, sizeof key, "s%d", i);
+            if (is_of_the_crowd(key))
+                continue;
+            if (round == 0)
+                must_put(store, key, key);
+            else
+                ck_assert_pstr_eq(get_text(store, key), key);
+        }
 }
 END_TEST
 

@@ -19,10 +19,13 @@ from conftest import wait_until
 from mqkv import coding, home
 
 
-@pytest.fixture(autouse=True)
-def short_idle(monkeypatch):
-    monkeypatch.setattr(home, "IDLE_EXIT", "300ms")
-    monkeypatch.setattr(home, "TEMPORARY_IDLE_EXIT", "100ms")
+@pytest.fixture(scope="module", autouse=True)
+def short_idle():
+    """Before `shared`: its daemon, too, ends soon after the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(home, "IDLE_EXIT", "300ms")
+        patch.setattr(home, "TEMPORARY_IDLE_EXIT", "100ms")
+        yield
 
 
 @pytest.fixture(scope="module")
