@@ -567,8 +567,7 @@ int explored_clock_gettime(clockid_t clock, struct timespec *time)
     if (!schedule_is_running())
         return clock_gettime(clock, time);
     schedule_step(HERE);
-    uint64_t now_ns =
-        clock == CLOCK_THREAD_CPUTIME_ID ? schedule_cpu_ns() : schedule_clock_ns();
+    uint64_t now_ns = clock == CLOCK_THREAD_CPUTIME_ID ? schedule_cpu_ns() : schedule_clock_ns();
     if (machine_runs() && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
         now_ns = machine_clock_ns(now_ns);
     time->tv_sec = (time_t)(now_ns / NS_PER_S);
