@@ -115,7 +115,7 @@ bool schedule_is_killed(unsigned thread); /* it will never go on */
 void schedule_lose_own(const void *place) __attribute__((noreturn));
 
 uint64_t schedule_clock_ns(void);
-uint64_t schedule_cpu_ns(void);  /* what the thread that runs has had: jumps of the clock are none */
+uint64_t schedule_cpu_ns(void); /* that the thread has had: a jump of the clock costs none */
 uint64_t schedule_random(void); /* for the code, by the seed */
 
 void schedule_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
