@@ -11,6 +11,7 @@ is written:
   idle        what connected clients cost that ask for nothing
   stalls      latency of writes while the index grows and while compaction runs
   engines     the engines alone, in process
+  transfers   transactions: money between accounts
   verdicts    medians, ratios, goals met or not
   costs       where the time goes: CPU time of server and client, beside the peers and the echo
   bounds      what bounds a goal that is not met: the kernel's queues or mqkv's own work

@@ -42,6 +42,12 @@ WORDS = {
         "Each system is offered shares of what it reaches itself, so mqkv is offered more; a share"
         " is met by threads that sleep, and each operation begins with a wake-up.",
     ),
+    "transfers": (
+        OWN,
+        "A transaction is one message, and changes two data files under their locks. The script of"
+        " Redis is one message, too; SQLite and LMDB are called in process, and sync for each"
+        " transaction, where mqkv syncs for all that wait.",
+    ),
     "stalls": (
         OWN,
         "Growing an index and copying a file need CPU time beside the measured server and client.",

@@ -105,6 +105,7 @@ def all_cases():
         *_idle_cases(),
         *_population_cases(),
         *_engine_cases(),
+        *_transfer_cases(),
         *_stall_cases(),
         *_redis_client_cases(),
     ]
@@ -401,6 +402,31 @@ def _engine_cases():
                 "ops_per_s",
                 tuple(Goal("ops_per_s", peer, 2) for peer in ("lmdb", "rocksdb", "leveldb")),
                 options={"threads": threads, "sync": False, "keys": 5_000_000},
+            )
+
+
+def _transfer_cases():
+    rate = "ops_per_s"
+    own = ("mqkv", "mqkv-handles", "mqkv-loop")
+    fleeting = (*own, "redis-watch", "redis-script", "sqlite-normal", "lmdb-nosync")
+    durable = (*own, "sqlite-full", "lmdb-sync")
+    goals = {
+        ("none", 1): (Goal(rate, "redis-watch", 8), Goal(rate, "redis-script", 4)),
+        ("none", 50): (Goal(rate, "redis-script", 3),),
+        ("always", 50): tuple(Goal(rate, peer, 2) for peer in ("sqlite-full", "lmdb-sync")),
+    }
+    works = (("none", "", "", fleeting), ("always", "-always", ", each on disk", durable))
+    for sync, name, title, systems in works:
+        for threads in THREADS:
+            yield Case(
+                f"transfer{name}-{threads}",
+                f"transfers between 1,000 accounts{title}, {_clients(threads)}",
+                "transfers",
+                "Transactions",
+                systems,
+                rate,
+                goals.get((sync, threads), ()),
+                options={"threads": threads, "sync": sync},
             )
 
 

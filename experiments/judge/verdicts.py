@@ -8,7 +8,19 @@ from harness import noise
 from judge.cases import LOWER_IS_BETTER, Limit
 from judge.systems import SYSTEMS
 
-ENGINE_LABELS = {"lmdb": "LMDB", "rocksdb": "RocksDB", "leveldb": "LevelDB"}
+OTHER_LABELS = {
+    "lmdb": "LMDB",
+    "rocksdb": "RocksDB",
+    "leveldb": "LevelDB",
+    "mqkv-handles": "mqkv, a handle each",
+    "mqkv-loop": "mqkv, optimistic loop",
+    "redis-watch": "Redis, WATCH",
+    "redis-script": "Redis, script",
+    "sqlite-normal": "SQLite, normal",
+    "sqlite-full": "SQLite, full",
+    "lmdb-nosync": "LMDB, NOSYNC",
+    "lmdb-sync": "LMDB, sync",
+}
 NOT_NUMBERS = ("case", "system", "started_utc", "mix", "commit", "programs")
 COLUMN_NAMES = {
     "ops_per_s": "operations/s",
@@ -102,7 +114,7 @@ def judge(case, figures):
 
 
 def label(system):
-    return SYSTEMS[system].label if system in SYSTEMS else ENGINE_LABELS.get(system, system)
+    return SYSTEMS[system].label if system in SYSTEMS else OTHER_LABELS.get(system, system)
 
 
 def write_summary(cases, figures, path):

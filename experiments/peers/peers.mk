@@ -1,7 +1,7 @@
 # The programs that `make bench` compares mqkv with, on the peers' protocols and libraries. Nothing of
 # `make all` or `make test` needs them or their packages.
 
-PEER_PROGRAMS := $(addprefix $(OUT)/peers/,peer_redis peer_memcached peer_lmdb peer_copy peer_echo echo_server engine_load)
+PEER_PROGRAMS := $(addprefix $(OUT)/peers/,peer_redis peer_memcached peer_lmdb peer_copy peer_echo echo_server engine_load transfer_load)
 peer_object = $(OUT)/obj/experiments/peers/$(1).o
 
 # The clientk program, object for object, on a backend instead of libclientk (backend.h).
@@ -30,3 +30,7 @@ $(OUT)/peers/echo_server: $(call peer_object,echo_server) $(call peer_object,ech
 $(OUT)/peers/engine_load: $(call peer_object,engine_load) $(call peer_object,engine) $(OUT)/libkvstore.a
 	@mkdir -p $(@D)
 	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash -llmdb -lrocksdb -lleveldb -lm
+
+$(OUT)/peers/transfer_load: $(foreach part,load mqkv redis sqlite lmdb,$(call peer_object,transfer_$(part))) $(OUT)/libclientk.a
+	@mkdir -p $(@D)
+	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lhiredis -lsqlite3 -llmdb -lxxhash -lm
