@@ -122,8 +122,9 @@ static void move(struct visit *visit)
 {
     unsigned taker = explore_random(ACCOUNTS);
     visit->amount = (int)(1 + explore_random(9)) * (taker == 1 ? 1 : -1);
-    snprintf(visit->note, sizeof visit->note, JOURNAL_NOTE, visit->number, visit->amount,
-             visit->price);
+    char note[sizeof visit->note];
+    snprintf(note, sizeof note, JOURNAL_NOTE, visit->number, visit->amount, visit->price);
+    memcpy(visit->note, note, sizeof note);
     visit->guards[0] = (struct kvstore_guard){.kind = KVSTORE_GUARD_VALUE,
                                               .key = bank_key(PRICE),
                                               .value = kv_slice_from_string(visit->price)};
