@@ -57,15 +57,25 @@ DEFAULT_SETTINGS: "dict[str, Any]" = {
 # Others that its users set, and that mean nothing here.
 _OTHER_SETTINGS: "dict[str, Any]" = {"cull_limit": 10, "tag_index": 0,
                                      "disk_min_file_size": 2 ** 15}
-_POLICIES = {  # options of [store] of serverk.conf
-    "none": {"evict": "none", "max-bytes": "0"},
-    "least-recently-stored": {"evict": "s3fifo", "direct": "owner"},  # reads in place: not seen
-    "least-recently-used": {"evict": "s3fifo", "direct": "off"},
-    "least-frequently-used": {"evict": "s3fifo", "direct": "off"},
+_POLICIES = {  # `direct` of [store] of serverk.conf: reads in place are not seen by the daemon
+    "none": "owner",
+    "least-recently-stored": "owner",
+    "least-recently-used": "off",
+    "least-frequently-used": "off",
 }
 _FIRST_PUSHED = 500_000_000_000_000
 _LEASE_S = 10.0  # of the lock of transact: so long others wait for one that has died
 _PLACE = struct.Struct(">cQ")
+
+
+def _bound(limit: Any, policy: str) -> "dict[str, str]":
+    """The options of [store] of serverk.conf for that. ValueError."""
+    size = int(limit)
+    if size < 0:
+        raise ValueError(f"size_limit is a number of bytes, or 0 for no bound, not {limit!r}")
+    if size == 0 or policy == "none":
+        return {"evict": "none", "max-bytes": "0"}
+    return {"evict": "s3fifo", "max-bytes": str(size)}
 
 
 def args_to_key(base: "tuple[Any, ...]", args: "tuple[Any, ...]", kwargs: "dict[str, Any]",
@@ -177,10 +187,14 @@ class _Transact:
             self._is_inner = True
             return
         self._version = cache.take_lock(self._retry)
-        client = cache.client
-        self._transaction = client.transaction()
-        self._transaction.__enter__()
-        cache.begin(Step(self._transaction, client))
+        try:
+            client = cache.client
+            self._transaction = client.transaction()
+            self._transaction.__enter__()
+            cache.begin(Step(self._transaction, client))
+        except BaseException:
+            cache.give_lock(self._version)
+            raise
 
     def __exit__(self, kind: "Optional[type[BaseException]]", error: "Optional[BaseException]",
                  trace: "Optional[TracebackType]") -> None:
@@ -223,6 +237,8 @@ class Cache:
 
     Others of diskcache (cull_limit, sqlite_..., disk_...) are accepted and do nothing. A cache may
     be used by any number of threads and programs; one that was closed opens again when it is used.
+    A cache that evicts may evict what was pushed, and items of a Deque or an Index in it, too:
+    those that nothing may lose belong in one with eviction_policy='none'.
     """
 
     keeps_places = False  # whether a key that is stored again stays where it was, as in an Index
@@ -237,6 +253,7 @@ class Cache:
         policy = settings.get("eviction_policy", DEFAULT_SETTINGS["eviction_policy"])
         if policy not in _POLICIES:
             raise ValueError(f"eviction_policy is one of {', '.join(_POLICIES)}, not {policy!r}")
+        _bound(settings.get("size_limit", DEFAULT_SETTINGS["size_limit"]), policy)
         self._timeout = max(1.0, timeout)
         self._serializer = serializer
         self._coder = Coder(serializer, settings.get("disk_pickle_protocol", 4))
@@ -274,10 +291,9 @@ class Cache:
             if self._owner is not None:
                 self._opened = self._owner
             elif self._opened is None:
-                store = {"max-bytes": str(self._given.get(
-                    "size_limit", DEFAULT_SETTINGS["size_limit"]))}
-                store.update(_POLICIES[self._given.get(
-                    "eviction_policy", DEFAULT_SETTINGS["eviction_policy"])])
+                wanted = {**DEFAULT_SETTINGS, **self._given}
+                policy = wanted["eviction_policy"]
+                store = {**_bound(wanted["size_limit"], policy), "direct": _POLICIES[policy]}
                 home.prepare(self._directory, store,
                              home.TEMPORARY_IDLE_EXIT if self._is_temporary else None)
                 self._opened = Client(directory=self._directory, timeout=self._timeout,
@@ -335,7 +351,8 @@ class Cache:
         data = self.client.get(self._meta + b"settings")
         kept = json.loads(data) if data else {}
         self._settings = {**_OTHER_SETTINGS, **DEFAULT_SETTINGS, **kept, **self._given}
-        if self._settings["statistics"] != kept.get("statistics", 0):
+        is_first = not data and self._owner is None
+        if is_first or self._settings["statistics"] != kept.get("statistics", 0):
             self._store_settings()
         self._counts = bool(self._settings["statistics"])
 
@@ -351,29 +368,34 @@ class Cache:
 
     def reset(self, key: str, value: Any = ENOVAL, update: bool = True) -> Any:
         """Sets a setting, also for other programs; returns what it is. Without a value it is read
-        anew. size_limit takes effect at once, another eviction_policy when the daemon starts next.
+        anew. size_limit takes effect at once, another eviction_policy when the daemon starts next,
+        and so does a size_limit instead of 0 or 0 instead of one.
         """
         if value is ENOVAL:
             self._load_settings()
             return self._settings.get(key)
         if key == "eviction_policy" and value not in _POLICIES:
             raise ValueError(f"eviction_policy is one of {', '.join(_POLICIES)}, not {value!r}")
+        if key == "size_limit":
+            _bound(value, self._settings["eviction_policy"])
         before, self._settings[key] = self._settings.get(key), value
         if key == "statistics":
             self._counts = bool(value)
         if update and key in DEFAULT_SETTINGS and value != before:
             self._store_settings()
-            if key == "eviction_policy" or (key == "size_limit"
-                                            and self._settings["eviction_policy"] != "none"):
-                self._tell_daemon(key, value)
+            if key in ("eviction_policy", "size_limit"):
+                self._tell_daemon(key)
         return value
 
-    def _tell_daemon(self, key: str, value: Any) -> None:
+    def _tell_daemon(self, key: str) -> None:
         if self._owner is not None:
             raise ValueError(f"{key} of a cache in a client's store is its daemon's: serverk "
                              "--max-bytes, --evict")
-        home.change_settings(self._directory, {"max-bytes": str(int(value))}
-                             if key == "size_limit" else _POLICIES[value])
+        policy = self._settings["eviction_policy"]
+        options = _bound(self._settings["size_limit"], policy)
+        if key == "eviction_policy":
+            options["direct"] = _POLICIES[policy]
+        home.change_settings(self._directory, options)
         os.kill(int(self.client.info()["server_pid"]), signal.SIGHUP)
 
     # Keys and values -----------------------------------------------------------------------------
@@ -411,7 +433,8 @@ class Cache:
         """What the block does to this cache is done at its end, in one step, or not at all. Blocks
         of all programs come one after the other; other writes do not wait, and one that changes
         what the block has read is a TransactionConflict at its end. At most 128 keys are read or
-        written. Blocks nest: the outermost counts."""
+        written. Blocks nest: the outermost counts. set_many, get_many, clear, evict, iteration and
+        len are no part of it: they see and change the store at once."""
         return _Transact(self, retry)
 
     def running(self) -> "Optional[Step]":
@@ -1040,7 +1063,7 @@ class FanoutCache(Cache):
     """A Cache with the interface of diskcache.FanoutCache. Writers do not block one another, so
     there is nothing to fan out: shards is ignored. A call that takes longer than timeout (at least
     a second), or that finds no daemon, is a miss (get, pop: the default; incr: None; set, add, ...:
-    False), but for retry=True and item access, which raise what has happened."""
+    False), but for retry=True, read and item access, which raise what has happened."""
 
     def __init__(self, directory: "Optional[home.Path]" = None, shards: int = 8,
                  timeout: float = 1.0, disk: Any = None, **settings: Any) -> None:
@@ -1048,6 +1071,20 @@ class FanoutCache(Cache):
 
     def __getitem__(self, key: Any) -> Any:
         value = Cache.get(self, key, ENOVAL)
+        if value is ENOVAL:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        Cache.set(self, key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        if not Cache.delete(self, key):
+            raise KeyError(key)
+
+    def read(self, key: Any, retry: bool = False) -> Any:
+        """As Cache.read; raises what has happened."""
+        value = Cache.get(self, key, ENOVAL, read=True)
         if value is ENOVAL:
             raise KeyError(key)
         return value

@@ -13,12 +13,16 @@ and starts the next one: kill -9 of the daemon is a pause for calls, as with a s
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import grp
 import logging
 import os
 import pathlib
+import pwd
 import select
 import shutil
+import stat
 import subprocess
 import threading
 import time
@@ -69,23 +73,88 @@ def find_serverk() -> str:
             return path
     raise NoServer(f"no program serverk to start a daemon with: "
                    f"{named or 'it is not in $PATH'}; install mqkv's programs, or "
-                   " name it in $MQKV_SERVERK")
+                   "name it in $MQKV_SERVERK")
 
 
 # The directory -----------------------------------------------------------------------------------
+
+def _denied(text: str) -> Denied:
+    error = Denied(text)
+    error.status = "denied"
+    return error
+
+
+def _is_private(group: int) -> bool:
+    """Whether it is the group of this user alone, with which a umask of 002 does no harm."""
+    try:
+        user, facts = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return (group == user.pw_gid and facts.gr_name == user.pw_name
+            and set(facts.gr_mem) <= {user.pw_name})
+
+
+def _check_directory(directory: str, descriptor: int) -> None:
+    """Denied: it is another user's, or others may write to it."""
+    facts = os.fstat(descriptor)
+    if facts.st_uid != os.geteuid():
+        raise _denied(f"{directory} belongs to another user: a directory is opened by its owner "
+                      "only; other users ask a daemon by the name of its queue")
+    if facts.st_mode & stat.S_IWOTH or (facts.st_mode & stat.S_IWGRP
+                                        and not _is_private(facts.st_gid)):
+        raise _denied(f"other users may write to {directory} (mode "
+                      f"{stat.S_IMODE(facts.st_mode):04o}): chmod go-w, or name another directory")
+
 
 def _lock_file(directory: str) -> int:
     """The descriptor of the store's lock file; directory and file are made if they are missing.
     serverk's own lock on it (fcntl) and the one of those who start it (flock) do not meet."""
     os.makedirs(directory, 0o700, exist_ok=True)
     path = os.path.join(directory, "lock")
+    where = file = -1
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        where = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        _check_directory(directory, where)
+        file = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600,
+                       dir_fd=where)
+        facts = os.fstat(file)
+        if facts.st_uid != os.geteuid() or not stat.S_ISREG(facts.st_mode):
+            os.close(file)
+            raise _denied(f"{path} is no file of this user: name another directory")
+        return file
+    except Denied:
+        raise
     except PermissionError as error:
-        denied = Denied(f"{path} belongs to another user: a directory is opened by its owner only; "
-                        "other users ask a daemon by the name of its queue")
-        denied.status = "denied"
-        raise denied from error
+        raise _denied(f"{directory if where < 0 else path} belongs to another user: a directory is "
+                      "opened by its owner only; other users ask a daemon by the name of its "
+                      "queue") from error
+    finally:
+        if where >= 0:
+            os.close(where)
+
+
+@contextlib.contextmanager
+def _locked(directory: str, end: float) -> Iterator[None]:
+    """One program at a time. NoServer: others have it until `end`, by time.monotonic."""
+    descriptor = _lock_file(directory)
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    busy = NoServer(f"another program holds the lock of {directory} (flock of its "
+                                    "file lock) and does not give it back")
+                    busy.status = "no_server"
+                    raise busy from None
+                time.sleep(_RETRY_S)
+        try:
+            yield
+        finally:  # a child forked meanwhile has a copy of the descriptor: to close ours is not all
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
 
 
 def queue_of(directory: str) -> str:
@@ -122,8 +191,16 @@ def _write_settings(directory: str, wanted: Mapping[str, Mapping[str, str]]) -> 
              "# After an edit: SIGHUP, or the next start."]
     for section, options in wanted.items():
         lines += ["", f"[{section}]", *(f"{name} = {value}" for name, value in options.items())]
-    temporary = f"{_settings_file(directory)}.{os.getpid()}.{threading.get_ident()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    _replace_settings(directory, lines)
+
+
+def _replace_settings(directory: str, lines: list[str]) -> None:
+    """The caller has the lock."""
+    temporary = f"{_settings_file(directory)}.new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)  # of a program that was killed
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                         | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
     os.replace(temporary, _settings_file(directory))
@@ -139,9 +216,7 @@ def _default_settings(store: Mapping[str, str],
 
 def change_settings(directory: str, changes: Mapping[str, str]) -> None:
     """Writes other options of [store] into serverk.conf; who has the daemon's pid sends SIGHUP."""
-    descriptor = _lock_file(directory)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with _locked(directory, time.monotonic() + _START_S):
         path = _settings_file(directory)
         if not os.path.exists(path):
             _write_settings(directory, _default_settings(changes, None))
@@ -153,24 +228,16 @@ def change_settings(directory: str, changes: Mapping[str, str]) -> None:
         if left:
             at = lines.index("[store]") + 1 if "[store]" in lines else 0
             lines[at:at] = ([] if at else ["[store]"]) + [f"{n} = {v}" for n, v in left.items()]
-        temporary = f"{path}.{os.getpid()}"
-        pathlib.Path(temporary).write_text("\n".join(lines) + "\n", "utf-8")
-        os.replace(temporary, path)
-    finally:
-        os.close(descriptor)
+        _replace_settings(directory, lines)
 
 
 def prepare(directory: str, store: Mapping[str, str], idle_exit: Optional[str] = None) -> None:
     """Writes serverk.conf with these options of [store], unless there is one."""
     if os.path.exists(_settings_file(directory)):
         return
-    descriptor = _lock_file(directory)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with _locked(directory, time.monotonic() + _START_S):
         if not os.path.exists(_settings_file(directory)):
             _write_settings(directory, _default_settings(store, idle_exit))
-    finally:
-        os.close(descriptor)
 
 
 # Starting ----------------------------------------------------------------------------------------
@@ -201,9 +268,7 @@ def start(directory: str, queue: str, patience_s: float = _START_S) -> int:
     does not start."""
     end = time.monotonic() + patience_s
     prepare(directory, {})
-    descriptor = _lock_file(directory)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with _locked(directory, end):
         while True:
             failure: Optional[str] = None
             try:
@@ -216,8 +281,6 @@ def start(directory: str, queue: str, patience_s: float = _START_S) -> int:
                 raise error
             if failure is not None:
                 time.sleep(_RETRY_S)
-    finally:
-        os.close(descriptor)
 
 
 def _may_pass(failure: str) -> bool:
@@ -229,7 +292,7 @@ def _may_pass(failure: str) -> bool:
 
 # Keeping it alive --------------------------------------------------------------------------------
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # drop is called by finalizers, too: at any place in this thread
 _keepers: "dict[str, _Keeper]" = {}
 
 
@@ -248,7 +311,7 @@ class _Keeper:
     def __init__(self, directory: str, queue: str, pid: int) -> None:
         self.directory = directory
         self.queue = queue
-        self.users = 0
+        self.users = 1
         self._pid = pid
         self._ends: tuple[int, int] = (-1, -1)  # of the pipe that wakes the thread
         self.begin()
@@ -283,21 +346,36 @@ class _Keeper:
         """Returns when the daemon has ended; False: stop was called."""
         try:
             process = os.pidfd_open(self._pid)
-        except OSError:  # it has ended already
+        except ProcessLookupError:  # it has ended already
             return not _readable(0, wake)
+        except OSError:  # no descriptor is left, or a sandbox forbids it
+            return self._wait_by_asking(wake)
         try:
             return wake not in _readable(None, wake, process)
         finally:
             os.close(process)
+
+    def _wait_by_asking(self, wake: int) -> bool:
+        """As _wait, within a second."""
+        while not _readable(1000, wake):
+            try:
+                if _pid_of(self.queue) != self._pid:
+                    return True
+            except NoServer:
+                return True
+            except (Error, OSError):
+                pass
+        return False
 
 
 def keep(directory: str, queue: str, pid: int) -> None:
     """A client of this process has the directory open from now on, until drop."""
     with _lock:
         keeper = _keepers.get(queue)
-        if keeper is None:
-            keeper = _keepers[queue] = _Keeper(directory, queue, pid)
-        keeper.users += 1
+        if keeper is not None and keeper.users > 0:  # 0: a finalizer was quicker
+            keeper.users += 1
+        else:
+            _keepers[queue] = _Keeper(directory, queue, pid)
 
 
 def drop(queue: str) -> None:
@@ -314,7 +392,7 @@ def drop(queue: str) -> None:
 
 def _begin_in_child() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     for keeper in _keepers.values():
         keeper.begin()
 

@@ -243,6 +243,51 @@ def test_the_daemon_keeps_the_bound(tmp_path):
         assert cache.size_limit == 1 << 20
 
 
+def test_no_bound(tmp_path):
+    directory = str(tmp_path / "c")
+    with mqkv.Cache(directory, size_limit=0) as cache:
+        cache["k"] = 1
+        assert cache["k"] == 1 and home.settings_of(directory)["evict"] == "none"
+        cache.reset("size_limit", 1e9)
+        found = home.settings_of(directory)
+        assert (found["evict"], found["max-bytes"]) == ("s3fifo", "1000000000")
+        cache["k"] = 2
+        cache.reset("eviction_policy", "none")
+        found = home.settings_of(directory)
+        assert (found["evict"], found["max-bytes"]) == ("none", "0")
+        cache.reset("eviction_policy", "least-recently-used")
+        found = home.settings_of(directory)
+        assert (found["evict"], found["max-bytes"], found["direct"]) == (
+            "s3fifo", "1000000000", "off")
+        cache.reset("size_limit", 0)
+        found = home.settings_of(directory)
+        assert (found["evict"], found["max-bytes"]) == ("none", "0")
+        with pytest.raises(ValueError):
+            cache.reset("size_limit", -1)
+        assert cache["k"] == 2 and cache.size_limit == 0
+    with mqkv.Cache(tmp_path / "float", size_limit=1e9) as cache:
+        cache["k"] = 1
+        assert home.settings_of(str(tmp_path / "float"))["max-bytes"] == "1000000000"
+
+
+def test_settings_are_kept_when_they_are_the_defaults(tmp_path, monkeypatch):
+    mqkv.Cache(tmp_path / "c").close()
+    monkeypatch.setitem(mqkv.cache.DEFAULT_SETTINGS, "size_limit", 1 << 20)
+    with mqkv.Cache(tmp_path / "c") as cache:
+        assert cache.size_limit == 2 ** 30
+
+
+def test_a_block_of_transact_that_does_not_begin_keeps_nobody_waiting(cache, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "begin", lambda step: 1 / 0)
+        with pytest.raises(ZeroDivisionError), cache.transact():
+            pass
+    before = time.monotonic()
+    with cache.transact():
+        cache["k"] = 1
+    assert time.monotonic() - before < 5
+
+
 def test_parts_of_a_fanout_cache(tmp_path):
     with mqkv.FanoutCache(tmp_path / "c", shards=4, timeout=0.01) as cache:
         users, jobs, names = cache.cache("users"), cache.deque("jobs", maxlen=2), cache.index("n")
@@ -265,6 +310,12 @@ def test_a_fanout_cache_without_a_daemon_is_empty(own_server):
         assert cache.set("k", 2) is False
         with pytest.raises((TimeoutError, ConnectionError)):
             cache.get("k", retry=True)
+        with pytest.raises((TimeoutError, ConnectionError)):
+            cache["k"] = 3
+        with pytest.raises((TimeoutError, ConnectionError)):
+            del cache["k"]
+        with pytest.raises((TimeoutError, ConnectionError)):
+            cache.read("k")
         own_server.start()
         assert wait_until(lambda: cache.get("k") in (1, 2))
 

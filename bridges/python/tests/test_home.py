@@ -1,5 +1,7 @@
 """A directory is all that a program names: its daemon is started, shared, replaced, and ends."""
 
+import errno
+import fcntl
 import multiprocessing
 import os
 import pathlib
@@ -7,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -194,3 +197,102 @@ def test_the_interpreter_ends_with_it_open(directory):
          "home.IDLE_EXIT = '300ms'\nclient = mqkv.Client(directory=sys.argv[1])\n"
          "client.put('n', '1')", directory], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_directory_that_others_may_write_to_is_refused(tmp_path):
+    for mode in (0o777, 0o1777):
+        directory = tmp_path / f"{mode:o}"
+        directory.mkdir()
+        directory.chmod(mode)
+        with pytest.raises(mqkv.Denied, match="other users may write"):
+            mqkv.Client(directory)
+        assert not list(directory.iterdir())
+
+
+def test_a_group_may_write_if_it_is_ones_own(tmp_path, monkeypatch):
+    tmp_path.chmod(0o770)
+    monkeypatch.setattr(home, "_is_private", lambda group: False)
+    with pytest.raises(mqkv.Denied, match="chmod go-w"):
+        home.queue_of(str(tmp_path))
+    monkeypatch.setattr(home, "_is_private", lambda group: True)
+    assert home.queue_of(str(tmp_path))
+
+
+def test_what_is_another_users_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(home.os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(mqkv.Denied, match="belongs to another user"):
+        home.queue_of(str(tmp_path))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/null", path)])
+def test_a_lock_is_a_file(tmp_path, make):
+    make(tmp_path / "lock")
+    with pytest.raises((mqkv.Denied, OSError)):
+        home.queue_of(str(tmp_path))
+
+
+def test_settings_are_not_written_through_a_link(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    directory = tmp_path / "d"
+    directory.mkdir(0o700)
+    for name in ("serverk.conf.new", f"serverk.conf.{os.getpid()}"):
+        (directory / name).symlink_to(victim)
+    home.change_settings(str(directory), {"max-bytes": "1"})
+    home.change_settings(str(directory), {"max-bytes": "2"})
+    assert victim.read_text() == "mine"
+    assert home.settings_of(str(directory))["max-bytes"] == "2"
+    assert (directory / "serverk.conf").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_child_of_fork_does_not_keep_the_lock(tmp_path):
+    with home._locked(str(tmp_path), time.monotonic() + 5):
+        child = os.fork()
+        if child == 0:
+            time.sleep(20)
+            os._exit(0)
+    try:
+        with home._locked(str(tmp_path), time.monotonic() + 1):
+            pass
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_who_waits_for_the_lock_is_told(tmp_path):
+    descriptor = home._lock_file(str(tmp_path))
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(mqkv.NoServer, match="holds the lock"):
+            with home._locked(str(tmp_path), time.monotonic() + 0.1):
+                pass
+    finally:
+        os.close(descriptor)
+
+
+def test_a_finalizer_may_drop_while_this_thread_has_the_lock():
+    def drop():
+        with home._lock:
+            home.drop("/none")
+    thread = threading.Thread(target=drop, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_a_daemon_is_watched_without_pidfd(directory, monkeypatch):
+    starts = []
+
+    def refused(pid):
+        raise OSError(errno.EMFILE, "Too many open files")
+    monkeypatch.setattr(home.os, "pidfd_open", refused)
+    with mqkv.Client(directory, timeout=30) as client:
+        client.put("n", "1")
+        start = home.start
+        monkeypatch.setattr(home, "start", lambda *names: starts.append(1) or start(*names))
+        time.sleep(0.3)
+        assert not starts
+        killed = client.info()["server_pid"]
+        os.kill(killed, signal.SIGKILL)
+        assert wait_until(lambda: client.get("n") == b"1"
+                          and client.info()["server_pid"] not in (0, killed))
