@@ -141,6 +141,15 @@ def kill():
             return
         time.sleep(0.001)
 
+# What a script in MULTI names stays in place while its commands come and go.
+words = ["x" * 20 + str(i) for i in range(6000)]
+first.call("multi")
+first.call("eval", "redis.call('set','a','1') redis.call('set','b',string.rep('y',100000)) "
+           "return redis.call('get',KEYS[6000])", 6000, *words)
+reply = first.call("exec")
+print("ok" if reply == b"*1\r\n$-1\r\n" else "not ok",
+      "- a script of many keys in MULTI", reply)
+
 ended.clear()
 killer = threading.Thread(target=kill)
 killer.start()

@@ -144,6 +144,7 @@ START_TEST(there_is_an_end_to_time)
     static const char *const texts[] = {
         "while true do end",
         "while true do pcall(function() while true do end end) end",
+        "xpcall(function() while true do end end, function() while true do end end)",
         "return string.find(('a'):rep(1e5), ('.-'):rep(20) .. 'b')",
         "return string.gsub(('a'):rep(1e5), '.-.-.-.-.-b', '')",
         "local a, t = ('a'):rep(8e6), {} for i = 1, 1e4 do t[i] = a end table.sort(t)",
@@ -359,7 +360,7 @@ TEST_SUITE(kresp_scripts)
     tcase_add_test(scripts, nothing_outside_is_reached);
     tcase_add_test(scripts, globals_stay_as_they_are);
     tcase_add_test(scripts, there_is_an_end_to_memory);
-    tcase_add_loop_test(scripts, there_is_an_end_to_time, 0, 7);
+    tcase_add_loop_test(scripts, there_is_an_end_to_time, 0, 8);
     tcase_add_test(scripts, stacks_have_an_end);
     tcase_add_test(scripts, random_numbers_are_in_range);
     tcase_add_test(scripts, kills_end_a_script);

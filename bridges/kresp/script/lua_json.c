@@ -411,7 +411,7 @@ static void decode_json_value(struct json_parse *parse, int depth)
     if (++parse->steps % 1024 == 0)
         script_vm_check(lua);
     skip_json_blanks(parse);
-    luaL_checkstack(lua, 4, "JSON");
+    luaL_checkstack(lua, LUA_MINSTACK, "JSON"); /* a buffer has several pieces there */
     char first = parse->at < parse->end ? *parse->at : '\0';
     if ((first == '[' || first == '{') && ++depth > DEPTH_MAX)
         luaL_error(lua, "Found too many nested data structures (%d) at character %d", depth,

@@ -69,8 +69,9 @@ static void execute_called(lua_State *lua, const struct redis_command *command,
         script_vm_abandon(vm, "ERR kresp: the script has ended");
         luaL_error(lua, "the script has to end");
     }
-    lua_push_reply(lua, reply->bytes.data + reply->bytes.start + mark);
+    /* It is taken back first: for want of memory Lua leaves from the next line. */
     reply->bytes.end = reply->bytes.start + mark;
+    lua_push_reply(lua, reply->bytes.data + reply->bytes.start + mark);
 }
 
 static int call_command(lua_State *lua, bool raises)

@@ -93,6 +93,26 @@ static int script_pcall(lua_State *lua)
     return lua_gettop(lua);
 }
 
+/* Lua's own calls the handler where the error is raised: that may be the hook that ends a script,
+ * where no hook runs, and a handler could run for ever. */
+static int script_xpcall(lua_State *lua)
+{
+    luaL_checkany(lua, 2);
+    lua_settop(lua, 2);
+    lua_insert(lua, 1);
+    int status = lua_pcall(lua, 0, LUA_MULTRET, 0);
+    script_vm_check(lua);
+    if (status != 0) {
+        lua_pushvalue(lua, 1);
+        lua_insert(lua, -2);
+        (void)lua_pcall(lua, 1, 1, 0);
+        script_vm_check(lua);
+    }
+    lua_pushboolean(lua, status == 0);
+    lua_replace(lua, 1);
+    return lua_gettop(lua);
+}
+
 static int script_setmetatable(lua_State *lua)
 {
     luaL_checktype(lua, 1, LUA_TTABLE);
@@ -246,7 +266,7 @@ static int script_rep(lua_State *lua)
     const char *text = luaL_checklstring(lua, 1, &size);
     lua_Number times = luaL_checknumber(lua, 2);
     script_vm_check(lua);
-    if (times < 1 || size == 0) {
+    if (!(times >= 1) || size == 0) {
         lua_pushliteral(lua, "");
         return 1;
     }
@@ -331,17 +351,14 @@ static void wrap_field(lua_State *lua, const char *name, lua_CFunction function)
 static void open_base(lua_State *lua, int globals)
 {
     static const char *const names[] = {
-        "assert", "error",    "getmetatable", "ipairs", "next",     "pairs",  "rawequal", "rawget",
-        "select", "tonumber", "tostring",     "type",   "_VERSION", "xpcall", NULL};
-    static const luaL_Reg own[] = {{"rawset", script_rawset},
-                                   {"pcall", script_pcall},
-                                   {"setmetatable", script_setmetatable},
-                                   {"gcinfo", script_gcinfo},
-                                   {"collectgarbage", script_collectgarbage},
-                                   {"load", script_load},
-                                   {"loadstring", script_loadstring},
-                                   {"unpack", script_unpack},
-                                   {NULL, NULL}};
+        "assert", "error",  "getmetatable", "ipairs",   "next", "pairs",    "rawequal",
+        "rawget", "select", "tonumber",     "tostring", "type", "_VERSION", NULL};
+    static const luaL_Reg own[] = {
+        {"rawset", script_rawset}, {"pcall", script_pcall},
+        {"xpcall", script_xpcall}, {"setmetatable", script_setmetatable},
+        {"gcinfo", script_gcinfo}, {"collectgarbage", script_collectgarbage},
+        {"load", script_load},     {"loadstring", script_loadstring},
+        {"unpack", script_unpack}, {NULL, NULL}};
     copy_fields(lua, globals, names);
     luaL_register(lua, NULL, own);
 }

@@ -19,6 +19,7 @@
 #define NOTHING_DONE "; nothing was executed"
 
 /* More values than this a command alone reads in pieces, as its client takes them. */
+#define FEW_WORDS        16u /* of a queued command, for which no memory is taken */
 #define READ_ALONE_BYTES ((size_t)4 << 20)
 
 enum run_end {
@@ -314,8 +315,10 @@ static void run_redis_command(struct transaction_run *run, const struct redis_co
 static void run_queued(struct transaction_run *run, size_t i)
 {
     struct queued_command queued = redis_transaction_command(run->queue, i);
-    struct kv_slice *arguments =
-        batch_memory_allocate(&run->memory, queued.arguments * sizeof *arguments);
+    struct kv_slice few[FEW_WORDS], *arguments = few;
+    /* Not from run->memory, which ends with each command that a script calls. */
+    if (queued.arguments > FEW_WORDS)
+        arguments = malloc(queued.arguments * sizeof *arguments);
     if (!arguments) {
         run->view.failed = true;
         return;
@@ -323,6 +326,8 @@ static void run_queued(struct transaction_run *run, size_t i)
     for (size_t j = 0; j < queued.arguments; j++)
         arguments[j] = redis_transaction_argument(run->queue, &queued, j);
     run_redis_command(run, queued.command, arguments, queued.arguments);
+    if (arguments != few)
+        free(arguments);
 }
 
 /* Returns why the run cannot go on after what was executed. */
