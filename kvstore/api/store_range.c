@@ -489,7 +489,7 @@ void kvstore_order_facts(const struct kvstore *store, struct kvstore_order_facts
         facts->room += size.leaves * KEY_LEAF_ITEMS;
         facts->depth = size.depth > facts->depth ? size.depth : facts->depth;
     }
-    /* A writer that could not follow a tree, where a record is damaged, empties it and wakes nobody. */
+    /* A writer that could not follow a tree, for a damaged record, empties it and wakes nobody. */
     if (facts->ordered && !facts->whole)
         order_filler_wake(store->order_filler);
     facts->whole &= facts->ordered;
