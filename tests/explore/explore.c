@@ -43,6 +43,7 @@ static struct options {
     double seconds;
     uint64_t first_seed;
     bool is_verbose; /* what the code logs is shown */
+    bool is_brief;   /* no shorter schedule is looked for, which may take minutes */
 } options = {.schedules = 1000};
 
 /* What a child tells its parent, in memory that both map. */
@@ -348,6 +349,8 @@ static void tell(const struct explore_harness *harness)
            strategy_text(&plan), findings->result.text);
     printf("  after %" PRIu64 " schedules; %s --seed %" PRIu64 " --schedules 1 %s repeats it\n",
            findings->done, program_invocation_short_name, findings->seed, harness->name);
+    if (options.is_brief)
+        return;
     if (findings->result.story_bytes > 0) {
         memcpy(first_story, findings->result.story, sizeof first_story);
         leave_out_parts(harness, &plan);
@@ -423,7 +426,8 @@ static char **parse_options(int count, char **words)
     static const struct option known[] = {
         {"list", no_argument, NULL, 'l'},          {"schedules", required_argument, NULL, 'n'},
         {"seconds", required_argument, NULL, 's'}, {"seed", required_argument, NULL, 'S'},
-        {"verbose", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
+        {"verbose", no_argument, NULL, 'v'},       {"brief", no_argument, NULL, 'b'},
+        {NULL, 0, NULL, 0}};
     int letter;
     while ((letter = getopt_long(count, words, "", known, NULL)) != -1) {
         switch (letter) {
@@ -442,6 +446,9 @@ static char **parse_options(int count, char **words)
             break;
         case 'v':
             options.is_verbose = true;
+            break;
+        case 'b':
+            options.is_brief = true;
             break;
         default:
             exit(2);
