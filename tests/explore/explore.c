@@ -3,7 +3,7 @@
  * finds something: its seed, and the shortest schedule that still finds something, with the place
  * in the code of each of its decisions.
  *
- *   explore [--list] [--schedules N] [--seconds S] [--seed FIRST] [--verbose] [HARNESS...]
+ *   explore [--list] [--schedules N] [--seconds S] [--seed FIRST] [--verbose] [--brief] [HARNESS...]
  *
  * A seed tells everything about a schedule: --seed N --schedules 1 repeats one. The exit status is
  * 0 if nothing was found, 1 if something was, 2 if it was called wrongly.
@@ -423,11 +423,13 @@ static bool is_asked_for(const char *name, char **names)
 
 static char **parse_options(int count, char **words)
 {
-    static const struct option known[] = {
-        {"list", no_argument, NULL, 'l'},          {"schedules", required_argument, NULL, 'n'},
-        {"seconds", required_argument, NULL, 's'}, {"seed", required_argument, NULL, 'S'},
-        {"verbose", no_argument, NULL, 'v'},       {"brief", no_argument, NULL, 'b'},
-        {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"list", no_argument, NULL, 'l'},
+                                          {"schedules", required_argument, NULL, 'n'},
+                                          {"seconds", required_argument, NULL, 's'},
+                                          {"seed", required_argument, NULL, 'S'},
+                                          {"verbose", no_argument, NULL, 'v'},
+                                          {"brief", no_argument, NULL, 'b'},
+                                          {NULL, 0, NULL, 0}};
     int letter;
     while ((letter = getopt_long(count, words, "", known, NULL)) != -1) {
         switch (letter) {
