@@ -102,7 +102,7 @@ static void note_bad_record(struct range_walk *walk, struct range_head *head,
              offset);
 }
 
-/* The record of an item of the tree has no key that can be read: says why, if it is there. */
+/* The record of an item of the tree, if it is there, cannot be read, or its key is damaged. */
 static void explain_item(struct range_walk *walk, struct range_head *head, uint64_t offset)
 {
     struct record record;
@@ -111,8 +111,7 @@ static void explain_item(struct range_walk *walk, struct range_head *head, uint6
         return;
     enum record_verdict verdict =
         logfile_parse(&head->file->current->log, READ_BUFFER_KEY, offset, &record, &size_bytes);
-    if (verdict != RECORD_VALID)
-        note_bad_record(walk, head, verdict, offset);
+    note_bad_record(walk, head, verdict, offset);
 }
 
 static bool copy_key(struct range_walk *walk, struct range_head *head)

@@ -46,7 +46,7 @@ static _Thread_local uint64_t spin_ns = SPIN_MAX_NS;
 #ifdef MQKV_ASSERT
 
 /* Locks that a thread holds for reading at a time, at most. */
-#define READ_HELD_MAX (KVSTORE_MAX_TRANSACTION_STEPS + 4u)
+#define READ_HELD_MAX (KVSTORE_MAX_DATAFILES + 4u)
 
 static _Thread_local const struct lock *read_held[READ_HELD_MAX];
 

@@ -1,17 +1,19 @@
 #include "kvstore/order/key_source.h"
 
+#include "kvstore/format/keyhash.h"
 #include "kvstore/order/key_point.h"
 
 /* Records of one hash that are looked at. The hash is secret: nobody makes more of them. */
 #define CANDIDATES_MAX 16u
 
-bool key_source_read(const struct key_source *source, enum read_buffer buffer, uint64_t offset,
-                     struct kv_slice *key)
+bool key_source_read(const struct key_source *source, enum read_buffer buffer, uint32_t hash,
+                     uint64_t offset, struct kv_slice *key)
 {
     struct record record;
     uint64_t size_bytes;
     if (logfile_parse(source->log, buffer, offset, &record, &size_bytes) != RECORD_VALID ||
-        record.key.size == 0)
+        record.key.size == 0 ||
+        keyhash_index(keyhash(&source->log->identity.hash_key, record.key)) != hash)
         return false;
     *key = record.key;
     return true;
@@ -25,31 +27,30 @@ static bool is_within(struct kv_slice key, const struct key_bounds *bounds)
 
 /* Reads a candidate into `buffer`. False: it is none, since it cannot be read, is out of bounds or
  * excepted. */
-static bool read_candidate(const struct key_source *source, enum read_buffer buffer,
+static bool read_candidate(const struct key_source *source, enum read_buffer buffer, uint32_t hash,
                            uint64_t offset, const struct key_bounds *bounds, struct kv_slice except,
                            struct kv_slice *key)
 {
-    return key_source_read(source, buffer, offset, key) && is_within(*key, bounds) &&
+    return key_source_read(source, buffer, hash, offset, key) && is_within(*key, bounds) &&
            !kv_slice_equal(*key, except);
 }
 
 /* Several records have the hash. */
-__attribute__((noinline)) static bool find_by_rank(const struct key_source *source,
-                                                   enum read_buffer buffer, const uint64_t *offsets,
-                                                   uint32_t count, const struct key_bounds *bounds,
-                                                   uint32_t rank, struct kv_slice except,
-                                                   struct kv_slice *key, uint64_t *offset)
+__attribute__((noinline)) static bool
+find_by_rank(const struct key_source *source, enum read_buffer buffer, uint32_t hash,
+             const uint64_t *offsets, uint32_t count, const struct key_bounds *bounds,
+             uint32_t rank, struct kv_slice except, struct kv_slice *key, uint64_t *offset)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t before = 0;
         struct kv_slice other;
-        if (!read_candidate(source, buffer, offsets[i], bounds, except, key))
+        if (!read_candidate(source, buffer, hash, offsets[i], bounds, except, key))
             continue;
         for (uint32_t j = 0; j < count; j++)
-            before +=
-                j != i &&
-                read_candidate(source, READ_BUFFER_OTHER_KEY, offsets[j], bounds, except, &other) &&
-                key_compare(other, *key) < 0;
+            before += j != i &&
+                      read_candidate(source, READ_BUFFER_OTHER_KEY, hash, offsets[j], bounds,
+                                     except, &other) &&
+                      key_compare(other, *key) < 0;
         if (before != rank)
             continue;
         *offset = offsets[i];
@@ -75,15 +76,12 @@ bool key_source_find(const struct key_source *source, enum read_buffer buffer, u
 {
     uint64_t offsets[CANDIDATES_MAX];
     uint32_t count = collect_offsets(source, hash, offsets);
-    *offset = count > 0 ? offsets[0] : 0;
-    if (count == 1)
-        return key_source_read(source, buffer, offsets[0], key);
-    if (count == 0 ||
-        find_by_rank(source, buffer, offsets, count, bounds, rank, except, key, offset))
-        return count > 0;
+    if (count > 0 &&
+        find_by_rank(source, buffer, hash, offsets, count, bounds, rank, except, key, offset))
+        return true;
     *offset = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (!key_source_read(source, buffer, offsets[i], key))
+        if (!key_source_read(source, buffer, hash, offsets[i], key))
             *offset = offsets[i];
     return false;
 }
@@ -96,7 +94,7 @@ struct key_others key_source_others(const struct key_source *source, uint32_t ha
     struct key_others others = {0, 0};
     for (uint32_t i = 0; i < count; i++) {
         struct kv_slice other;
-        if (!read_candidate(source, READ_BUFFER_OTHER_KEY, offsets[i], bounds, key, &other))
+        if (!read_candidate(source, READ_BUFFER_OTHER_KEY, hash, offsets[i], bounds, key, &other))
             continue;
         others.count++;
         others.before += key_compare(other, key) < 0;

@@ -27,10 +27,10 @@ struct key_bounds {
     bool is_last;
 };
 
-/* The key of the record at `offset`, in `buffer` if the log is not mapped. False: it is damaged, or
- * cannot be read. */
-bool key_source_read(const struct key_source *source, enum read_buffer buffer, uint64_t offset,
-                     struct kv_slice *key);
+/* The key of the record at `offset`, in `buffer` if the log is not mapped. False: it cannot be read,
+ * or it is damaged: it has another hash than `hash`, under which the index has it. */
+bool key_source_read(const struct key_source *source, enum read_buffer buffer, uint32_t hash,
+                     uint64_t offset, struct kv_slice *key);
 
 /* Gives the key with `hash` that `rank` others with that hash, within `bounds`, are before, and the
  * offset of its record. `except` is left out, as a key that the index has and the tree not yet (an

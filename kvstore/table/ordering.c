@@ -34,30 +34,35 @@ static void start_again(struct ordering *ordering)
 {
     key_tree_clear(ordering->tree);
     atomic_store(&ordering->filled_to, 0);
-    ordering->restarts++;
+}
+
+/* False: the filling has not come to the hash yet, and will meet the change. */
+static bool begin_change(const struct ordering *ordering, const struct generation *generation,
+                         uint32_t hash, struct key_source *source)
+{
+    *source = ordering_source(generation);
+    if (hash >= atomic_load(&ordering->filled_to))
+        return false;
+    logfile_begin(source->log, READ_BUFFER_KEY);
+    logfile_begin(source->log, READ_BUFFER_OTHER_KEY);
+    return true;
 }
 
 void ordering_add(struct ordering *ordering, const struct generation *generation, uint32_t hash,
                   struct kv_slice key)
 {
-    struct key_source source = ordering_source(generation);
-    if (hash >= atomic_load(&ordering->filled_to))
-        return;
-    logfile_begin(source.log, READ_BUFFER_KEY);
-    logfile_begin(source.log, READ_BUFFER_OTHER_KEY);
-    if (!key_tree_insert(ordering->tree, &source, hash, key))
+    struct key_source source;
+    if (begin_change(ordering, generation, hash, &source) &&
+        !key_tree_insert(ordering->tree, &source, hash, key))
         start_again(ordering);
 }
 
 void ordering_remove(struct ordering *ordering, const struct generation *generation, uint32_t hash,
                      struct kv_slice key)
 {
-    struct key_source source = ordering_source(generation);
-    if (hash >= atomic_load(&ordering->filled_to))
-        return;
-    logfile_begin(source.log, READ_BUFFER_KEY);
-    logfile_begin(source.log, READ_BUFFER_OTHER_KEY);
-    (void)key_tree_remove(ordering->tree, &source, hash, key);
+    struct key_source source;
+    if (begin_change(ordering, generation, hash, &source))
+        (void)key_tree_remove(ordering->tree, &source, hash, key);
 }
 
 /* The item, of those from `from` on that have not been entered, whose key is the first in order;
@@ -70,11 +75,11 @@ static struct index_item *first_in_order(const struct key_source *source, struct
     for (size_t i = 0; i < count; i++) {
         struct kv_slice least, key;
         if (items[i].offset_bytes == 0 ||
-            !key_source_read(source, READ_BUFFER_KEY, items[i].offset_bytes, &key))
+            !key_source_read(source, READ_BUFFER_KEY, items[i].hash, items[i].offset_bytes, &key))
             continue;
-        if (!first ||
-            (key_source_read(source, READ_BUFFER_OTHER_KEY, first->offset_bytes, &least) &&
-             key_compare(key, least) < 0))
+        if (!first || (key_source_read(source, READ_BUFFER_OTHER_KEY, first->hash,
+                                       first->offset_bytes, &least) &&
+                       key_compare(key, least) < 0))
             first = &items[i];
     }
     return first;
@@ -93,7 +98,7 @@ static bool enter_run(struct ordering *ordering, const struct key_source *source
             break;
         uint64_t offset = next->offset_bytes;
         next->offset_bytes = 0; /* never the place of a record */
-        if (key_source_read(source, READ_BUFFER_VISIT, offset, &key) &&
+        if (key_source_read(source, READ_BUFFER_VISIT, next->hash, offset, &key) &&
             !key_tree_insert(ordering->tree, source, next->hash, key))
             return false;
     }

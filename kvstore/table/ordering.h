@@ -19,7 +19,6 @@
 struct ordering {
     struct key_tree *tree;
     _Atomic uint64_t filled_to; /* hashes below are in the tree; INDEX_HASH_END: all */
-    uint64_t restarts;          /* how often it was emptied */
 };
 
 /* Makes an ordering without a key. NULL: out of memory. */

@@ -3,7 +3,8 @@
  * finds something: its seed, and the shortest schedule that still finds something, with the place
  * in the code of each of its decisions.
  *
- *   explore [--list] [--schedules N] [--seconds S] [--seed FIRST] [--verbose] [--brief] [HARNESS...]
+ *   explore [--list] [--schedules N] [--seconds S] [--seed FIRST] [--verbose] [--brief]
+ *           [HARNESS...]
  *
  * A seed tells everything about a schedule: --seed N --schedules 1 repeats one. The exit status is
  * 0 if nothing was found, 1 if something was, 2 if it was called wrongly.

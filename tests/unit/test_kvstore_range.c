@@ -609,6 +609,41 @@ START_TEST(a_damaged_record_is_told_and_left_out)
 }
 END_TEST
 
+/* A byte of a key that has changed: the record is no other key's, wherever that would be. */
+START_TEST(a_damaged_key_misleads_no_range)
+{
+    struct kvstore_options options = ordered_options;
+    struct kvstore_range range = {.prefix = KEY("key 1")};
+    struct kvstore_range_result result;
+    struct kv_slice key = KEY("key 17");
+    struct lookup lookup;
+    unsigned visited;
+    options.datafiles = _i < 2 ? 1 : 3;
+    store = must_open(dir, &options);
+    must_put_numbers(store, 0, 300);
+    ck_assert(wait_until(order_is_whole, NULL));
+    struct key_place place = key_place(&store->context, key);
+    uint8_t *map = place.file->current->log.map;
+    generation_find(place.file->current, keyhash_index(place.hash), key, &lookup);
+    ck_assert(lookup.found);
+    map[(const uint8_t *)lookup.record.key.data - map] ^= _i % 2 == 0 ? 0x14 : 0x6a;
+    for (int reverse = 0; reverse < 2; reverse++) {
+        visited = 0;
+        range.reverse = reverse == 1;
+        ck_assert_int_eq(kvstore_range(store, &range, count_visited, &visited, &result),
+                         KV_CORRUPT);
+        ck_assert_uint_eq(visited, 110); /* 1, 10 to 19, 100 to 199, but for 17 */
+        ck_assert_uint_eq(result.bad_offset, lookup.offset);
+    }
+    must_put_numbers(store, 300, 2000); /* around it */
+    must_put_numbers(store, 17, 18);
+    ck_assert(wait_until(order_is_whole, NULL));
+    visited = 0;
+    kvstore_range(store, &range, count_visited, &visited, &result);
+    ck_assert_uint_eq(visited, 1111);
+}
+END_TEST
+
 /* A start after kill -9 takes the index over, and builds the order from it. */
 START_TEST(the_order_is_built_again_after_a_kill)
 {
@@ -647,6 +682,7 @@ TEST_SUITE(kvstore_range)
     tcase_add_loop_test(tests, evicted_keys_leave_the_order, 0, 2);
     tcase_add_test(tests, what_has_expired_is_passed_over);
     tcase_add_test(tests, a_damaged_record_is_told_and_left_out);
+    tcase_add_loop_test(tests, a_damaged_key_misleads_no_range, 0, 4);
     tcase_add_test(tests, the_order_is_built_again_after_a_kill);
     tcase_set_timeout(tests, 180);
     suite_add_tcase(suite, tests);
