@@ -27,8 +27,8 @@ struct key_bounds {
     bool is_last;
 };
 
-/* The key of the record at `offset`, in `buffer` if the log is not mapped. False: it cannot be read,
- * or it is damaged: it has another hash than `hash`, under which the index has it. */
+/* The key of the record at `offset`, in `buffer` if the log is not mapped. False: it cannot be
+ * read, or it is damaged: it has another hash than `hash`, under which the index has it. */
 bool key_source_read(const struct key_source *source, enum read_buffer buffer, uint32_t hash,
                      uint64_t offset, struct kv_slice *key);
 

@@ -45,6 +45,16 @@ static uint8_t *reserve_value(void *context, size_t size, enum kv_status *status
     return bytes;
 }
 
+/* A value_releaser. */
+static void release_value(void *context, uint8_t *bytes, size_t size)
+{
+    struct submitted_operation *submitted = context;
+    KV_ASSERT(submitted->counted_bytes >= size);
+    submitted->counted_bytes -= size;
+    submissions_release_bytes(submitted->request->all, submitted->request->uid, size);
+    free(bytes);
+}
+
 /* Before the engine ---------------------------------------------------------------------------- */
 
 /* Finds the operation's value, out of the segment if it lies there: a copy, since the client may
@@ -218,7 +228,7 @@ void submitted_operation_begin(struct submitted_operation *submitted,
         engine->status =
             submitted_transaction_begin(&submitted->transaction, engine, engine->value,
                                         engine_max_value_bytes(services_of(submitted)->engine),
-                                        &request->reply, reserve_value, submitted);
+                                        &request->reply, reserve_value, release_value, submitted);
     bool here = opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING || opcode == WIRE_OP_ADMIN;
     if (engine->status != KV_OK || here) {
         if (engine->status == KV_OK)
@@ -317,7 +327,7 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
     case WIRE_OP_SCAN:
         return add_scan(submitted, result);
     case WIRE_OP_TRANSACT:
-        return submitted_transaction_add(submitted->transaction, engine, result);
+        return submitted_transaction_add(submitted->transaction, result);
     case WIRE_OP_ADD:
         if (applied || result->status == KV_OUT_OF_BOUNDS)
             result_tell_number(result, engine->number);

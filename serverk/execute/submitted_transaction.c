@@ -9,12 +9,29 @@ struct submitted_transaction {
     struct kvstore_transaction asked;
     struct transact_body body;
     struct reply *reply;
+    const struct engine_operation *engine;
     value_reserver reserve;
-    void *context; /* of reserve */
+    value_releaser release;
+    void *context; /* of both */
     bool is_handed_over;
-    bool lacks_memory; /* for a value that was found; `why` says of whom */
-    enum kv_status why;
+    size_t reserved_bytes[WIRE_MAX_TRANSACTION_STEPS];  /* for body.found */
+    enum kv_status refused[WIRE_MAX_TRANSACTION_STEPS]; /* memory for what was found; or KV_OK */
 };
+
+/* Forgets what earlier tries have found: an engine that others' changes hold up plans anew, and
+ * then finds other values, in the other list perhaps. Steps before `end` are of this try. */
+static void forget_earlier_tries(struct submitted_transaction *transaction, unsigned end)
+{
+    struct transact_body *body = &transaction->body;
+    const struct kvstore_step *list =
+        body->steps + (transaction->engine->transacted.held ? 0 : body->counts.then);
+    for (unsigned i = 0; i < WIRE_MAX_TRANSACTION_STEPS; i++) {
+        if (i < end && list[i].kind == KVSTORE_STEP_GET && body->results[i].status != KV_NOT_FOUND)
+            continue;
+        body->found_bytes[i] = 0;
+        transaction->refused[i] = KV_OK;
+    }
+}
 
 /* A kvstore_transaction.place: in memory of its own, if the reply takes all that was found so
  * far. */
@@ -25,13 +42,16 @@ static void *place_submitted_value(void *context, uint32_t step, size_t bytes)
     unsigned count =
         body->counts.then > body->counts.otherwise ? body->counts.then : body->counts.otherwise;
     KV_ASSERT(step < count);
-    free(body->found[step]);
+    forget_earlier_tries(transaction, step);
+    if (body->found[step])
+        transaction->release(transaction->context, body->found[step],
+                             transaction->reserved_bytes[step]);
     body->found[step] = NULL;
     body->found_bytes[step] = bytes;
-    if (reply_place(transaction->reply, transact_body_bytes(body, count)).kind != PLACE_NONE) {
-        body->found[step] = transaction->reserve(transaction->context, bytes, &transaction->why);
-        transaction->lacks_memory |= !body->found[step];
-    }
+    if (reply_place(transaction->reply, transact_body_bytes(body, count)).kind != PLACE_NONE)
+        body->found[step] =
+            transaction->reserve(transaction->context, bytes, &transaction->refused[step]);
+    transaction->reserved_bytes[step] = bytes;
     if (!body->found[step])
         body->found_bytes[step] = 0;
     return body->found[step];
@@ -40,15 +60,17 @@ static void *place_submitted_value(void *context, uint32_t step, size_t bytes)
 enum kv_status submitted_transaction_begin(struct submitted_transaction **result,
                                            struct engine_operation *engine, struct kv_slice value,
                                            uint64_t max_value_bytes, struct reply *reply,
-                                           value_reserver reserve, void *context)
+                                           value_reserver reserve, value_releaser release,
+                                           void *context)
 {
-    struct submitted_transaction *transaction = *result = malloc(sizeof *transaction);
+    struct submitted_transaction *transaction = *result = calloc(1, sizeof *transaction);
     if (!transaction)
         return KV_NO_MEMORY;
     transaction->reply = reply;
+    transaction->engine = engine;
     transaction->reserve = reserve;
+    transaction->release = release;
     transaction->context = context;
-    transaction->is_handed_over = transaction->lacks_memory = false;
     transact_body_begin(&transaction->body);
     enum kv_status status = transact_body_decode(&transaction->body, value, max_value_bytes);
     if (status != KV_OK)
@@ -63,18 +85,23 @@ enum kv_status submitted_transaction_begin(struct submitted_transaction **result
 }
 
 bool submitted_transaction_add(struct submitted_transaction *transaction,
-                               const struct engine_operation *engine, struct wire_result *result)
+                               struct wire_result *result)
 {
     if (!transaction)
         return false;
     struct transact_body *body = &transaction->body;
-    if (transaction->is_handed_over)
-        transact_body_take(body, result->status, &engine->transacted);
+    if (transaction->is_handed_over) {
+        transact_body_take(body, result->status, &transaction->engine->transacted);
+        forget_earlier_tries(transaction, WIRE_MAX_TRANSACTION_STEPS);
+    }
     if (result->status == KV_BUFFER_TOO_SMALL) {
         uint64_t bytes;
+        enum kv_status refused = KV_OK;
+        for (unsigned i = 0; i < WIRE_MAX_TRANSACTION_STEPS && refused == KV_OK; i++)
+            refused = transaction->refused[i];
         transact_body_lacks_room(body, &bytes);
-        if (transaction->lacks_memory)
-            *result = (struct wire_result){.status = transaction->why};
+        if (refused != KV_OK)
+            *result = (struct wire_result){.status = refused};
         else
             result_tell_size(result, bytes < UINT32_MAX ? bytes : UINT32_MAX);
         return false;

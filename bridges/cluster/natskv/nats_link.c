@@ -154,8 +154,7 @@ static natsStatus publish_all(struct nats_link *link, struct link_slot *slot)
     return status == NATS_OK ? natsConnection_PublishMsg(link->connection, slot->message) : status;
 }
 
-/* Sends what the slot has, if there is a connection. Takes over the lock. The answer may come
- * before this returns, so the slot is not looked at again. */
+/* Sends what the slot has, if there is a connection. Holds: the lock, for which answers wait. */
 static void send_locked(struct nats_link *link, struct link_slot *slot)
 {
     uint64_t now_ms = clock_monotonic_coarse_ms();
@@ -170,8 +169,9 @@ static void send_locked(struct nats_link *link, struct link_slot *slot)
     link->counts.repeats += slot->sent > 0;
     slot->sent++;
     slot->open++;
-    slot->next_ms = slot->call->again_ms > 0 ? now_ms + slot->call->again_ms : UINT64_MAX;
     natsStatus status = publish_all(link, slot);
+    now_ms = clock_monotonic_coarse_ms(); /* many and large messages take their time */
+    slot->next_ms = slot->call->again_ms > 0 ? now_ms + slot->call->again_ms : UINT64_MAX;
     if (status == NATS_OK)
         return;
     slot->open--;

@@ -75,6 +75,7 @@ struct nats_transact {
     bool is_second_read; /* nothing is to be written: has anything changed since it was read? */
     enum kv_status judged;
     _Atomic uint32_t reads_left;
+    _Atomic uint64_t read_bytes; /* of the values that the reads under way have brought */
     struct planned_read reads[KVSTORE_MAX_TRANSACTION_STEPS];
 
     struct link_call commit;
@@ -178,6 +179,11 @@ static bool take_key_read(struct link_call *call, enum link_outcome outcome, nat
         status = nats_entry_from_json(
             kv_slice(natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message)),
             &read->entry);
+    size_t bytes = status == KV_OK ? read->entry.value.size : 0;
+    if (atomic_fetch_add(&read->work->read_bytes, bytes) + bytes > READ_MOST_BYTES) {
+        nats_entry_free(&read->entry);
+        status = KV_LIMIT;
+    }
     if (status == KV_NO_SERVER && outcome == LINK_ANSWERED) /* "come back later" */
         send_key_read(read, clock_monotonic_coarse_ms() + 100);
     else
@@ -196,6 +202,7 @@ static bool is_asked_for(const struct nats_transact *work, uint32_t key)
 static void read_keys(struct nats_transact *work, uint64_t begin_ms)
 {
     work->is_direct = nats_look_replicas(work->engine, work->shard) == 1;
+    atomic_store(&work->read_bytes, 0);
     atomic_store(&work->reads_left, work->plan.key_count + 1);
     for (uint32_t i = 0; i < work->plan.key_count; i++) {
         if (is_asked_for(work, i))
@@ -212,7 +219,9 @@ static void plan_anew(struct nats_transact *work)
 {
     atomic_fetch_add_explicit(&work->engine->conflicts, 1, memory_order_relaxed);
     work->is_second_read = false;
-    if (++work->tries > TRANSACT_TRIES) {
+    if (++work->tries > TRANSACT_TRIES) { /* which no step is to blame for */
+        work->operation->transacted.at = UINT32_MAX;
+        work->operation->transacted.in_guard = false;
         end_transact(work, KV_OVERLOADED, MANY_CHANGES);
         return;
     }
@@ -253,13 +262,11 @@ static bool has_changed(const struct nats_transact *work)
 
 static enum kv_status status_of_reads(const struct nats_transact *work)
 {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < work->plan.key_count; i++) {
+    enum kv_status status = KV_OK;
+    for (uint32_t i = 0; i < work->plan.key_count && status != KV_LIMIT; i++)
         if (work->reads[i].status != KV_OK)
-            return work->reads[i].status;
-        bytes += work->reads[i].entry.value.size;
-    }
-    return bytes > READ_MOST_BYTES ? KV_LIMIT : KV_OK;
+            status = work->reads[i].status;
+    return status;
 }
 
 static void judge_and_go_on(struct nats_transact *work);
@@ -563,6 +570,7 @@ void nats_transact_begin(struct nats_engine *engine, struct engine_operation *op
     const char *sentence = NULL;
     enum kv_status status = KV_NO_MEMORY;
     nats_bound_deadline(operation);
+    operation->transacted = (struct kvstore_transacted){.at = UINT32_MAX};
     if (operation->synced && !engine->synced && transaction_writes(operation->transaction)) {
         nats_finish(operation, KV_UNSUPPORTED, NATS_NOT_SYNCED);
         return;
