@@ -145,6 +145,10 @@ START_TEST(there_is_an_end_to_time)
         "while true do end",
         "while true do pcall(function() while true do end end) end",
         "xpcall(function() while true do end end, function() while true do end end)",
+        "local t = {} for i = 28, 0, -1 do t[2 ^ i] = 1 end return table.remove(t, 1)",
+        "local t = {} for i = 28, 0, -1 do t[2 ^ i] = 1 end table.foreachi(t, redis.debug)",
+        "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.sort(t, redis.debug) end",
+        "return string.find(('a'):rep(1e5), '[' .. ('b'):rep(1e6) .. ']')",
         "return string.find(('a'):rep(1e5), ('.-'):rep(20) .. 'b')",
         "return string.gsub(('a'):rep(1e5), '.-.-.-.-.-b', '')",
         "local a, t = ('a'):rep(8e6), {} for i = 1, 1e4 do t[i] = a end table.sort(t)",
@@ -360,7 +364,7 @@ TEST_SUITE(kresp_scripts)
     tcase_add_test(scripts, nothing_outside_is_reached);
     tcase_add_test(scripts, globals_stay_as_they_are);
     tcase_add_test(scripts, there_is_an_end_to_memory);
-    tcase_add_loop_test(scripts, there_is_an_end_to_time, 0, 8);
+    tcase_add_loop_test(scripts, there_is_an_end_to_time, 0, 12);
     tcase_add_test(scripts, stacks_have_an_end);
     tcase_add_test(scripts, random_numbers_are_in_range);
     tcase_add_test(scripts, kills_end_a_script);

@@ -36,11 +36,18 @@ static void count_step(struct match_state *match)
     script_vm_check(match->lua);
 }
 
+/* An item of many characters was read, in a set for instance. */
+static void count_item(struct match_state *match, const char *item, const char *end)
+{
+    match->steps += (unsigned)((end - item) / 16);
+}
+
 /* Single characters --------------------------------------------------------------------------- */
 
 /* Returns what is behind the single-character item that begins here: a character, %x or a set. */
-static const char *item_end(const struct match_state *match, const char *item)
+static const char *item_end(struct match_state *match, const char *item)
 {
+    const char *set = item;
     char first = *item++;
     if (first == '%') {
         if (item == match->pattern_end)
@@ -55,8 +62,10 @@ static const char *item_end(const struct match_state *match, const char *item)
     for (bool is_first = true;; is_first = false) {
         if (item >= match->pattern_end)
             luaL_error(match->lua, "malformed pattern (missing ']')");
-        if (*item == ']' && !is_first)
+        if (*item == ']' && !is_first) {
+            count_item(match, set, item);
             return item + 1;
+        }
         item += *item == '%' ? 2 : 1;
     }
 }
@@ -125,7 +134,7 @@ static bool is_in_set(int c, const char *set, const char *end)
 }
 
 /* The item ends before `end`. */
-static bool is_single_match(const struct match_state *match, const char *at, const char *item,
+static bool is_single_match(struct match_state *match, const char *at, const char *item,
                             const char *end)
 {
     if (at >= match->subject_end)
@@ -137,6 +146,7 @@ static bool is_single_match(const struct match_state *match, const char *at, con
     case '%':
         return is_of_class(c, (unsigned char)item[1]);
     case '[':
+        count_item(match, item, end);
         return is_in_set(c, item, end - 1);
     default:
         return (unsigned char)*item == c;
@@ -466,6 +476,7 @@ static void add_replacement(struct match_state *match, luaL_Buffer *out, const c
     size_t size;
     const char *text = luaL_checklstring(match->lua, 3, &size);
     for (size_t i = 0; i < size; i++) {
+        count_step(match);
         if (text[i] != '%') {
             luaL_addchar(out, text[i]);
         } else if (++i == size || !isdigit((unsigned char)text[i])) {

@@ -216,6 +216,75 @@ static int script_unpack(lua_State *lua)
     return count;
 }
 
+/* A border of a table is no number of its items: few may make it look like 500 million. */
+static void check_at_times(lua_State *lua, int i)
+{
+    if (i % 1024 == 0)
+        script_vm_check(lua);
+}
+
+/* table.remove(table[, position]) */
+static int script_remove(lua_State *lua)
+{
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    int end = (int)lua_objlen(lua, 1);
+    int position = luaL_optint(lua, 2, end);
+    if (position < 1 || position > end)
+        return 0;
+    if (is_protected(lua, 1))
+        return refuse_call(lua);
+    lua_rawgeti(lua, 1, position);
+    for (int i = position; i < end; i++) {
+        check_at_times(lua, i);
+        lua_rawgeti(lua, 1, i + 1);
+        lua_rawseti(lua, 1, i);
+    }
+    lua_pushnil(lua);
+    lua_rawseti(lua, 1, end);
+    return 1;
+}
+
+/* Calls the function at 2 for a key and its value, which are on the top. True: it has returned
+ * something, which is then on the top. */
+static bool calls_end(lua_State *lua)
+{
+    script_vm_check(lua); /* what is called may be no Lua */
+    lua_pushvalue(lua, 2);
+    lua_insert(lua, -3);
+    lua_call(lua, 2, 1);
+    return !lua_isnil(lua, -1);
+}
+
+static int script_foreachi(lua_State *lua)
+{
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    luaL_checktype(lua, 2, LUA_TFUNCTION);
+    int end = (int)lua_objlen(lua, 1);
+    for (int i = 1; i <= end; i++) {
+        lua_pushinteger(lua, i);
+        lua_rawgeti(lua, 1, i);
+        if (calls_end(lua))
+            return 1;
+        lua_pop(lua, 1);
+    }
+    return 0;
+}
+
+static int script_foreach(lua_State *lua)
+{
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    luaL_checktype(lua, 2, LUA_TFUNCTION);
+    lua_pushnil(lua);
+    while (lua_next(lua, 1)) {
+        lua_pushvalue(lua, -2);
+        lua_insert(lua, -2);
+        if (calls_end(lua))
+            return 1;
+        lua_pop(lua, 1);
+    }
+    return 0;
+}
+
 /* table.insert(table, [position,] value) */
 static int script_insert(lua_State *lua)
 {
@@ -225,6 +294,7 @@ static int script_insert(lua_State *lua)
         position = luaL_checkint(lua, 2);
         luaL_argcheck(lua, position >= 1, 2, "position out of bounds");
         for (int i = end; i > position; i--) {
+            check_at_times(lua, i);
             lua_rawgeti(lua, 1, i - 1);
             lua_rawseti(lua, 1, i);
         }
@@ -237,11 +307,17 @@ static int script_insert(lua_State *lua)
     return 0;
 }
 
-/* What sort compares by, if the script has nothing of its own. */
+/* What sort compares by: the script's function, which is the upvalue, or nil. */
 static int is_less(lua_State *lua)
 {
     script_vm_check(lua);
-    lua_pushboolean(lua, lua_lessthan(lua, 1, 2));
+    if (lua_isnil(lua, lua_upvalueindex(1))) {
+        lua_pushboolean(lua, lua_lessthan(lua, 1, 2));
+        return 1;
+    }
+    lua_pushvalue(lua, lua_upvalueindex(1));
+    lua_insert(lua, 1);
+    lua_call(lua, 2, 1);
     return 1;
 }
 
@@ -250,9 +326,10 @@ static int script_sort(lua_State *lua)
 {
     luaL_checktype(lua, 1, LUA_TTABLE);
     lua_settop(lua, 2);
-    if (lua_isnil(lua, 2)) {
-        lua_pushcfunction(lua, is_less);
-        lua_replace(lua, 2);
+    if (!lua_isnil(lua, 2))
+        luaL_checktype(lua, 2, LUA_TFUNCTION);
+    if (lua_isnil(lua, 2) || lua_iscfunction(lua, 2)) { /* in what is Lua's the hook looks */
+        lua_pushcclosure(lua, is_less, 1);
     }
     lua_pushvalue(lua, lua_upvalueindex(1));
     lua_insert(lua, 1);
@@ -386,15 +463,18 @@ static void open_libraries(lua_State *lua, int globals, int variables)
 {
     static const char *const of_string[] = {"byte",    "char", "format", "len", "lower",
                                             "reverse", "sub",  "upper",  NULL};
-    static const char *const of_table[] = {"concat", "foreach", "foreachi", "getn",
-                                           "maxn",   "remove",  "sort",     NULL};
+    static const char *const of_table[] = {"concat", "getn", "maxn", "sort", NULL};
     static const char *const of_math[] = {
         "abs",   "acos", "asin",  "atan", "atan2", "ceil", "cos",   "cosh", "deg",  "exp",
         "floor", "fmod", "frexp", "huge", "ldexp", "log",  "log10", "max",  "min",  "mod",
         "modf",  "pi",   "pow",   "rad",  "sin",   "sinh", "sqrt",  "tan",  "tanh", NULL};
     static const char *const of_os[] = {"clock", NULL};
     static const luaL_Reg own_string[] = {{"rep", script_rep}, {NULL, NULL}};
-    static const luaL_Reg own_table[] = {{"insert", script_insert}, {NULL, NULL}};
+    static const luaL_Reg own_table[] = {{"insert", script_insert},
+                                         {"remove", script_remove},
+                                         {"foreach", script_foreach},
+                                         {"foreachi", script_foreachi},
+                                         {NULL, NULL}};
     static const luaL_Reg own_math[] = {
         {"random", script_random}, {"randomseed", script_randomseed}, {NULL, NULL}};
     static const luaL_Reg none[] = {{NULL, NULL}};

@@ -126,22 +126,28 @@ void script_function_load(struct redis_job *job, struct kv_slice text, bool repl
     script_library_release(library);
 }
 
+/* The library of a function, and what the libraries' generation was before it was looked for: it
+ * may have been replaced since, and is then looked for again by the next call. */
+struct function_library {
+    struct script_library *library;
+    uint64_t generation;
+};
+
 /* Pushes the function's table, which its library makes if need be; nil: the call has failed. */
 static void push_function(lua_State *lua, struct script_call *call)
 {
-    struct script_library *library = call->context;
-    uint64_t generation = script_library_generation();
-    if (call->vm->libraries != generation) {
+    const struct function_library *found = call->context;
+    if (call->vm->libraries != found->generation) {
         lua_newtable(lua);
         lua_setfield(lua, LUA_REGISTRYINDEX, SCRIPT_FUNCTIONS);
-        call->vm->libraries = generation;
+        call->vm->libraries = found->generation;
     }
     lua_getfield(lua, LUA_REGISTRYINDEX, SCRIPT_FUNCTIONS);
     lua_getfield(lua, -1, call->name);
     if (!lua_isnil(lua, -1))
         return;
     lua_pop(lua, 1);
-    call->text = kv_slice(library->text, library->size);
+    call->text = kv_slice(found->library->text, found->library->size);
     if (run_library(lua, call))
         lua_getfield(lua, 2, call->name);
     else
@@ -179,13 +185,14 @@ void script_function_call(struct redis_job *job, struct kv_slice name,
                           const struct script_arguments *arguments)
 {
     char copy[LIBRARY_NAME_BYTES] = "";
-    struct script_library *library = script_library_of(name);
-    if (library) {
+    struct function_library found = {.generation = script_library_generation()};
+    found.library = script_library_of(name);
+    if (found.library) {
         memcpy(copy, name.data, name.size);
         struct script_call call = {
-            .job = job, .name = copy, .arguments = arguments, .context = library};
+            .job = job, .name = copy, .arguments = arguments, .context = &found};
         script_call_run(&call, call_under_lua);
-        script_library_release(library);
+        script_library_release(found.library);
         if (call.outcome != SCRIPT_ABSENT)
             return;
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/report/log.h"
+#include "common/time/clock.h"
 #include "bridges/kresp/session/redis_command.h"
 #include "bridges/kresp/session/transaction_run.h"
 
@@ -112,14 +113,19 @@ static enum taken take_queued(struct redis_job *job, bool first)
     return TAKEN_GO_ON;
 }
 
+/* After a script of so long others of the thread have their turn before the next one. */
+#define LONG_MS 10u
+
 /* Executes a command of several keys at once, as one transaction; plans it if it is not for one. */
 static enum taken take_together(struct redis_batch *batch, struct redis_job *job)
 {
+    uint64_t began_ms = clock_monotonic_coarse_ms();
     if (!redis_transaction_run_alone(job))
         return take_planned(batch, job);
     if (job->error)
         reply_error(&job->session->reply, "%s", job->error);
-    return TAKEN_GO_ON;
+    bool took_long = clock_monotonic_coarse_ms() - began_ms >= LONG_MS;
+    return took_long ? TAKEN_LAST : TAKEN_GO_ON;
 }
 
 static enum taken take_command(struct redis_batch *batch, struct redis_session *session,

@@ -187,7 +187,8 @@ static enum run_end read_needed(struct transaction_run *run)
         bytes += view->keys[i].needed == VIEWED_VALUE ? run->results[at].value.size : 0;
         end = take_read(run, &view->keys[i], &run->results[at++]);
     }
-    if (end == RUN_GOES_ON && !run->queue && bytes > READ_ALONE_BYTES)
+    bool is_for_pieces = !run->queue && !(run->job->command->flags & COMMAND_SCRIPT);
+    if (end == RUN_GOES_ON && is_for_pieces && bytes > READ_ALONE_BYTES)
         end = RUN_TOO_LARGE;
     free_values(run);
     return end;
