@@ -17,7 +17,27 @@ _T = TypeVar("_T")
 _CHUNK = 100
 
 
-class Deque(Sequence):  # type: ignore[type-arg]
+class _InCache:
+    """What a deque and an index have of their cache."""
+
+    _cache: Cache
+
+    @property
+    def cache(self) -> Cache:
+        """The cache that it is in."""
+        return self._cache
+
+    @property
+    def directory(self) -> str:
+        """The cache's directory."""
+        return self._cache.directory
+
+    def transact(self) -> Any:
+        """See Cache.transact."""
+        return self._cache.transact(retry=True)
+
+
+class Deque(_InCache, Sequence):  # type: ignore[type-arg]
     """A deque that programs share: each method is one step, but for those of many items (extend,
     rotate, reverse, clear), which are one step for each. Nothing of it is evicted."""
 
@@ -44,16 +64,6 @@ class Deque(Sequence):  # type: ignore[type-arg]
         return f"{type(self).__name__}(directory={self.directory!r})"
 
     @property
-    def cache(self) -> Cache:
-        """The cache that it is in."""
-        return self._cache
-
-    @property
-    def directory(self) -> str:
-        """The cache's directory."""
-        return self._cache.directory
-
-    @property
     def maxlen(self) -> float:
         """The most items: one more pushes one out at the other end."""
         return self._maxlen
@@ -63,10 +73,6 @@ class Deque(Sequence):  # type: ignore[type-arg]
         self._maxlen = value
         while len(self) > value:
             self.popleft()
-
-    def transact(self) -> Any:
-        """See Cache.transact."""
-        return self._cache.transact(retry=True)
 
     # Places --------------------------------------------------------------------------------------
 
@@ -288,7 +294,7 @@ def _deque_again(cache: Cache, maxlen: float) -> Deque:
     return Deque.fromcache(cache, maxlen=maxlen)
 
 
-class Index(MutableMapping):  # type: ignore[type-arg]
+class Index(_InCache, MutableMapping):  # type: ignore[type-arg]
     """A dict that programs share, in the order in which keys came. Nothing of it is evicted."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -314,20 +320,6 @@ class Index(MutableMapping):  # type: ignore[type-arg]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.directory!r})"
-
-    @property
-    def cache(self) -> Cache:
-        """The cache that it is in."""
-        return self._cache
-
-    @property
-    def directory(self) -> str:
-        """The cache's directory."""
-        return self._cache.directory
-
-    def transact(self) -> Any:
-        """See Cache.transact."""
-        return self._cache.transact(retry=True)
 
     def __getitem__(self, key: Any) -> Any:
         return self._cache[key]

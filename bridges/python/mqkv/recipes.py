@@ -30,8 +30,8 @@ def _wait(attempt: int) -> None:
     time.sleep(random.uniform(0.5, 1) * min(0.0005 * 2 ** min(attempt, 10), _LONGEST_S))
 
 
-class Averager:
-    """The average of numbers that programs add."""
+class _Entry:
+    """Something that programs share, in an entry of a cache."""
 
     def __init__(self, cache: Cache, key: Any, expire: Optional[float] = None,
                  tag: Any = None) -> None:
@@ -39,6 +39,10 @@ class Averager:
         self._key = key
         self._expire = expire
         self._tag = tag
+
+
+class Averager(_Entry):
+    """The average of numbers that programs add."""
 
     def add(self, value: float) -> None:
         """Adds a number."""
@@ -59,10 +63,17 @@ class Averager:
         return None if count == 0 else float(total / count)
 
 
-class _Held:
+class _Held(_Entry):
+    def _take(self) -> bool:
+        """Takes it, if it is free."""
+        raise NotImplementedError
+
     def acquire(self) -> None:
         """Waits until it is free, and takes it."""
-        raise NotImplementedError
+        attempt = 0
+        while not self._take():
+            _wait(attempt)
+            attempt += 1
 
     def release(self) -> None:
         """Gives it back."""
@@ -78,18 +89,8 @@ class _Held:
 class Lock(_Held):
     """A lock of programs and threads. expire: seconds after which it is free in any case."""
 
-    def __init__(self, cache: Cache, key: Any, expire: Optional[float] = None,
-                 tag: Any = None) -> None:
-        self._cache = cache
-        self._key = key
-        self._expire = expire
-        self._tag = tag
-
-    def acquire(self) -> None:
-        attempt = 0
-        while not self._cache.add(self._key, None, self._expire, tag=self._tag, retry=True):
-            _wait(attempt)
-            attempt += 1
+    def _take(self) -> bool:
+        return self._cache.add(self._key, None, self._expire, tag=self._tag, retry=True)
 
     def release(self) -> None:
         self._cache.delete(self._key, retry=True)
@@ -101,13 +102,6 @@ class Lock(_Held):
 
 class RLock(_Held):
     """A lock that its thread may take again, and gives back as often."""
-
-    def __init__(self, cache: Cache, key: Any, expire: Optional[float] = None,
-                 tag: Any = None) -> None:
-        self._cache = cache
-        self._key = key
-        self._expire = expire
-        self._tag = tag
 
     def _change(self, change: int) -> bool:
         mine = f"{os.getpid()}-{threading.get_ident()}"
@@ -121,11 +115,8 @@ class RLock(_Held):
 
         return self._cache.atomically(try_it)
 
-    def acquire(self) -> None:
-        attempt = 0
-        while not self._change(1):
-            _wait(attempt)
-            attempt += 1
+    def _take(self) -> bool:
+        return self._change(1)
 
     def release(self) -> None:
         assert self._change(-1), "cannot release un-acquired lock"
@@ -136,11 +127,8 @@ class BoundedSemaphore(_Held):
 
     def __init__(self, cache: Cache, key: Any, value: int = 1, expire: Optional[float] = None,
                  tag: Any = None) -> None:
-        self._cache = cache
-        self._key = key
+        super().__init__(cache, key, expire, tag)
         self._value = value
-        self._expire = expire
-        self._tag = tag
 
     def _change(self, change: int) -> bool:
         def try_it(_: Step) -> bool:
@@ -152,11 +140,8 @@ class BoundedSemaphore(_Held):
 
         return self._cache.atomically(try_it)
 
-    def acquire(self) -> None:
-        attempt = 0
-        while not self._change(-1):
-            _wait(attempt)
-            attempt += 1
+    def _take(self) -> bool:
+        return self._change(-1)
 
     def release(self) -> None:
         assert self._change(1), "cannot release un-acquired semaphore"
