@@ -92,7 +92,9 @@ bool submitted_transaction_add(struct submitted_transaction *transaction,
     struct transact_body *body = &transaction->body;
     if (transaction->is_handed_over) {
         transact_body_take(body, result->status, &transaction->engine->transacted);
-        forget_earlier_tries(transaction, WIRE_MAX_TRANSACTION_STEPS);
+        forget_earlier_tries(transaction, transaction->engine->transacted.held
+                                              ? body->counts.then
+                                              : body->counts.otherwise);
     }
     if (result->status == KV_BUFFER_TOO_SMALL) {
         uint64_t bytes;

@@ -147,7 +147,7 @@ START_TEST(there_is_an_end_to_time)
         "xpcall(function() while true do end end, function() while true do end end)",
         "local t = {} for i = 28, 0, -1 do t[2 ^ i] = 1 end return table.remove(t, 1)",
         "local t = {} for i = 28, 0, -1 do t[2 ^ i] = 1 end table.foreachi(t, redis.debug)",
-        "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.sort(t, redis.debug) end",
+        "local t = {} for i = 1, 3e5 do t[i] = i end table.sort(t, redis.debug) return 1",
         "return string.find(('a'):rep(1e5), '[' .. ('b'):rep(1e6) .. ']')",
         "return string.find(('a'):rep(1e5), ('.-'):rep(20) .. 'b')",
         "return string.gsub(('a'):rep(1e5), '.-.-.-.-.-b', '')",

@@ -102,6 +102,10 @@ static void free_transact(struct nats_transact *work)
 static void end_transact(struct nats_transact *work, enum kv_status status, const char *sentence)
 {
     struct engine_operation *operation = work->operation;
+    if (status != work->judged) { /* no guard and no step is to blame for it */
+        operation->transacted.at = UINT32_MAX;
+        operation->transacted.in_guard = false;
+    }
     nats_turns_end(&work->engine->turns[work->shard], &work->turn);
     free_transact(work);
     nats_finish(operation, status, sentence);
@@ -219,9 +223,7 @@ static void plan_anew(struct nats_transact *work)
 {
     atomic_fetch_add_explicit(&work->engine->conflicts, 1, memory_order_relaxed);
     work->is_second_read = false;
-    if (++work->tries > TRANSACT_TRIES) { /* which no step is to blame for */
-        work->operation->transacted.at = UINT32_MAX;
-        work->operation->transacted.in_guard = false;
+    if (++work->tries > TRANSACT_TRIES) {
         end_transact(work, KV_OVERLOADED, MANY_CHANGES);
         return;
     }

@@ -105,8 +105,12 @@ static int script_xpcall(lua_State *lua)
     if (status != 0) {
         lua_pushvalue(lua, 1);
         lua_insert(lua, -2);
-        (void)lua_pcall(lua, 1, 1, 0);
+        int handled = lua_pcall(lua, 1, 1, 0);
         script_vm_check(lua);
+        if (handled != 0) { /* as Lua calls it */
+            lua_pushliteral(lua, "error in error handling");
+            lua_replace(lua, -2);
+        }
     }
     lua_pushboolean(lua, status == 0);
     lua_replace(lua, 1);

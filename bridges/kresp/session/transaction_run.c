@@ -15,11 +15,11 @@
  * this would take the thread from its other connections for more than some 100 ms. */
 #define TRIES_MAX    100u
 #define WORK_MOST_MB 1024u
-#define EARLY_TRIES  3u /* those after them wait a little first */
+#define EARLY_TRIES  3u  /* those after them wait a little first */
+#define FEW_WORDS    16u /* of a queued command, for which no memory is taken */
 #define NOTHING_DONE "; nothing was executed"
 
 /* More values than this a command alone reads in pieces, as its client takes them. */
-#define FEW_WORDS        16u /* of a queued command, for which no memory is taken */
 #define READ_ALONE_BYTES ((size_t)4 << 20)
 
 enum run_end {

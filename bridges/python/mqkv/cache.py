@@ -189,10 +189,13 @@ class _Transact:
         self._version = cache.take_lock(self._retry)
         try:
             client = cache.client
-            self._transaction = client.transaction()
-            self._transaction.__enter__()
-            cache.begin(Step(self._transaction, client))
-        except BaseException:
+            transaction = client.transaction()
+            transaction.__enter__()
+            self._transaction = transaction
+            cache.begin(Step(transaction, client))
+        except BaseException as error:
+            if self._transaction is not None:
+                self._transaction.__exit__(type(error), error, error.__traceback__)
             cache.give_lock(self._version)
             raise
 
@@ -352,13 +355,17 @@ class Cache:
         kept = json.loads(data) if data else {}
         self._settings = {**_OTHER_SETTINGS, **DEFAULT_SETTINGS, **kept, **self._given}
         is_first = not data and self._owner is None
-        if is_first or self._settings["statistics"] != kept.get("statistics", 0):
-            self._store_settings()
+        try:
+            if is_first or self._settings["statistics"] != kept.get("statistics", 0):
+                self._store_settings(if_absent=is_first)
+        except Exists:  # another program was the first
+            self._load_settings()
         self._counts = bool(self._settings["statistics"])
 
-    def _store_settings(self) -> None:
+    def _store_settings(self, if_absent: bool = False) -> None:
         self.client.put(self._meta + b"settings",
-                        json.dumps({name: self._settings[name] for name in DEFAULT_SETTINGS}))
+                        json.dumps({name: self._settings[name] for name in DEFAULT_SETTINGS}),
+                        if_absent=if_absent)
 
     def __getattr__(self, name: str) -> Any:
         settings = self.__dict__.get("_settings", {})
