@@ -45,10 +45,11 @@ static _Thread_local uint64_t spin_ns = SPIN_MAX_NS;
 
 #ifdef MQKV_ASSERT
 
-/* Locks that a thread holds for reading at a time, at most. */
+/* Locks that a thread holds for reading at a time, at most: those of all files. */
 #define READ_HELD_MAX (KVSTORE_MAX_DATAFILES + 4u)
 
 static _Thread_local const struct lock *read_held[READ_HELD_MAX];
+static _Thread_local unsigned read_held_count;
 
 /* The calling thread's number, from 1. */
 static uint64_t this_thread(void)
@@ -60,11 +61,11 @@ static uint64_t this_thread(void)
     return own_number;
 }
 
-/* Returns where read_held has `lock`; with NULL: room for one. READ_HELD_MAX: nowhere. */
+/* Returns where read_held has `lock`. read_held_count: nowhere. */
 static unsigned find_read_held(const struct lock *lock)
 {
     unsigned i = 0;
-    while (i < READ_HELD_MAX && read_held[i] != lock)
+    while (i < read_held_count && read_held[i] != lock)
         i++;
     return i;
 }
@@ -97,9 +98,8 @@ static void note_lock_taken(struct lockset *locks, struct lock *lock, bool for_w
         atomic_store(writer_of(locks, lock), this_thread());
         return;
     }
-    unsigned free_place = find_read_held(NULL);
-    KV_ASSERT(free_place < READ_HELD_MAX);
-    read_held[free_place] = lock;
+    KV_ASSERT(read_held_count < READ_HELD_MAX);
+    read_held[read_held_count++] = lock;
 }
 
 static void note_lock_releasing(struct lockset *locks, struct lock *lock, bool for_writing)
@@ -110,8 +110,8 @@ static void note_lock_releasing(struct lockset *locks, struct lock *lock, bool f
         return;
     }
     unsigned place = find_read_held(lock);
-    KV_ASSERT(place < READ_HELD_MAX);
-    read_held[place] = NULL;
+    KV_ASSERT(place < read_held_count);
+    read_held[place] = read_held[--read_held_count];
 }
 
 bool lockset_is_write_held(const struct lockset *locks, uint32_t file)
@@ -121,7 +121,7 @@ bool lockset_is_write_held(const struct lockset *locks, uint32_t file)
 
 bool lockset_is_held(const struct lockset *locks, uint32_t file)
 {
-    return find_read_held(&locks->locks[file & locks->file_mask]) < READ_HELD_MAX ||
+    return find_read_held(&locks->locks[file & locks->file_mask]) < read_held_count ||
            lockset_is_write_held(locks, file);
 }
 

@@ -644,6 +644,21 @@ START_TEST(a_damaged_key_misleads_no_range)
 }
 END_TEST
 
+/* A range holds the locks of all files, which are more than a transaction's keys here. */
+START_TEST(a_range_is_of_many_files)
+{
+    struct kvstore_options options = ordered_options;
+    struct kvstore_range range = {.max_entries = 0};
+    uint64_t count;
+    options.datafiles = 256;
+    store = must_open(dir, &options);
+    must_put_numbers(store, 0, 1000);
+    ck_assert(wait_until(order_is_whole, NULL));
+    ck_assert_int_eq(kvstore_range_count(store, &range, &count), KV_OK);
+    ck_assert_uint_eq(count, 1000);
+}
+END_TEST
+
 /* A start after kill -9 takes the index over, and builds the order from it. */
 START_TEST(the_order_is_built_again_after_a_kill)
 {
@@ -683,6 +698,7 @@ TEST_SUITE(kvstore_range)
     tcase_add_test(tests, what_has_expired_is_passed_over);
     tcase_add_test(tests, a_damaged_record_is_told_and_left_out);
     tcase_add_loop_test(tests, a_damaged_key_misleads_no_range, 0, 4);
+    tcase_add_test(tests, a_range_is_of_many_files);
     tcase_add_test(tests, the_order_is_built_again_after_a_kill);
     tcase_set_timeout(tests, 180);
     suite_add_tcase(suite, tests);
