@@ -24,7 +24,9 @@ void write_tell_no_space(struct kvstore *store, uint32_t number)
         store->context.dir, file_name(number, FILE_LOG).text);
 }
 
-void write_announce(struct kvstore *store, struct datafile *file, const struct record *record)
+/* Inline: it is on the way of every write. */
+__attribute__((always_inline)) static inline void
+announce(struct kvstore *store, struct datafile *file, const struct record *record)
 {
     sync_after_append(store->sync, &store->context, file);
     if (record->expiry_ms != 0)
@@ -36,6 +38,11 @@ void write_announce(struct kvstore *store, struct datafile *file, const struct r
         file->current->is_short = false;
         compaction_queue_want_room(store->compactions);
     }
+}
+
+void write_announce(struct kvstore *store, struct datafile *file, const struct record *record)
+{
+    announce(store, file, record);
 }
 
 enum kv_status write_append(struct write *write, struct kv_slice value_tail,
@@ -60,6 +67,6 @@ enum kv_status write_append(struct write *write, struct kv_slice value_tail,
             write_tell_no_space(store, file->number);
     }
     if (status == KV_OK && file->current->transacting == 0)
-        write_announce(store, file, &write->record);
+        announce(store, file, &write->record);
     return status;
 }

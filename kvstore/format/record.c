@@ -54,7 +54,7 @@ static inline struct record_layout layout_of(uint64_t key_bytes, uint64_t value_
     return layout;
 }
 
-static unsigned flags_of(const struct record *record)
+static inline unsigned flags_of(const struct record *record)
 {
     return (record->expiry_ms != 0 ? FLAG_EXPIRY : 0) | (record->goes_on ? FLAG_GOES_ON : 0) |
            (record->transaction != 0 ? FLAG_PART : 0);
@@ -80,18 +80,10 @@ static bool all_zero(const uint8_t *at, uint64_t size)
     return true;
 }
 
-/* Writes the bytes before the key, except the checksum. */
-static void write_head(uint8_t *at, const struct record *record, uint64_t value_bytes)
+/* Writes what the header has only with some flags. */
+__attribute__((noinline)) static void write_extension(uint8_t *at, const struct record *record,
+                                                      unsigned flags)
 {
-    unsigned flags = flags_of(record);
-    KV_ASSERT(record->key.size <= UINT16_MAX && value_bytes <= UINT32_MAX);
-    KV_ASSERT(!record->goes_on || record->transaction == 0);
-    store_u32(at + VALUE_BYTES_AT, (uint32_t)value_bytes);
-    store_u64(at + VERSION_AT, record->version);
-    store_u16(at + KEY_BYTES_AT, (uint16_t)record->key.size);
-    at[KIND_AT] = (uint8_t)record->kind;
-    at[FLAGS_AT] = (uint8_t)flags;
-    at += EXPIRY_AT;
     if ((flags & FLAG_EXPIRY) != 0) {
         store_u64(at, record->expiry_ms);
         at += RECORD_EXPIRY_BYTES;
@@ -103,14 +95,30 @@ static void write_head(uint8_t *at, const struct record *record, uint64_t value_
     }
 }
 
+/* Writes the bytes before the key, except the checksum. */
+static inline void write_head(uint8_t *at, const struct record *record, unsigned flags,
+                              uint64_t value_bytes)
+{
+    KV_ASSERT(record->key.size <= UINT16_MAX && value_bytes <= UINT32_MAX);
+    KV_ASSERT(!record->goes_on || record->transaction == 0);
+    store_u32(at + VALUE_BYTES_AT, (uint32_t)value_bytes);
+    store_u64(at + VERSION_AT, record->version);
+    store_u16(at + KEY_BYTES_AT, (uint16_t)record->key.size);
+    at[KIND_AT] = (uint8_t)record->kind;
+    at[FLAGS_AT] = (uint8_t)flags;
+    if (flags != 0)
+        write_extension(at + EXPIRY_AT, record, flags);
+}
+
 uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
                       uint64_t salt, uint64_t offset)
 {
     uint64_t value_bytes = record->value.size + value_tail.size;
-    struct record_layout layout = layout_of(record->key.size, value_bytes, flags_of(record));
+    unsigned flags = flags_of(record);
+    struct record_layout layout = layout_of(record->key.size, value_bytes, flags);
 
     store_u64(at + layout.end - RECORD_ALIGNMENT, 0); /* the padding, and what is written over it */
-    write_head(at, record, value_bytes);
+    write_head(at, record, flags, value_bytes);
     copy(at + layout.key_at, record->key);
     copy(at + layout.value_at, record->value);
     copy(at + layout.value_at + record->value.size, value_tail);
@@ -146,7 +154,8 @@ int record_write_pieces(const struct record *record, struct kv_slice value_tail,
 {
     static const uint8_t padding[RECORD_ALIGNMENT];
     uint64_t value_bytes = record->value.size + value_tail.size;
-    struct record_layout layout = layout_of(record->key.size, value_bytes, flags_of(record));
+    unsigned flags = flags_of(record);
+    struct record_layout layout = layout_of(record->key.size, value_bytes, flags);
     if (layout.end <= room_bytes)
         return put(context, room, record_write(room, record, value_tail, salt, offset), 0);
 
@@ -155,7 +164,7 @@ int record_write_pieces(const struct record *record, struct kv_slice value_tail,
     struct kv_slice left[] = {record->key, record->value, value_tail,
                               kv_slice(padding, layout.end - layout.content_end)};
     store_u32(room + CHECKSUM_AT, 0);
-    write_head(room, record, value_bytes);
+    write_head(room, record, flags, value_bytes);
     uint64_t filled = layout.key_at;
     uint64_t unhashed_at = CHECKSUM_BYTES;
     for (uint64_t done = 0; done < layout.end; done += filled, filled = unhashed_at = 0) {
@@ -189,8 +198,10 @@ static bool padding_is_zero(const uint8_t *at, const struct record_layout *layou
     return padding == 0 || load_u64(at + layout->end - 8) >> (64 - 8 * padding) == 0;
 }
 
-static bool content_is_sound(const uint8_t *at, const struct record_layout *layout, uint64_t salt,
-                             uint64_t offset)
+/* Inline: it is on the way of every read, from two places. */
+__attribute__((always_inline)) static inline bool
+content_is_sound(const uint8_t *at, const struct record_layout *layout, uint64_t salt,
+                 uint64_t offset)
 {
     return record_checksum(at, layout, salt, offset) == load_u32(at + CHECKSUM_AT) &&
            padding_is_zero(at, layout);
@@ -267,6 +278,9 @@ enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t 
 
 bool record_is_sound(const uint8_t *at, const struct record *record, uint64_t salt, uint64_t offset)
 {
-    struct record_layout layout = layout_of(record->key.size, record->value.size, flags_of(record));
+    uint64_t content_end =
+        (uint64_t)((const uint8_t *)record->value.data - at) + record->value.size;
+    const struct record_layout layout = {.content_end = content_end,
+                                         .end = record_padded(content_end)};
     return content_is_sound(at, &layout, salt, offset);
 }

@@ -312,19 +312,28 @@ __attribute__((noinline)) static void forget_damage(struct datafile *file, uint6
             atomic_store(&file->damaged_at[i], 0);
 }
 
-void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint64_t offset,
-                      uint64_t size_bytes)
+/* Inline: it is on the way of every write. */
+__attribute__((always_inline)) static inline void confirm_append(struct datafile *file,
+                                                                 const struct lookup *replaced,
+                                                                 uint64_t offset,
+                                                                 uint64_t size_bytes)
 {
     if (atomic_load_explicit(&file->damage_lines, memory_order_relaxed) > 0 &&
         (replaced->found || replaced->damaged))
         forget_damage(file, replaced->offset);
     if (file->next && file->next_status == KV_OK)
         mirror_record(file, replaced->hash, offset);
-    if (file->current->transacting != 0)
-        file->undecided_bytes -= size_bytes;
     uint64_t appended =
         atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) + size_bytes;
     atomic_store_explicit(&file->appended_bytes, appended, memory_order_release);
+}
+
+void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint64_t offset,
+                      uint64_t size_bytes)
+{
+    if (file->current->transacting != 0)
+        file->undecided_bytes -= size_bytes;
+    confirm_append(file, replaced, offset, size_bytes);
 }
 
 /* Brings the order of the keys up to date with an append; an overwrite does not change it. */
@@ -369,7 +378,7 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
         file->full = false;
     uint64_t size_bytes = current->log.tail - offset;
     if (current->transacting == 0)
-        datafile_confirm(file, lookup, offset, size_bytes);
+        confirm_append(file, lookup, offset, size_bytes);
     else
         file->undecided_bytes += size_bytes;
     if (file->ordering)
