@@ -167,7 +167,7 @@ crash-test:
 	@$(MAKE) --no-print-directory -s $(PARALLEL) test-programs
 	MQKV_BUILD=$(OUT) CRASH_ROUNDS=$(CRASH_ROUNDS) tests/crash/crash-loop
 
-# Another judge for histories than tests/history; skips by name without Go. SEED takes the same keys and calls again.
+# Other judges for histories than tests/history; skips by name what is not there. SEED takes the same keys and calls again.
 .PHONY: check-porcupine
 HISTORIES ?= 15
 check-porcupine:
@@ -335,7 +335,7 @@ lint-man:
 #? make check-redis   redis-cli, redis-benchmark, redis_exporter, client libraries and Django on kresp;
 #?                    REDIS_SOURCE=DIR, RESP_COMPATIBILITY=DIR, REDIS_PY=DIR: the tests of those source trees too
 #? make check-python  diskcache's own tests, and adapters for programs of PyPI, on the Python package
-#? make check-porcupine   HISTORIES (15) of concurrent clients, kills among them, judged by Porcupine (needs Go)
+#? make check-porcupine   HISTORIES (15) of each kind, kills among them, judged by Porcupine (needs Go) and by adya or elle-cli
 #? make hostile       mutated messages, damaged stores and full disks at programs built with the sanitizers, for
 #?                    HOSTILE_SECONDS (default 180), or HOSTILE_MESSAGES=1000000 HOSTILE_STORES=10000
 #? make explore       schedules of the real code from seeds, each harness for EXPLORE_SECONDS (60); HARNESSES="a b"
