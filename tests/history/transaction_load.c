@@ -31,7 +31,7 @@
 #define MAX_STEPS     4u  /* of a list */
 #define APPENDS_A_KEY 60u /* until it makes room */
 
-struct transaction_run {
+struct transaction_load {
     const char *queue;
     bool lists;
     uint64_t files, clients, keys, operations, rounds, seed;
@@ -47,7 +47,7 @@ struct seen_entry {
 };
 
 struct transaction_worker {
-    struct transaction_run *run;
+    struct transaction_load *run;
     uint32_t number, round;
     pthread_t thread;
     struct clientk *client;
@@ -79,7 +79,7 @@ static uint32_t up_to(struct transaction_worker *worker, uint64_t most)
 /* Gives each slot the key that it has now; forgets what was seen of the one before. */
 static void name_keys(struct transaction_worker *worker)
 {
-    struct transaction_run *run = worker->run;
+    struct transaction_load *run = worker->run;
     for (uint32_t slot = 0; slot < run->keys; slot++) {
         uint32_t generation =
             run->lists ? atomic_load(&run->appends[slot]) / APPENDS_A_KEY : worker->round;
@@ -342,7 +342,7 @@ static bool take_scanned(void *context, const struct clientk_entry *entry)
 /* The results of a scan are what was seen by it; it sees all of a data file at one moment. */
 static void call_scan(struct transaction_worker *worker)
 {
-    struct transaction_run *run = worker->run;
+    struct transaction_load *run = worker->run;
     struct clientk_operation reads[MAX_KEYS] = {{0}};
     struct clientk_result results[MAX_KEYS] = {{0}};
     char prefix[32];
@@ -407,7 +407,7 @@ static void call_something(struct transaction_worker *worker)
 static void *work_on_keys(void *argument)
 {
     struct transaction_worker *worker = argument;
-    struct transaction_run *run = worker->run;
+    struct transaction_load *run = worker->run;
     random_seed(&worker->random, run->seed * 1000003u + worker->number);
     for (uint32_t round = 0; round < run->rounds; round++) {
         worker->round = round;
@@ -418,7 +418,7 @@ static void *work_on_keys(void *argument)
     return NULL;
 }
 
-static struct clientk *open_handle(const struct transaction_run *run, enum clientk_direct direct)
+static struct clientk *open_handle(const struct transaction_load *run, enum clientk_direct direct)
 {
     struct kv_error error = {0};
     struct clientk *client;
@@ -428,7 +428,7 @@ static struct clientk *open_handle(const struct transaction_run *run, enum clien
     return client;
 }
 
-static void start_worker(struct transaction_run *run, struct transaction_worker *worker,
+static void start_worker(struct transaction_load *run, struct transaction_worker *worker,
                          uint32_t number)
 {
     *worker = (struct transaction_worker){.run = run, .number = number};
@@ -462,7 +462,7 @@ static void end_worker(struct transaction_worker *worker, FILE *file,
 
 int main(int argc, char **argv)
 {
-    struct transaction_run run = {0};
+    struct transaction_load run = {0};
     if (argc != 10 || (strcmp(argv[1], "mixed") != 0 && strcmp(argv[1], "lists") != 0) ||
         !parse_u64(argv[3], 1, 10000, &run.files) || !parse_u64(argv[4], 1, 64, &run.clients) ||
         !parse_u64(argv[5], 3, MAX_KEYS, &run.keys) ||
