@@ -3,19 +3,19 @@
 
     list_cycles.py [--elle OUT] FILE...
 
-FILE: what `transaction_load lists` noted. Each value only grows, by numbers that are appended once in
-the whole history, so that what is read tells the order of all the appends before. From that follows
-who came before whom: appends to one key (ww), who read an append (wr), and who did not see it yet
-(rw), as Adya, Liskov and O'Neil have it ("Generalized Isolation Level Definitions", ICDE 2000); real
-time (rt): who was answered before the other one asked; and the order within a batch (rt, too). A
-cycle is a history that no order of the transactions explains, which Kingsbury and Alvaro have shown
-to find what is wrong in linear time ("Elle", VLDB 14(3), 2020). Reads of a transaction see what was
-there before it; a guard that held is a read.
+FILE: what `transaction_load lists` noted. Each value only grows, by numbers that are appended once
+in the whole history, so that what is read tells the order of all the appends before. From that
+follows who came before whom: appends to one key (ww), who read an append (wr), and who did not see
+it yet (rw), as Adya, Liskov and O'Neil have it ("Generalized Isolation Level Definitions", ICDE
+2000); real time (rt): who was answered before the other one asked; and the order within a batch (rt,
+too). A cycle is a history that no order of the transactions explains; that this finds what is wrong
+in linear time Kingsbury and Alvaro have shown ("Elle", VLDB 14(3), 2020). Reads of a transaction see
+what was there before it; a guard that held is a read.
 
 --elle: writes the history as Elle, elle-cli and adya read it, too (JSON lines, list-append).
 
-Prints a line for each file. Exit status 1: an anomaly was found, and is printed; 2: a file cannot be
-read. No code of others is in here.
+Prints a line for each file. Exit status 1: an anomaly was found, and is printed; 2: a file cannot
+be read. No code of others is in here.
 """
 import collections
 import json
@@ -92,8 +92,8 @@ def understand(notes):
         else:
             steps = lists.pop(transaction.outcome)
             transaction.appends = elements(steps)
-            held = note["guards"] if transaction.outcome == "done" else note["guards"][: note["guard"]]
-            note_guards(transaction, held)
+            count = len(note["guards"]) if transaction.outcome == "done" else note["guard"]
+            note_guards(transaction, note["guards"][:count])
             note_results(transaction, steps, note["results"])
             for others in lists.values():
                 never.update((element, note) for element in elements(others).values())
@@ -141,7 +141,9 @@ def order_appends(transactions, longest, never):
         order = []
         for element in longest.get(key, ()):
             if element in never:
-                raise Wrong(f"G1a: {key} has {element} of a list that was not done\n  {never[element]}")
+                raise Wrong(
+                    f"G1a: {key} has {element} of a list that was not done\n  {never[element]}"
+                )
             if element not in writers[key]:
                 raise Wrong(f"{key} has {element}, which nobody has appended, or twice")
             order.append((element, writers[key].pop(element)))
@@ -216,7 +218,7 @@ def add_real_time(transactions):
 
 
 def component_of_cycle(transactions, kinds):
-    """A strongly connected component of more than one, by edges of these kinds (Tarjan); or None."""
+    """A strongly connected component of more than one by edges of these kinds (Tarjan), or None."""
     index, low, on_stack, stack = {}, {}, set(), []
     for root in transactions:
         if root in index:
@@ -291,12 +293,13 @@ def find_anomaly(notes):
             cycle = shortest_cycle(component, kinds)
             text = f"{name}: a cycle of {len(cycle)}"
             for one, other in zip(cycle, cycle[1:] + cycle[:1]):
-                text += f"\n  {one}\n    before ({'|'.join(sorted(one.edges[other] & kinds))}) that:"
+                how = "|".join(sorted(one.edges[other] & kinds))
+                text += f"\n  {one}\n    before ({how}) that:"
             return text
     return "a cycle"
 
 
-# For others -----------------------------------------------------------------------------------------
+# For others --------------------------------------------------------------------------------------
 
 
 def elle_values(transaction, numbers):

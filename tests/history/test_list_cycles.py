@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Histories that are right, and such that are wrong on purpose: list_cycles.py has to tell them apart.
+"""Histories that are right, and such that are wrong on purpose: list_cycles.py tells them apart.
 
     test_list_cycles.py [FOLDER]
 
-FOLDER: each history is also written there as Elle reads it, as right.N.json or wrong.N.json, if it has
-a cycle, or a read that nobody could have: what other checkers find, too.
+FOLDER: each history is also written there as Elle reads it, as right.N.json or, if it has a cycle,
+wrong.N.json.
 """
 import sys
 
@@ -149,13 +149,19 @@ OTHERWISE_WRONG = {
     ),
     "an acknowledged append is gone": (
         "incompatible order",
-        [X1, call(2, 3, ("r", "x", " 1")), call(4, 5, ("a", "x", 2, 2, 2)), call(6, 7, ("r", "x", " 2"))],
+        [
+            *(X1, call(2, 3, ("r", "x", " 1")), call(4, 5, ("a", "x", 2, 2, 2))),
+            call(6, 7, ("r", "x", " 2")),
+        ],
     ),
     "the answer tells another size": (
         "lost update",
         [X1, call(2, 3, ("a", "x", 2, 2, 2)), call(4, 5, ("r", "x", " 1 2"))],
     ),
-    "versions fall": ("versions", [X1, call(2, 3, ("a", "x", 2, 1, 4)), call(4, 5, ("r", "x", " 1 2"))]),
+    "versions fall": (
+        "versions",
+        [X1, call(2, 3, ("a", "x", 2, 1, 4)), call(4, 5, ("r", "x", " 1 2"))],
+    ),
     "the list that was not done": (
         "G1a",
         [
@@ -195,7 +201,8 @@ def main():
         for number, notes in enumerate(histories):
             if folder:
                 write_elle(f"{folder}/{word}.{number}.json", notes)
-    print(f"{len(RIGHT)} right and {len(WRONG) + len(OTHERWISE_WRONG)} wrong histories, {failed} misjudged")
+    wrong = len(WRONG) + len(OTHERWISE_WRONG)
+    print(f"{len(RIGHT)} right and {wrong} wrong histories, {failed} misjudged")
     return 1 if failed else 0
 
 

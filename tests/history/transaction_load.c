@@ -1,7 +1,8 @@
 /*
- * transaction_load: some clients work on a few keys of a running serverk at once, with transactions,
- * single operations, batches, reads of several keys at one moment and atomic scans, and note what
- * each call was answered (transaction_note.h). The daemon may be killed and started again meanwhile.
+ * transaction_load: some clients work on a few keys of a running serverk at once, with
+ * transactions, single operations, batches, reads of several keys at one moment and atomic scans,
+ * and note what each call was answered (transaction_note.h). The daemon may be killed and started
+ * again meanwhile.
  *
  *     transaction_load MODE QUEUE FILES CLIENTS KEYS OPERATIONS ROUNDS SEED NOTES
  *
@@ -74,7 +75,7 @@ static uint32_t up_to(struct transaction_worker *worker, uint64_t most)
     return (uint32_t)random_below(&worker->random, most + 1);
 }
 
-/* Keys ------------------------------------------------------------------------------------------ */
+/* Keys ----------------------------------------------------------------------------------------- */
 
 /* Gives each slot the key that it has now; forgets what was seen of the one before. */
 static void name_keys(struct transaction_worker *worker)
@@ -133,7 +134,7 @@ static void see(struct transaction_worker *worker, uint32_t slot,
     seen->value.version = result->value.version;
 }
 
-/* Notes ----------------------------------------------------------------------------------------- */
+/* Notes ---------------------------------------------------------------------------------------- */
 
 static void note(struct transaction_worker *worker, struct transaction_note *note, bool tells)
 {
@@ -166,7 +167,7 @@ static void note_singles(struct transaction_worker *worker, const char *call,
     }
 }
 
-/* What to ask for ------------------------------------------------------------------------------- */
+/* What to ask for ------------------------------------------------------------------------------ */
 
 /* A write or read of the key of a slot, whose text, if it has one, goes to `text` (32 bytes). */
 static struct clientk_operation choose_step(struct transaction_worker *worker, uint32_t slot,
@@ -243,7 +244,7 @@ static void add_condition(struct transaction_worker *worker, uint32_t slot,
     }
 }
 
-/* Calls ----------------------------------------------------------------------------------------- */
+/* Calls ---------------------------------------------------------------------------------------- */
 
 static void call_together(struct transaction_worker *worker)
 {
@@ -374,7 +375,7 @@ static void call_scan(struct transaction_worker *worker)
     }
 }
 
-/* The run --------------------------------------------------------------------------------------- */
+/* The run -------------------------------------------------------------------------------------- */
 
 static void call_something(struct transaction_worker *worker)
 {

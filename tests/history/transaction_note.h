@@ -1,6 +1,6 @@
 /*
  * transaction_note: one call on several keys as a client saw it, with all that its answer told, as
- * JSON for checkers (tests/porcupine, transaction_cycles). Each call is written as the transaction that
+ * JSON for checkers (tests/porcupine, list_cycles.py). Each call is written as the transaction that
  * it amounts to: a put-if-absent is a put guarded by absence, an exchange a get and a put.
  */
 #ifndef MQKV_TESTS_TRANSACTION_NOTE_H
@@ -24,15 +24,15 @@ struct transaction_note {
     const struct clientk_result *results;
 };
 
-/* Writes a line, one JSON object: client, round, call, start_ns, end_ns, guards, then, else, outcome
- * (failed, done, else, unknown), status, part (guard, then, else), at, guard, results. Keys and
- * values need to be free of what JSON escapes. */
+/* Writes a line, one JSON object: client, round, call, start_ns, end_ns, guards, then, else,
+ * outcome (failed, done, else, unknown), status, part (guard, then, else), at, guard, results. Keys
+ * and values need to be free of what JSON escapes. */
 void transaction_note_write(FILE *file, const struct transaction_note *note);
 
 /* Fills *note in for an operation that was executed alone and had this result, but for the PUT,
  * DELETE, ADD, APPEND, TOUCH, GET, EXISTS or EXCHANGE itself: `guard`, `steps` (two) and `results`
- * (two) are its memory. False: it was surely not executed, or its fate is unknown and it only read: it
- * tells nothing. */
+ * (two) are its memory. False: it was surely not executed, or its fate is unknown and it only read:
+ * it tells nothing. */
 bool transaction_note_single(struct transaction_note *note,
                              const struct clientk_operation *operation,
                              const struct clientk_result *result, struct clientk_guard *guard,

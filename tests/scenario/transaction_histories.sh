@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# transaction_histories: what clients see of several keys, by transactions, reads of one moment, single
-# operations, batches, scans and reads in place, is explained by one order of all calls (strict
-# serialisability), in several settings and through kill -9. MQKV_HISTORY_OPERATIONS (500) of each of
-# six clients, MQKV_HISTORY_SEED.
+# transaction_histories: what clients see of several keys, by transactions, reads of one moment,
+# single operations, batches, scans and reads in place, is explained by one order of all calls
+# (strict serialisability), in several settings and through kill -9. MQKV_HISTORY_OPERATIONS (500)
+# of each of six clients, MQKV_HISTORY_SEED.
 # long: a long history for each of many settings
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/histories.sh"
@@ -18,8 +18,8 @@ seed=${MQKV_HISTORY_SEED:-$(date +%s)}
 notes=$MQKV_TEST_DIR/notes
 while read -r kills files options; do
     # shellcheck disable=SC2086  # words
-    if ! record_history "$kills" "$MQKV_BUILD/tests/transaction_load" lists "$server_queue" "$files" 6 5 \
-        "$operations" 1 "$seed" "$notes" -- -d "$files" -w 4 $options
+    if ! record_history "$kills" "$MQKV_BUILD/tests/transaction_load" lists "$server_queue" \
+        "$files" 6 5 "$operations" 1 "$seed" "$notes" -- -d "$files" -w 4 $options
     then
         not_ok "a history is recorded: -d $files $options" "$(cat "$MQKV_TEST_DIR/load")"
         continue
