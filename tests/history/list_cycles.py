@@ -7,10 +7,10 @@ FILE: what `transaction_load lists` noted. Each value only grows, by numbers tha
 in the whole history, so that what is read tells the order of all the appends before. From that
 follows who came before whom: appends to one key (ww), who read an append (wr), and who did not see
 it yet (rw), as Adya, Liskov and O'Neil have it ("Generalized Isolation Level Definitions", ICDE
-2000); real time (rt): who was answered before the other one asked; and the order within a batch (rt,
-too). A cycle is a history that no order of the transactions explains; that this finds what is wrong
-in linear time Kingsbury and Alvaro have shown ("Elle", VLDB 14(3), 2020). Reads of a transaction see
-what was there before it; a guard that held is a read.
+2000); real time (rt): who was answered before the other one asked; and the order within a batch
+(rt, too). A cycle is a history that no order of the transactions explains; that this finds what is
+wrong in linear time Kingsbury and Alvaro have shown ("Elle", VLDB 14(3), 2020). Reads of a
+transaction see what was there before it; a guard that held is a read.
 
 --elle: writes the history as Elle, elle-cli and adya read it, too (JSON lines, list-append).
 
