@@ -248,7 +248,7 @@ static void add_condition(struct transaction_worker *worker, uint32_t slot,
 
 static void call_together(struct transaction_worker *worker)
 {
-    uint32_t slots[MAX_KEYS];
+    uint32_t slots[MAX_KEYS] = {0};
     struct kv_slice keys[MAX_KEYS];
     struct clientk_operation reads[MAX_KEYS] = {{0}};
     size_t count = 2 + up_to(worker, worker->run->keys - 2);
@@ -271,7 +271,7 @@ static void call_together(struct transaction_worker *worker)
 
 static void call_transact(struct transaction_worker *worker)
 {
-    uint32_t slots[MAX_KEYS];
+    uint32_t slots[MAX_KEYS] = {0};
     struct clientk_guard guards[2];
     struct clientk_value known[2] = {{0}};
     struct clientk_operation then[MAX_STEPS], otherwise[2];
@@ -305,7 +305,7 @@ static void call_transact(struct transaction_worker *worker)
 
 static void call_singles(struct transaction_worker *worker, const char *call, size_t count)
 {
-    uint32_t slots[MAX_KEYS];
+    uint32_t slots[MAX_KEYS] = {0};
     struct clientk_operation operations[MAX_STEPS];
     bool reads = one_in(worker, 2);
     shuffle_slots(worker, slots);
