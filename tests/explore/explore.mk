@@ -21,7 +21,7 @@ EXPLORE_ROOMS := $(foreach room,config dispatch execute lanes receive session,$(
 	$(foreach noun,backup_dir backup_manifest backup_source backup_target file_copy restore_target tar_stream, \
 	$(OUT)/obj/clientk/program/backup/$(noun).o) $(call without_main,$(KVCHECK_OBJ)) \
 	$(filter-out %/bridge_sandbox.o,$(call objects,bridges/kresp/bridge)) \
-	$(foreach room,commands protocol session,$(call objects,bridges/kresp/$(room))) $(SCRIPT_OBJ) \
+	$(foreach room,channels commands protocol session,$(call objects,bridges/kresp/$(room))) $(SCRIPT_OBJ) \
 	$(filter-out %/nats_connect.o %_absent.o,$(NATSKV_OBJ)) $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)
 EXPLORE_OBJ := $(patsubst $(OUT)/obj/%,$(EXPLORE_OUT)/obj/%,$(sort $(EXPLORE_ROOMS))) $(EXPLORE_HARNESSES:%.c=$(EXPLORE_OUT)/obj/%.o)
 EXPLORE_RUNTIME_OBJ := $(EXPLORE_RUNTIME:%.c=$(EXPLORE_OUT)/obj/%.o)

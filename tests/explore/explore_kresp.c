@@ -1,6 +1,6 @@
 /* kresp under its clients, who send pipelines in pieces, read late or in part, leave in the middle
- * of an answer, and die: each has keys of its own, whose answers it knows, and two numbers that all
- * share. */
+ * of an answer, and die: each has keys of its own, whose answers it knows, and two numbers and a
+ * channel that all share. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -49,6 +49,7 @@ enum style {
     HALF_CLOSES, /* says that no more comes, and reads all */
     QUITS,       /* the same by QUIT */
     LEAVES,      /* at some moment */
+    SUBSCRIBES,  /* to the channel, and asks for nothing else */
     STYLES
 };
 
@@ -63,6 +64,7 @@ enum atom_kind {
     A_DELETE,
     A_GETDEL,
     AN_INCR,
+    A_PUBLISH,
     A_BIG,         /* `number` not 0: which was not read again */
     A_WATCHED_GET, /* before EXEC */
     AN_ARRAY,      /* of MGET, or of a transaction: `number` replies follow, or an error alone */
@@ -97,7 +99,8 @@ static struct kresp_client {
     size_t out_size;
     char *in;
     size_t in_start, in_end;
-    int64_t last_logged, last_incr, watched;
+    int64_t last_logged, last_incr, last_published, watched;
+    int64_t heard[CLIENTS]; /* the last number that each has published, in this connection */
     bool has_watched;
     unsigned incrs_sent, incrs_done, sets_sent, sets_done;
     size_t big_read, big_got; /* bytes of large values that kresp read for it, and that it got */
@@ -220,7 +223,12 @@ static struct atom ask_something(struct kresp_client *client)
 {
     unsigned key = explore_random(OWN_KEYS);
     struct atom atom = {.key = key};
-    switch (explore_random(7)) {
+    switch (explore_random(8)) {
+    case 7:
+        atom.kind = A_PUBLISH;
+        sprintf(atom.text, "%u %" PRId64, client->number, ++client->last_published);
+        ask_for(client, "PUBLISH", "channel", atom.text);
+        return atom;
     case 0:
         atom.kind = A_SET;
         sprintf(atom.text, "v%u", explore_random(1000));
@@ -542,6 +550,10 @@ static bool take_atom(struct kresp_client *client)
         case AN_INCR:
             take_number(client, line, size);
             break;
+        case A_PUBLISH:
+            EXPLORE_CHECK(line[0] == ':' && strtoul(line + 1, NULL, 10) <= 2 * CLIENTS,
+                          "client %u is told of %.*s receivers", client->number, (int)size, line);
+            break;
         case AN_ARRAY:
             check_array(client, atom, line, size);
             break;
@@ -567,7 +579,8 @@ static void take_replies(struct kresp_client *client)
 {
     while (client->next_atom < client->atom_count && take_atom(client))
         continue;
-    EXPLORE_CHECK(client->next_atom < client->atom_count || client->in_start == client->in_end,
+    EXPLORE_CHECK(client->next_atom < client->atom_count || client->in_start == client->in_end ||
+                      client->style == SUBSCRIBES,
                   "client %u is told more than it has asked for: %.*s", client->number,
                   (int)(client->in_end - client->in_start), client->in + client->in_start);
 }
@@ -727,6 +740,90 @@ static bool use_connection(struct kresp_client *client)
     return (client->style != HALF_CLOSES && client->style != QUITS) || !read_some(client);
 }
 
+/* What a subscriber is told ---------------------------------------------------------------------*/
+
+/* A number that another client has published: it has heard all since the first, unless the store
+ * failed under a transaction. */
+static void hear(struct kresp_client *client, const char *text)
+{
+    char *end;
+    unsigned number = (unsigned)strtoul(text, &end, 10);
+    int64_t published = strtoll(end, NULL, 10);
+    EXPLORE_CHECK(number < CLIENTS && published <= clients[number].last_published,
+                  "client %u hears %s", client->number, text);
+    int64_t *heard = &client->heard[number];
+    EXPLORE_CHECK(*heard == 0 || published == *heard + 1 ||
+                      (bridged.may_fail && published > *heard),
+                  "client %u hears %s behind %" PRId64, client->number, text, *heard);
+    *heard = published;
+}
+
+/* Takes one array of what a subscriber is told, and its first words. False: it has not come yet. */
+static bool take_told(struct kresp_client *client, char words[3][24])
+{
+    size_t size, start = client->in_start;
+    const char *line = next_line(client, &size);
+    unsigned count = line ? (unsigned)strtoul(line + 1, NULL, 10) : 0;
+    bool is_whole = line != NULL;
+    EXPLORE_CHECK(!line || (line[0] == '*' && count >= 2 && count <= 3),
+                  "a subscriber is told %.*s", (int)size, line);
+    client->in_start += size + 2;
+    for (unsigned i = 0; i < count && is_whole; i++) {
+        size_t bytes = 0;
+        const char *text = next_line(client, &size);
+        if (text)
+            client->in_start += size + 2;
+        if (text && text[0] == '$') {
+            text = next_bulk(client, text, size, &bytes);
+            client->in_start += bytes + 2;
+        }
+        is_whole = text != NULL;
+        snprintf(words[i], 24, "%.*s", (int)bytes, text ? text : "");
+    }
+    if (!is_whole)
+        client->in_start = start;
+    return is_whole;
+}
+
+/* Reads until it is told so. False: the connection has ended. */
+static bool hear_until(struct kresp_client *client, const char *end)
+{
+    for (;;) {
+        char words[3][24] = {"", "", ""};
+        while (!take_told(client, words))
+            if (!read_some(client)) {
+                EXPLORE_CHECK(client->may_be_cut, "the connection of a subscriber ends");
+                return false;
+            }
+        if (strcmp(words[0], end) == 0)
+            return true;
+        EXPLORE_CHECK(strcmp(words[0], "message") == 0 && strcmp(words[1], "channel") == 0,
+                      "client %u is told %s, and expects %s", client->number, words[0], end);
+        hear(client, words[2]);
+    }
+}
+
+static bool use_subscription(struct kresp_client *client)
+{
+    static const char *const questions[][2] = {{"PING", "pong"}, {"SUBSCRIBE", "subscribe"}};
+    const char *question = "SUBSCRIBE", *answer = "subscribe";
+    memset(client->heard, 0, sizeof client->heard);
+    client->is_done = true; /* others wait for nobody who waits for them */
+    for (unsigned i = explore_random(6);; i--) {
+        bool names = strcmp(question, "PING") != 0;
+        ask_for(client, question, names ? "channel" : NULL, NULL);
+        if (!send_all(client, false) || !hear_until(client, answer))
+            return false;
+        if (i == 0)
+            break;
+        explore_sleep_ms(explore_random(5));
+        const char *const *next = questions[explore_random(2)];
+        question = i == 1 ? "UNSUBSCRIBE" : next[0];
+        answer = i == 1 ? "unsubscribe" : next[1];
+    }
+    return true;
+}
+
 static void forget_connection(struct kresp_client *client)
 {
     close(client->fd);
@@ -744,7 +841,8 @@ static void be_a_client(void *argument)
         client->style = explore_random(3) == 0 ? READS : (enum style)explore_random(STYLES);
         client->may_be_cut = bridged.is_to_end || client->style == LEAVES;
         client->is_done = client->style == READS_LATE;
-        goes_on = has_connected(client) && use_connection(client);
+        goes_on = has_connected(client) &&
+                  (client->style == SUBSCRIBES ? use_subscription(client) : use_connection(client));
         forget_connection(client);
     }
     client->is_done = true;

@@ -44,6 +44,7 @@ struct bridge_thread {
     struct redis_batch batch;
     struct redis_connection *connections;
     struct user_queues queues;
+    struct redis_mailbox mailbox;
     uint64_t stop_ms; /* monotonic: when the wait for clients ends; 0: the thread is not stopping */
     uint64_t stop_at_most_ms;
 };
@@ -119,6 +120,7 @@ static void adopt(struct bridge_thread *thread, const struct given_socket *given
         return;
     }
     connection->queue = queue;
+    connection->session.subscriber.inbox.mailbox = &thread->mailbox;
     connection->next = thread->connections;
     if (thread->connections)
         thread->connections->previous = connection;
@@ -128,6 +130,14 @@ static void adopt(struct bridge_thread *thread, const struct given_socket *given
         log_warn("a connection cannot be watched: error %d", errno);
         drop(thread, connection);
     }
+}
+
+/* Messages have come for the client. */
+static void take_mail(struct redis_inbox *inbox)
+{
+    struct redis_connection *connection = redis_connection_of(inbox);
+    connection->has_mail = true;
+    activate(connection);
 }
 
 static void adopt_given(struct bridge_thread *thread)
@@ -144,6 +154,7 @@ static void adopt_given(struct bridge_thread *thread)
     pthread_mutex_unlock(&thread->lock);
     for (size_t i = 0; i < count; i++)
         adopt(thread, &given[i]);
+    redis_channels_empty_mailbox(&thread->service->channels, &thread->mailbox, take_mail);
 }
 
 /* One round ------------------------------------------------------------------------------------ */
@@ -243,10 +254,12 @@ static bool run_round(struct bridge_thread *thread)
     struct redis_connection *connection;
     while ((connection = connection_list_pop(&taken))) {
         redis_connection_release(connection);
+        redis_connection_deliver(connection);
         redis_connection_write(connection);
         bool commands_wait = connection->has_more || connection->session.unfinished;
-        bool has_more = (commands_wait && redis_connection_may_take(connection)) ||
-                        redis_connection_may_read(connection);
+        bool has_more =
+            ((commands_wait || connection->has_mail) && redis_connection_may_take(connection)) ||
+            redis_connection_may_read(connection);
         set_room_interest(thread, connection);
         connection->active = false;
         if (redis_connection_is_done(connection))
@@ -325,6 +338,11 @@ static void release(struct bridge_thread *thread)
     free(thread);
 }
 
+static void wake_for_mail(void *thread)
+{
+    bridge_thread_wake(thread);
+}
+
 static enum kv_status open_descriptors(struct bridge_thread *thread, struct kv_error *error)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
@@ -347,6 +365,7 @@ enum kv_status bridge_thread_start(struct redis_service *service, unsigned numbe
     started->epoll_fd = started->wake_fd = -1;
     pthread_mutex_init(&started->lock, NULL);
     redis_batch_init(&started->batch, service);
+    started->mailbox = (struct redis_mailbox){.wake = wake_for_mail, .context = started};
     enum kv_status status = open_descriptors(started, error);
     if (status == KV_OK) {
         int error_number = pthread_create(&started->handle, NULL, run_bridge_thread, started);

@@ -213,6 +213,31 @@ void redis_connection_release(struct redis_connection *connection)
         resp_request_shrink(&session->request);
 }
 
+static void end_overrun(struct redis_connection *connection)
+{
+    const struct redis_session *session = &connection->session;
+    log_warn("client %" PRIu64 ": closed: what it has not read of the channels that it is "
+             "subscribed to is more than %zu MiB, or than the memory for buffers that is left to "
+             "its user (--buffers)",
+             session->id, REDIS_INBOX_BYTES >> 20);
+    connection->broken = true;
+}
+
+void redis_connection_deliver(struct redis_connection *connection)
+{
+    struct redis_session *session = &connection->session;
+    if (!connection->has_mail)
+        return;
+    if (redis_subscriber_is_overrun(&session->subscriber)) {
+        end_overrun(connection);
+    } else if (session->closing) {
+        connection->has_mail = false;
+    } else if (!session->unfinished && redis_connection_may_take(connection)) {
+        connection->has_mail = false;
+        redis_subscriber_take(&session->subscriber, &session->reply);
+    }
+}
+
 void redis_connection_write(struct redis_connection *connection)
 {
     struct redis_session *session = &connection->session;
@@ -237,6 +262,7 @@ void redis_connection_write(struct redis_connection *connection)
         byte_buffer_compact(bytes, READ_BYTES);
     else if (bytes->start > KEEP_BYTES && bytes->start >= byte_buffer_size(bytes))
         byte_buffer_compact(bytes, 0); /* a client may never read to the end */
+    redis_subscriber_note_unread(&session->subscriber, byte_buffer_size(bytes));
 }
 
 bool redis_connection_is_done(const struct redis_connection *connection)

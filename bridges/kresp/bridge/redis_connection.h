@@ -9,6 +9,7 @@
 #define MQKV_KRESP_BRIDGE_REDIS_CONNECTION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "bridges/kresp/session/redis_session.h"
@@ -24,6 +25,7 @@ struct redis_connection {
     bool broken;        /* must be closed at once */
     bool active;        /* waits in its user's queue, or is in a batch */
     bool has_more;      /* the session has commands, or parts of one, that need no new input */
+    bool has_mail;      /* messages of channels have come, and are not among the replies yet */
     struct redis_connection *previous, *next; /* neighbours in the thread's list of connections */
     struct user_queue *queue;
     struct redis_connection *next_waiting; /* if active: the next in the user's queue */
@@ -49,6 +51,16 @@ void redis_connection_read(struct redis_connection *connection);
 
 /* Forgets the commands that were answered, and gives back the memory of large ones. */
 void redis_connection_release(struct redis_connection *connection);
+
+/* Puts messages of channels behind the replies, where no reply is half written. */
+void redis_connection_deliver(struct redis_connection *connection);
+
+/* Returns the connection whose client's inbox that is. */
+static inline struct redis_connection *redis_connection_of(struct redis_inbox *inbox)
+{
+    return (struct redis_connection *)((char *)inbox -
+                                       offsetof(struct redis_connection, session.subscriber.inbox));
+}
 
 /* Writes as much of the replies as the socket takes. */
 void redis_connection_write(struct redis_connection *connection);

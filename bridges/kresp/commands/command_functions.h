@@ -98,13 +98,20 @@ COMMAND_ANSWER(client_info)
 COMMAND_ANSWER(client_list)
 COMMAND_ANSWER(client_switch)
 
+/* channel_commands.c */
+COMMAND_ANSWER(subscribe)   /* PSUBSCRIBE too */
+COMMAND_ANSWER(unsubscribe) /* PUNSUBSCRIBE too */
+COMMAND_ANSWER(publish)
+COMMAND_ANSWER(pubsub_channels)
+COMMAND_ANSWER(pubsub_numsub)
+COMMAND_ANSWER(pubsub_numpat)
+
 /* server_commands.c */
 COMMAND_ANSWER(info)
 COMMAND_ANSWER(config_get)
 COMMAND_ANSWER(config_set)
 COMMAND_ANSWER(ok)
 COMMAND_ANSWER(time)
-COMMAND_ANSWER(publish)
 COMMAND_ANSWER(wait)
 COMMAND_ANSWER(waitaof)
 COMMAND_ANSWER(zero)

@@ -9,6 +9,7 @@
 #define WHOLE        COMMAND_WHOLE_STORE
 #define TOGETHER     COMMAND_TOGETHER
 #define SCRIPT       COMMAND_SCRIPT
+#define SUBSCRIBED   COMMAND_SUBSCRIBED
 #define NO_SCRIPT    COMMAND_NO_SCRIPT
 #define DIVISIBLE    (COMMAND_TOGETHER | COMMAND_DIVISIBLE)
 #define OF(name)     plan_##name, answer_##name
@@ -95,10 +96,12 @@ const struct redis_command redis_commands[] = {
     {"function|stats", 2, 0, ANSWER(function_stats), 0, 0, 0},
     {"function|kill", 2, 0, ANSWER(script_kill), 0, 0, 0},
     /* the connection */
-    {"ping", -1, FAST, ANSWER(ping), 0, 0, 0},
+    {"ping", -1, FAST | SUBSCRIBED, ANSWER(ping), 0, 0, 0},
     {"echo", 2, FAST, ANSWER(echo), 0, 0, 0},
-    {"quit", -1, FAST | ONCE | COMMAND_NO_AUTH | COMMAND_NOT_QUEUED, ANSWER(quit), 0, 0, 0},
-    {"reset", 1, FAST | ONCE | COMMAND_NO_AUTH | COMMAND_NOT_QUEUED, ANSWER(reset), 0, 0, 0},
+    {"quit", -1, FAST | ONCE | COMMAND_NO_AUTH | COMMAND_NOT_QUEUED | SUBSCRIBED, ANSWER(quit), 0,
+     0, 0},
+    {"reset", 1, FAST | ONCE | COMMAND_NO_AUTH | COMMAND_NOT_QUEUED | SUBSCRIBED, ANSWER(reset), 0,
+     0, 0},
     {"select", 2, FAST, ANSWER(select), 0, 0, 0},
     {"auth", -2, FAST | ONCE | COMMAND_NO_AUTH, ANSWER(auth), 0, 0, 0},
     {"hello", -1, FAST | ONCE | COMMAND_NO_AUTH, ANSWER(hello), 0, 0, 0},
@@ -111,6 +114,16 @@ const struct redis_command redis_commands[] = {
     {"client|list", -2, 0, ANSWER(client_list), 0, 0, 0},
     {"client|no-evict", 3, 0, ANSWER(client_switch), 0, 0, 0},
     {"client|no-touch", 3, 0, ANSWER(client_switch), 0, 0, 0},
+    /* channels */
+    {"subscribe", -2, ONCE | NO_SCRIPT | SUBSCRIBED, ANSWER(subscribe), 0, 0, 0},
+    {"unsubscribe", -1, ONCE | NO_SCRIPT | SUBSCRIBED, ANSWER(unsubscribe), 0, 0, 0},
+    {"psubscribe", -2, ONCE | NO_SCRIPT | SUBSCRIBED, ANSWER(subscribe), 0, 0, 0},
+    {"punsubscribe", -1, ONCE | NO_SCRIPT | SUBSCRIBED, ANSWER(unsubscribe), 0, 0, 0},
+    {"publish", 3, FAST, ANSWER(publish), 0, 0, 0},
+    {"pubsub", -2, COMMAND_CONTAINER, NULL, NULL, 0, 0, 0},
+    {"pubsub|channels", -2, 0, ANSWER(pubsub_channels), 0, 0, 0},
+    {"pubsub|numsub", -2, 0, ANSWER(pubsub_numsub), 0, 0, 0},
+    {"pubsub|numpat", 2, 0, ANSWER(pubsub_numpat), 0, 0, 0},
     /* the server */
     {"info", -1, ONCE, ANSWER(info), 0, 0, 0},
     {"config", -2, COMMAND_CONTAINER | NO_SCRIPT, NULL, NULL, 0, 0, 0},
@@ -125,7 +138,6 @@ const struct redis_command redis_commands[] = {
     {"time", 1, FAST, ANSWER(time), 0, 0, 0},
     {"wait", 3, ONCE | WHOLE, ANSWER(wait), 0, 0, 0},
     {"waitaof", 4, ONCE | WHOLE, ANSWER(waitaof), 0, 0, 0},
-    {"publish", 3, FAST, ANSWER(publish), 0, 0, 0},
     {"latency", -2, COMMAND_CONTAINER, NULL, NULL, 0, 0, 0},
     {"latency|latest", 2, 0, ANSWER(empty_array), 0, 0, 0},
     {"latency|reset", -2, 0, ANSWER(zero), 0, 0, 0},

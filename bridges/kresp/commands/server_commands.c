@@ -48,12 +48,6 @@ bool answer_empty_array(struct redis_job *job)
     return true;
 }
 
-/* There are no subscribers. */
-bool answer_publish(struct redis_job *job)
-{
-    return answer_zero(job);
-}
-
 bool answer_time(struct redis_job *job)
 {
     struct timespec now;
@@ -157,10 +151,12 @@ static void info_stats(FILE *out, const struct info_facts *facts)
     fprintf(out,
             "total_connections_received:%" PRIu64 "\r\ntotal_commands_processed:%" PRIu64
             "\r\nrejected_connections:%" PRIu64 "\r\nexpired_keys:0\r\nevicted_keys:0\r\n"
-            "keyspace_hits:%" PRIu64 "\r\nkeyspace_misses:%" PRIu64 "\r\npubsub_channels:0\r\n",
+            "keyspace_hits:%" PRIu64 "\r\nkeyspace_misses:%" PRIu64
+            "\r\npubsub_channels:%zu\r\npubsub_patterns:%zu\r\n",
             atomic_load(&service->connections), atomic_load(&service->commands),
             atomic_load(&service->refused), atomic_load(&service->hits),
-            atomic_load(&service->misses));
+            atomic_load(&service->misses), redis_channels_count(&service->channels, REDIS_CHANNEL),
+            redis_channels_count(&service->channels, REDIS_PATTERN));
 }
 
 static void info_replication(FILE *out, const struct info_facts *facts)
@@ -263,6 +259,7 @@ static const struct config_row {
     {"appendfsync", "everysec"},
     {"appendonly", "no"},
     {"bind", "127.0.0.1"},
+    {"client-output-buffer-limit", "normal 0 0 0 slave 0 0 0 pubsub 33554432 0 0"},
     {"databases", "1"},
     {"maxclients", NULL},
     {"maxmemory", "0"},

@@ -8,10 +8,20 @@
 #include "bridges/kresp/session/redis_command.h"
 #include "bridges/kresp/protocol/decimal.h"
 
+/* A reply that a subscriber can tell from messages. */
+static void reply_subscribed_pong(struct redis_job *job)
+{
+    reply_array(redis_job_reply(job), 2);
+    reply_bulk_text(redis_job_reply(job), "pong");
+    reply_bulk(redis_job_reply(job), job->count == 2 ? job->arguments[1] : kv_slice("", 0));
+}
+
 bool answer_ping(struct redis_job *job)
 {
     if (job->count > 2)
         redis_job_fail(job, "ERR wrong number of arguments for 'ping' command");
+    else if (redis_session_only_subscribes(job->session))
+        reply_subscribed_pong(job);
     else if (job->count == 2)
         reply_bulk(redis_job_reply(job), job->arguments[1]);
     else
@@ -36,6 +46,8 @@ bool answer_reset(struct redis_job *job)
 {
     struct redis_session *session = job->session;
     redis_transaction_free(&session->transaction);
+    redis_subscriber_take(&session->subscriber, &session->reply);
+    redis_subscriber_free(&session->subscriber);
     session->reply.protocol = 2;
     session->authenticated = session->service->password == NULL;
     session->name[0] = '\0';
@@ -179,6 +191,8 @@ bool answer_hello(struct redis_job *job)
     }
     if (protocol != 0)
         session->reply.protocol = (int)protocol;
+    if (protocol != 0 && !job->run) /* messages that have come are in the old version */
+        redis_subscriber_take(&session->subscriber, &session->reply);
     struct resp_reply *reply = &session->reply;
     reply_map(reply, 7);
     reply_bulk_text(reply, "server");
@@ -244,11 +258,12 @@ static bool lists_itself(struct redis_job *job, bool *listed)
 {
     static const char *const types[] = {"normal", "pubsub", "master", "replica", "slave"};
     size_t type = 0;
+    bool subscribes = redis_subscriber_count(&job->session->subscriber) > 0;
     *listed = job->count == 2;
     if (job->count == 4 && redis_argument_is(job, 2, "TYPE")) {
         while (type < sizeof types / sizeof types[0] && !redis_argument_is(job, 3, types[type]))
             type++;
-        *listed = type == 0;
+        *listed = type == (subscribes ? 1 : 0);
         if (type == sizeof types / sizeof types[0])
             redis_job_fail(job, "ERR Unknown client type '%.*s'", (int)job->arguments[3].size,
                            (const char *)job->arguments[3].data);
@@ -281,18 +296,20 @@ bool answer_client_info(struct redis_job *job)
 {
     const struct redis_session *session = job->session;
     char line[640];
-    int size =
-        snprintf(line, sizeof line,
-                 "id=%" PRIu64 " addr=%s laddr=%s fd=0 name=%s age=%" PRIu64
-                 " idle=0 flags=N db=0 sub=0 psub=0 multi=%d watch=%zu cmd=client|%s user=default "
-                 "lib-name=%s lib-ver=%s resp=%d\n",
-                 session->id, session->address, session->service->socket_path, session->name,
-                 (clock_realtime_ms() - session->since_ms) / 1000,
-                 session->transaction.state == TRANSACTION_NONE
-                     ? -1
-                     : (int)redis_transaction_count(&session->transaction),
-                 session->transaction.watched_count, strchr(job->command->name, '|') + 1,
-                 session->library, session->library_version, session->reply.protocol);
+    int size = snprintf(
+        line, sizeof line,
+        "id=%" PRIu64 " addr=%s laddr=%s fd=0 name=%s age=%" PRIu64
+        " idle=0 flags=%s db=0 sub=%zu psub=%zu multi=%d watch=%zu cmd=client|%s user=default "
+        "lib-name=%s lib-ver=%s resp=%d\n",
+        session->id, session->address, session->service->socket_path, session->name,
+        (clock_realtime_ms() - session->since_ms) / 1000,
+        redis_subscriber_count(&session->subscriber) > 0 ? "P" : "N",
+        session->subscriber.wanted[REDIS_CHANNEL], session->subscriber.wanted[REDIS_PATTERN],
+        session->transaction.state == TRANSACTION_NONE
+            ? -1
+            : (int)redis_transaction_count(&session->transaction),
+        session->transaction.watched_count, strchr(job->command->name, '|') + 1, session->library,
+        session->library_version, session->reply.protocol);
     reply_verbatim(redis_job_reply(job),
                    kv_slice(line, size < (int)sizeof line ? (size_t)size : sizeof line - 1));
     return true;

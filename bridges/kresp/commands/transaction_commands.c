@@ -97,6 +97,7 @@ bool answer_exec(struct redis_job *job)
         redis_job_fail(job, "EXECABORT Transaction discarded because of previous errors.");
     } else {
         transaction->state = TRANSACTION_EXECUTING;
+        redis_subscriber_take(&job->session->subscriber, redis_job_reply(job));
         redis_transaction_run_queue(job);
     }
     end_transaction(job);

@@ -36,22 +36,21 @@ bool byte_buffer_is_short(const struct byte_buffer *buffer)
            !is_within_share(2 * atomic_load(&buffer->owner->bytes), total);
 }
 
-static void give_back(const struct byte_buffer *buffer, size_t bytes)
+void buffer_owner_give_back(struct buffer_owner *owner, size_t bytes)
 {
     atomic_fetch_sub(&total_bytes, bytes);
-    if (buffer->owner)
-        atomic_fetch_sub(&buffer->owner->bytes, bytes);
+    if (owner)
+        atomic_fetch_sub(&owner->bytes, bytes);
 }
 
-/* Counts more bytes for the buffer; false: they would exceed the budget, or its owner's share. */
-static bool take_from_budget(const struct byte_buffer *buffer, size_t bytes)
+bool buffer_owner_take(struct buffer_owner *owner, size_t bytes)
 {
     size_t total = atomic_fetch_add(&total_bytes, bytes) + bytes;
-    size_t owned = buffer->owner ? atomic_fetch_add(&buffer->owner->bytes, bytes) + bytes : 0;
+    size_t owned = owner ? atomic_fetch_add(&owner->bytes, bytes) + bytes : 0;
     if (total <= atomic_load(&budget_bytes) &&
         (!atomic_load(&budget_is_shared) || is_within_share(owned, total)))
         return true;
-    give_back(buffer, bytes);
+    buffer_owner_give_back(owner, bytes);
     return false;
 }
 
@@ -61,15 +60,15 @@ static bool resize(struct byte_buffer *buffer, size_t capacity)
     if (capacity == 0)
         return false;
     size_t more = capacity > buffer->capacity ? capacity - buffer->capacity : 0;
-    if (more > 0 && !take_from_budget(buffer, more))
+    if (more > 0 && !buffer_owner_take(buffer->owner, more))
         return false;
     char *data = realloc(buffer->data, capacity);
     if (!data) {
-        give_back(buffer, more);
+        buffer_owner_give_back(buffer->owner, more);
         return false;
     }
     if (capacity < buffer->capacity)
-        give_back(buffer, buffer->capacity - capacity);
+        buffer_owner_give_back(buffer->owner, buffer->capacity - capacity);
     buffer->data = data;
     buffer->capacity = capacity;
     return true;
@@ -77,7 +76,7 @@ static bool resize(struct byte_buffer *buffer, size_t capacity)
 
 void byte_buffer_free(struct byte_buffer *buffer)
 {
-    give_back(buffer, buffer->capacity);
+    buffer_owner_give_back(buffer->owner, buffer->capacity);
     free(buffer->data);
     *buffer = (struct byte_buffer){.owner = buffer->owner};
 }

@@ -41,6 +41,11 @@ void byte_buffer_set_budget(size_t bytes, bool shared);
 /* Returns how many bytes all buffers have now. */
 size_t byte_buffer_total(void);
 
+/* Counts bytes that lie in no buffer for the owner (NULL: for the budget alone), who gives them
+ * back. False: they would exceed the budget, or the owner's share, and are not counted. */
+bool buffer_owner_take(struct buffer_owner *owner, size_t bytes);
+void buffer_owner_give_back(struct buffer_owner *owner, size_t bytes);
+
 /* Returns true if all buffers, or those of this one's owner, have more than half of what they may
  * have: work that can wait should wait then. */
 bool byte_buffer_is_short(const struct byte_buffer *buffer);

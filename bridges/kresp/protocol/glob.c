@@ -65,6 +65,8 @@ bool glob_matches(struct kv_slice pattern, struct kv_slice text, bool ignore_cas
             starred = true;
             star = ++at;
             star_text = i;
+            if (at == pattern.size) /* it takes the rest, whatever that is */
+                i = text.size;
         } else if (at < pattern.size && element_matches(p, pattern.size, &at, t[i], ignore_case)) {
             i++;
         } else {

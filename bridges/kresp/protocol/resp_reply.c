@@ -109,6 +109,11 @@ void reply_array(struct resp_reply *reply, size_t count)
     append_header(reply, '*', (int64_t)count);
 }
 
+void reply_push(struct resp_reply *reply, size_t count)
+{
+    append_header(reply, reply->protocol >= 3 ? '>' : '*', (int64_t)count);
+}
+
 void reply_map(struct resp_reply *reply, size_t pairs)
 {
     if (reply->protocol >= 3)

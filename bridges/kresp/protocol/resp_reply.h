@@ -39,8 +39,10 @@ void reply_null_array(struct resp_reply *reply);
 /* Replies text for people, such as that of INFO. */
 void reply_verbatim(struct resp_reply *reply, struct kv_slice text);
 
-/* The header of an array of `count` elements, of a map of `count` pairs, or of a set. */
+/* The header of an array of `count` elements, of what the client has not asked for, of a map of
+ * `count` pairs, or of a set. */
 void reply_array(struct resp_reply *reply, size_t count);
+void reply_push(struct resp_reply *reply, size_t count);
 void reply_map(struct resp_reply *reply, size_t pairs);
 void reply_set(struct resp_reply *reply, size_t count);
 

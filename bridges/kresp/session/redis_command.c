@@ -205,6 +205,11 @@ void redis_command_find(struct redis_job *job)
         redis_job_fail(job, "ERR wrong number of arguments for '%s' command", command->name);
     else if (!job->session->authenticated && !(command->flags & COMMAND_NO_AUTH))
         redis_job_fail(job, "NOAUTH Authentication required.");
+    else if (redis_session_only_subscribes(job->session) && !(command->flags & COMMAND_SUBSCRIBED))
+        redis_job_fail(job,
+                       "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
+                       "QUIT / RESET are allowed in this context",
+                       command->name);
     else
         job->command = command;
 }

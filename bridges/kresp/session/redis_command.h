@@ -19,6 +19,7 @@ enum command_flags {
     COMMAND_NO_AUTH = 1 << 4,    /* allowed to clients that have not said who they are */
     COMMAND_CONTAINER = 1 << 5,  /* the second word chooses among rows named "command|word" */
     COMMAND_FAST = 1 << 6,       /* fast, as COMMAND reports it */
+    COMMAND_SUBSCRIBED = 1 << 7, /* allowed where redis_session_only_subscribes */
     /* About the store as a whole, or about what is on disk: no transaction can have it. */
     COMMAND_WHOLE_STORE = 1 << 8,
 

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bridges/kresp/channels/redis_channels.h"
 #include "bridges/kresp/session/redis_store.h"
 #include "bridges/kresp/session/redis_user.h"
 
@@ -28,6 +29,7 @@ struct redis_service {
     bool allow_flush;
     uint64_t start_ms; /* realtime clock */
     struct redis_users users;
+    struct redis_channels channels;
     _Atomic uint64_t next_client_id;
     _Atomic uint64_t connections;  /* accepted since the start */
     _Atomic uint64_t refused;      /* connections that were refused because there were too many */

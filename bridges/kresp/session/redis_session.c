@@ -21,12 +21,15 @@ void redis_session_init(struct redis_session *session, struct redis_service *ser
         .since_ms = clock_realtime_ms(),
         .authenticated = service->password == NULL,
     };
+    redis_subscriber_init(&session->subscriber, &service->channels, &user->channels,
+                          &user->buffers);
 }
 
 void redis_session_free(struct redis_session *session)
 {
     redis_job_free(session->unfinished);
     redis_transaction_free(&session->transaction);
+    redis_subscriber_free(&session->subscriber);
     resp_request_free(&session->request);
     byte_buffer_free(&session->input);
     byte_buffer_free(&session->reply.bytes);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bridges/kresp/channels/redis_subscriber.h"
 #include "bridges/kresp/session/redis_job.h"
 #include "bridges/kresp/session/redis_service.h"
 #include "bridges/kresp/session/transaction.h"
@@ -33,6 +34,7 @@ struct redis_session {
     char library[REDIS_NAME_BYTES], library_version[REDIS_NAME_BYTES];
     char address[128]; /* the peer, as CLIENT LIST shows it */
     struct redis_transaction transaction;
+    struct redis_subscriber subscriber;
     struct redis_job
         *unfinished; /* a command that continues in the next batch, and no other before; owned */
     uint64_t commands;
@@ -47,6 +49,13 @@ void redis_session_init(struct redis_session *session, struct redis_service *ser
 static inline struct resp_reply *redis_job_reply(struct redis_job *job)
 {
     return &job->session->reply;
+}
+
+/* Returns true if the client, in version 2 of the protocol, is subscribed to something: then it may
+ * send few commands, since replies cannot be told from messages. */
+static inline bool redis_session_only_subscribes(const struct redis_session *session)
+{
+    return session->reply.protocol == 2 && redis_subscriber_count(&session->subscriber) > 0;
 }
 
 /* Frees what the session owns; the session itself is the caller's. */

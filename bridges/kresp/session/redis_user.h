@@ -14,18 +14,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bridges/kresp/channels/redis_channels.h"
 #include "bridges/kresp/protocol/byte_buffer.h"
 
 /* Stands for a uid that is not known, as of all who come by TCP. */
 #define REDIS_USER_OF_TCP UINT32_MAX
 
 struct redis_user {
-    struct redis_user *next; /* in the table; the table's lock covers all fields but the buffers */
+    struct redis_user *next; /* in the table; the table's lock covers this, uid, connections */
     uint32_t uid;
     uint64_t connections;
     struct buffer_owner buffers;
-    _Atomic unsigned scripts_running; /* of the user, now */
-    _Atomic uint64_t script_kills;    /* each ends the scripts that run then */
+    struct redis_channel_share channels; /* under the lock of the channels */
+    _Atomic unsigned scripts_running;    /* of the user, now */
+    _Atomic uint64_t script_kills;       /* each ends the scripts that run then */
 };
 
 /* The users who are connected now. */

@@ -389,6 +389,7 @@ static enum run_end run_all_commands(struct transaction_run *run)
     struct resp_reply *reply = redis_job_reply(run->job);
     size_t count = run->queue ? redis_transaction_count(run->queue) : 1;
     rewind_reply(run);
+    redis_subscriber_rewind(&run->job->session->subscriber);
     transaction_view_restart(&run->view);
     run->memory.hits = run->memory.misses = 0;
     run->script_end = RUN_GOES_ON;
@@ -620,6 +621,10 @@ static bool run_as_transaction(struct redis_job *job, const struct redis_transac
         rewind_reply(run);
     else
         reply_end(run, end);
+    if (end == RUN_DONE)
+        redis_subscriber_settle(&job->session->subscriber, redis_job_reply(job)->protocol);
+    else
+        redis_subscriber_rewind(&job->session->subscriber);
     transaction_view_free(&run->view);
     batch_memory_free(&run->memory);
     free(run);

@@ -1,0 +1,193 @@
+#include "bridges/kresp/channels/redis_channels.h"
+
+#include <search.h>
+
+#include "bridges/kresp/channels/channel_tree.h"
+#include "bridges/kresp/protocol/glob.h"
+
+bool redis_channels_match(struct kv_slice pattern, struct kv_slice channel)
+{
+    uint64_t steps = REDIS_PATTERN_STEPS;
+    return glob_matches(pattern, channel, false, &steps);
+}
+
+static struct redis_channel *find_channel(const struct redis_channels *channels,
+                                          struct kv_slice name)
+{
+    return channel_tree_find(&channels->trees[REDIS_CHANNEL], name);
+}
+
+/* To all who are subscribed to it, a channel or, if `pattern` is given, that pattern. */
+static void deliver_to_all(const struct redis_channel *subscribed, const struct kv_slice *pattern,
+                           struct kv_slice channel, struct kv_slice message)
+{
+    for (struct redis_subscription *to = subscribed->first; to; to = to->next_of_channel)
+        redis_inbox_deliver(to->inbox, pattern, channel, message);
+}
+
+uint64_t redis_channels_publish(struct redis_channels *channels, struct kv_slice channel,
+                                struct kv_slice message)
+{
+    uint64_t receivers = 0;
+    pthread_mutex_lock(&channels->lock);
+    const struct redis_channel *found = find_channel(channels, channel);
+    if (found) {
+        receivers += found->subscribers;
+        deliver_to_all(found, NULL, channel, message);
+    }
+    for (const struct redis_channel *pattern = channels->patterns; pattern; pattern = pattern->next)
+        if (redis_channels_match(pattern->name, channel)) {
+            receivers += pattern->subscribers;
+            deliver_to_all(pattern, &pattern->name, channel, message);
+        }
+    pthread_mutex_unlock(&channels->lock);
+    return receivers;
+}
+
+uint64_t redis_channels_receivers(struct redis_channels *channels, struct kv_slice channel)
+{
+    pthread_mutex_lock(&channels->lock);
+    const struct redis_channel *found = find_channel(channels, channel);
+    uint64_t receivers = found ? found->subscribers : 0;
+    for (const struct redis_channel *pattern = channels->patterns; pattern; pattern = pattern->next)
+        if (redis_channels_match(pattern->name, channel))
+            receivers += pattern->subscribers;
+    pthread_mutex_unlock(&channels->lock);
+    return receivers;
+}
+
+size_t redis_channels_subscribers(struct redis_channels *channels, struct kv_slice channel)
+{
+    pthread_mutex_lock(&channels->lock);
+    const struct redis_channel *found = find_channel(channels, channel);
+    size_t count = found ? found->subscribers : 0;
+    pthread_mutex_unlock(&channels->lock);
+    return count;
+}
+
+size_t redis_channels_count(struct redis_channels *channels, enum redis_channel_kind kind)
+{
+    pthread_mutex_lock(&channels->lock);
+    size_t count = channels->counts[kind];
+    pthread_mutex_unlock(&channels->lock);
+    return count;
+}
+
+bool redis_channels_are_used(struct redis_channels *channels)
+{
+    pthread_mutex_lock(&channels->lock);
+    bool used = channels->counts[REDIS_CHANNEL] + channels->counts[REDIS_PATTERN] > 0;
+    pthread_mutex_unlock(&channels->lock);
+    return used;
+}
+
+/* What a list of channels collects. */
+struct channel_listing {
+    struct kv_slice pattern;
+    uint64_t steps;
+    struct resp_reply names;
+    size_t count;
+};
+
+static void list_channel(const void *node, VISIT visit, void *context)
+{
+    const struct redis_channel *channel = *(struct redis_channel *const *)node;
+    struct channel_listing *listing = context;
+    if ((visit != postorder && visit != leaf) || channel->subscribers == 0 || listing->steps == 0 ||
+        !glob_matches(listing->pattern, channel->name, false, &listing->steps))
+        return;
+    reply_bulk(&listing->names, channel->name);
+    listing->count++;
+}
+
+bool redis_channels_list(struct redis_channels *channels, struct kv_slice pattern,
+                         struct resp_reply *reply)
+{
+    struct channel_listing listing = {.pattern = pattern,
+                                      .names = {{.owner = reply->bytes.owner}, reply->protocol}};
+    pthread_mutex_lock(&channels->lock);
+    /* About as many steps as names of usual length need. */
+    listing.steps = glob_steps(channels->counts[REDIS_CHANNEL] * 64);
+    twalk_r(channels->trees[REDIS_CHANNEL], list_channel, &listing);
+    pthread_mutex_unlock(&channels->lock);
+    struct byte_buffer *names = &listing.names.bytes;
+    bool is_listed = listing.steps > 0;
+    if (is_listed && !names->failed) {
+        reply_array(reply, listing.count);
+        byte_buffer_append(&reply->bytes, names->data + names->start, byte_buffer_size(names));
+    }
+    reply->bytes.failed |= names->failed;
+    byte_buffer_free(names);
+    return is_listed;
+}
+
+void redis_channels_empty_mailbox(struct redis_channels *channels, struct redis_mailbox *mailbox,
+                                  void (*take)(struct redis_inbox *inbox))
+{
+    pthread_mutex_lock(&channels->lock);
+    while (mailbox->first) {
+        struct redis_inbox *inbox = mailbox->first;
+        mailbox->first = inbox->next_in_mailbox;
+        inbox->is_in_mailbox = false;
+        take(inbox);
+    }
+    pthread_mutex_unlock(&channels->lock);
+}
+
+/* From now on messages come. Under the lock. */
+static void join_channel(struct redis_channels *channels, struct redis_subscription *subscription)
+{
+    struct redis_channel *channel = subscription->channel;
+    subscription->previous_of_channel = NULL;
+    subscription->next_of_channel = channel->first;
+    if (channel->first)
+        channel->first->previous_of_channel = subscription;
+    channel->first = subscription;
+    if (channel->subscribers++ > 0)
+        return;
+    channels->counts[channel->kind]++;
+    if (channel->kind != REDIS_PATTERN)
+        return;
+    channel->previous = NULL;
+    channel->next = channels->patterns;
+    if (channels->patterns)
+        channels->patterns->previous = channel;
+    channels->patterns = channel;
+}
+
+/* From now on no message comes. Under the lock. */
+static void leave_channel(struct redis_channels *channels, struct redis_subscription *subscription)
+{
+    struct redis_channel *channel = subscription->channel;
+    if (subscription->previous_of_channel)
+        subscription->previous_of_channel->next_of_channel = subscription->next_of_channel;
+    else
+        channel->first = subscription->next_of_channel;
+    if (subscription->next_of_channel)
+        subscription->next_of_channel->previous_of_channel = subscription->previous_of_channel;
+    if (--channel->subscribers > 0)
+        return;
+    channels->counts[channel->kind]--;
+    if (channel->kind != REDIS_PATTERN)
+        return;
+    if (channel->previous)
+        channel->previous->next = channel->next;
+    else
+        channels->patterns = channel->next;
+    if (channel->next)
+        channel->next->previous = channel->previous;
+}
+
+void redis_channels_settle(struct redis_channels *channels, struct redis_subscription *subscription,
+                           bool settled)
+{
+    if (subscription->is_settled == settled)
+        return;
+    pthread_mutex_lock(&channels->lock);
+    if (settled)
+        join_channel(channels, subscription);
+    else
+        leave_channel(channels, subscription);
+    pthread_mutex_unlock(&channels->lock);
+    subscription->is_settled = settled;
+}
