@@ -135,7 +135,7 @@ enum {
     WIRE_WELCOME_SHORT_REPLIES = 1 << 1, /* it knows WIRE_REQUEST_MAY_STOP */
     WIRE_WELCOME_READ_ONLY = 1 << 2,     /* writes of this session are denied */
     WIRE_WELCOME_NETWORK = 1 << 3,       /* answers come over a network: polling is of no use */
-    WIRE_WELCOME_TRANSACTIONS = 1 << 4   /* it knows TRANSACT */
+    WIRE_WELCOME_TRANSACTIONS = 1 << 4   /* it knows TRANSACT, and WIRE_TELL_TRANSACTIONS */
 };
 /* Whether the client may read without messages. The file permissions decide in the end. */
 enum {

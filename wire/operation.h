@@ -58,7 +58,8 @@ enum {
     WIRE_KEYS_ONLY = 1 << 10,    /* SCAN, WATCH: values are left out */
     WIRE_ATOMIC = 1 << 11,       /* SCAN: whole data files, each as it was at one moment */
     WIRE_CANONICAL = 1 << 12,    /* ADD: refuse a number that begins with zeros */
-    WIRE_GIVE_VERSION = 1 << 13  /* the version that the entry is to get follows (PUT) */
+    WIRE_GIVE_VERSION = 1 << 13, /* the version that the entry is to get follows (PUT) */
+    WIRE_TELL_TRANSACTIONS = 1 << 14 /* WATCH: changes tell to which transaction they belong */
 };
 
 /* One operation, decoded. `key` and `value` borrow from the message; a value in the segment is

@@ -179,9 +179,21 @@ static void note_transaction_added(struct request_builder *builder, size_t bytes
     builder->closed |= !builder->may_transact;
 }
 
+/* Adds a WATCH for a server that would refuse the flag. */
+__attribute__((noinline)) static enum builder_verdict
+builder_add_plain_watch(struct request_builder *builder, const struct wire_operation *operation,
+                        uint64_t value_bytes)
+{
+    struct wire_operation plain = *operation;
+    plain.flags &= (uint16_t)~WIRE_TELL_TRANSACTIONS;
+    return builder_add(builder, &plain, value_bytes);
+}
+
 enum builder_verdict builder_add(struct request_builder *builder,
                                  const struct wire_operation *operation, uint64_t value_bytes)
 {
+    if ((operation->flags & WIRE_TELL_TRANSACTIONS) && !builder->may_transact)
+        return builder_add_plain_watch(builder, operation, value_bytes);
     if (builder->in_fragments || builder->closed || builder->count == WIRE_MAX_OPERATIONS ||
         (builder->count > 0 && builder->reply_left_bytes < RESULT_BYTES))
         return BUILDER_FULL;

@@ -30,7 +30,7 @@ struct request_builder {
     uint32_t count;
     bool in_fragments; /* holds one operation that is too big for a message */
     bool may_stop;     /* the server may answer with fewer results (window.h) */
-    bool may_transact; /* the server knows TRANSACT */
+    bool may_transact; /* the server knows TRANSACT, and WIRE_TELL_TRANSACTIONS */
     bool closed; /* the server may not stop, but may refuse the last operation for lack of room, or
                     may not know it: no other operation may follow it */
     size_t message_limit_bytes;

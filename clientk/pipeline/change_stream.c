@@ -41,6 +41,8 @@ struct clientk_watch {
     uint32_t page_file;
     struct wire_position page_end;
     bool in_page;
+    bool has_told; /* a change was returned; `told` is about the last */
+    struct clientk_change_transaction told;
     enum kv_status status; /* to be returned by the next call; KV_OK: none */
     struct kv_error error;
 };
@@ -143,7 +145,7 @@ static enum kv_status watch_ask(struct clientk_watch *watch)
     watch->renews = !watch->positions || watch->wants_renewal;
     struct wire_operation operation = {
         .opcode = WIRE_OP_WATCH,
-        .flags = watch->keys_only ? WIRE_KEYS_ONLY : 0,
+        .flags = (watch->keys_only ? WIRE_KEYS_ONLY : 0) | WIRE_TELL_TRANSACTIONS,
         .key = kv_slice(watch->prefix, watch->prefix_bytes),
         .value =
             watch->renews ? kv_slice(NULL, 0) : kv_slice(watch->positions, watch->positions_bytes),
@@ -167,7 +169,7 @@ static bool watch_next_of_page(struct clientk_watch *watch, struct clientk_chang
         return false;
     if (read_cursor_left(&watch->changes) == 0) {
         watch_move_position(watch, &watch->page_end);
-        watch->next_file = watch->page_file + 1;
+        watch->next_file = watch->page_file + !watch->told.goes_on;
         watch->in_page = false;
         return false;
     }
@@ -186,6 +188,10 @@ static bool watch_next_of_page(struct clientk_watch *watch, struct clientk_chang
                                 .value = found.value,
                                 .version = found.version,
                                 .expiry_ms = found.expiry_ms};
+    watch->has_told = true;
+    watch->told = (struct clientk_change_transaction){.number = found.transaction,
+                                                      .parts = found.parts,
+                                                      .goes_on = found.flags & WIRE_CHANGE_GOES_ON};
     return true;
 }
 
@@ -259,6 +265,18 @@ enum kv_status clientk_watch_next(struct clientk_watch *watch, int timeout_ms,
         watch_wait(watch, until_ms);
     }
     return last_error_explain(last_error_of_thread(), status);
+}
+
+enum kv_status clientk_watch_transaction(const struct clientk_watch *watch,
+                                         struct clientk_change_transaction *transaction)
+{
+    enum kv_status status = watch_check_use(watch);
+    *transaction = (struct clientk_change_transaction){0};
+    if (status == KV_OK && !watch->has_told)
+        return kv_error_set(last_error_of_thread(), KV_USAGE, "the watch has returned no change");
+    if (status == KV_OK)
+        *transaction = watch->told;
+    return status;
 }
 
 int clientk_watch_fd(struct clientk_watch *watch)

@@ -122,6 +122,7 @@ const char *clientk_last_error(void)
 }
 
 /* What the clientk program also links to, but a bench of a peer has no use for. */
+/* NOLINTBEGIN(misc-unused-parameters): they look at nothing */
 
 #define NOT_FOR_PEERS(name, ...)     \
     enum kv_status name(__VA_ARGS__) \
@@ -163,6 +164,8 @@ NOT_FOR_PEERS(clientk_watch_open, struct clientk *c, const struct clientk_watch_
 NOT_FOR_PEERS(clientk_watch_next, struct clientk_watch *watch, int timeout_ms,
               struct clientk_change *change)
 NOT_FOR_PEERS(clientk_watch_position, struct clientk_watch *watch, struct clientk_value *text)
+NOT_FOR_PEERS(clientk_watch_transaction, const struct clientk_watch *watch,
+              struct clientk_change_transaction *transaction)
 
 void clientk_watch_close(struct clientk_watch *watch)
 {
@@ -173,3 +176,4 @@ void clientk_info(struct clientk *client, struct clientk_info *info)
 {
     *info = (struct clientk_info){.max_value_bytes = UINT32_MAX};
 }
+/* NOLINTEND(misc-unused-parameters) */

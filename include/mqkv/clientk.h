@@ -547,6 +547,26 @@ enum kv_status clientk_watch_open(struct clientk *client,
 enum kv_status clientk_watch_next(struct clientk_watch *watch, int timeout_ms,
                                   struct clientk_change *change);
 
+/* To which transaction a change belongs. All zeros: to none of several changes. */
+struct clientk_change_transaction {
+    uint64_t
+        number;     /* the same in all of its changes; 0: they lie in one data file of the server */
+    uint32_t parts; /* with a number: how many data files it has changed; 0: not known */
+    bool goes_on;   /* the next change that the watch returns belongs to it, too */
+    uint8_t reserved_bytes[3];
+    uint64_t reserved[2];
+};
+
+/* Tells about the change that clientk_watch_next has returned last. The changes of a transaction in
+ * one data file, its part, come one behind the other, the last without goes_on; the parts, which
+ * have its number, in any order, others between them. A program has all of a transaction when it
+ * has `parts` parts, or one where the number is 0; also over a new watch that continues at a
+ * position behind a part. A part in which the program may see no key, or none with the prefix, does
+ * not come, and nothing tells so. Numbers ascend from one transaction to the next. KV_OK; KV_USAGE:
+ * no change was returned yet. A server that does not tell gives all zeros. */
+enum kv_status clientk_watch_transaction(const struct clientk_watch *watch,
+                                         struct clientk_change_transaction *transaction);
+
 /* Returns a descriptor for poll(2), epoll(7) and the like. When it is readable, the program calls
  * clientk_watch_next with timeout_ms 0 until that returns KV_TIMEOUT. The descriptor stays the same
  * when the watch reconnects, and is closed with the watch. -1: KV_USAGE. */

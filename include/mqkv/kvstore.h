@@ -705,6 +705,13 @@ struct kvstore_change {
     uint64_t version;      /* higher than that of every earlier change of the key */
     uint64_t expiry_ms;
     struct kvstore_position position; /* behind the change */
+
+    /* Of a transaction the changes of the data file are a piece: they come one behind the other. */
+    uint64_t piece;       /* the same in all changes of a piece; 0: the change stands alone there */
+    uint32_t following;   /* how many changes of the piece are behind it, whatever their keys */
+    uint64_t transaction; /* of several data files: higher than that of all earlier ones; 0: none */
+    uint32_t parts;       /* of the transaction: how many data files have one; 0: not known */
+    uint32_t next_file;   /* the data file that has the next; after the last one the first */
 };
 
 /* As kvstore_visit: copy and return, call nothing; false: no room, stop before it. */
@@ -721,7 +728,7 @@ enum kv_status kvstore_changes_now(struct kvstore *store, uint32_t file,
 /* Visits the changes of the data file behind *position whose key begins with `prefix`, in the order
  * in which they were made, and moves *position on: behind those visited, and others between. Stops
  * at the end of what there is (*at_end), after about max_changes visits or 64 times as many looked
- * at, or when the visitor refuses.
+ * at, or when the visitor refuses; within a piece only for the latter.
  *
  * Guarantee: each change is visited once, those of a key in the order of their versions; a change
  * may be visited that is not yet on disk, and that a power failure takes back. KV_MISSED: there

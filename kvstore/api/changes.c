@@ -23,6 +23,14 @@
 /* Logs that one call reads, at most: links of forged headers might form a ring. */
 #define LOGS_PER_CALL 64u
 
+/* The changes of one transaction in the file. */
+struct change_piece {
+    uint64_t place;     /* of its first record; 0: there is none */
+    uint32_t following; /* how many records are behind the one that was read last */
+    uint32_t parts, next_file;
+    uint64_t transaction;
+};
+
 /* One kvstore_changes call. */
 struct reading {
     struct kvstore *store;
@@ -31,6 +39,7 @@ struct reading {
     kvstore_change_visit visit;
     void *visit_context;
     struct kvstore_position position; /* behind the last change that was visited or passed over */
+    struct change_piece piece;
     uint64_t visits_left;
     uint64_t looks_left;
     bool refused;
@@ -38,7 +47,8 @@ struct reading {
 
 static bool reading_is_over(const struct reading *reading)
 {
-    return reading->refused || reading->visits_left == 0 || reading->looks_left == 0;
+    return reading->refused || (reading->piece.following == 0 &&
+                                (reading->visits_left == 0 || reading->looks_left == 0));
 }
 
 static enum kvstore_change_kind kind_of(const struct record *record)
@@ -58,16 +68,65 @@ static void show_change(struct reading *reading, const struct logfile *log,
         .value = record->value,
         .version = record->version,
         .expiry_ms = record->expiry_ms,
-        .position = {.log = log->stream, .version = record->version, .place = offset}};
+        .position = {.log = log->stream, .version = record->version, .place = offset},
+        .piece = reading->piece.place,
+        .following = reading->piece.following,
+        .transaction = reading->piece.transaction,
+        .parts = reading->piece.parts,
+        .next_file = reading->piece.next_file};
     reading->looks_left -= at_most(at_least(size_bytes / BYTES_PER_LOOK, 1), reading->looks_left);
     if (kv_slice_has_prefix(record->key, reading->prefix)) {
         if (!reading->visit(reading->visit_context, &change)) {
             reading->refused = true;
             return;
         }
-        reading->visits_left--;
+        reading->visits_left -= reading->visits_left > 0;
     }
     reading->position = change.position;
+}
+
+/* Finds out about the piece that begins at `offset`, with the record, or goes on there: its last
+ * record says to which transaction it belongs. False: a record behind that one cannot be read. */
+static bool find_piece(struct change_piece *piece, const struct logfile *log, uint64_t offset,
+                       uint64_t end, struct record record, uint64_t size_bytes,
+                       enum record_verdict *verdict)
+{
+    bool verified;
+    *piece = (struct change_piece){.place = offset};
+    while (record.goes_on && ++piece->following < KVSTORE_MAX_TRANSACTION_STEPS) {
+        offset += size_bytes;
+        *verdict =
+            logfile_walk(log, READ_BUFFER_VISIT, offset, end, &record, &size_bytes, &verified);
+        if (*verdict != RECORD_VALID)
+            return false;
+    }
+    if (record.transaction != 0) {
+        piece->transaction = record.transaction;
+        piece->parts = record.parts;
+        piece->next_file = record.next_file;
+    }
+    return true;
+}
+
+/* Notes to which piece the record belongs, which stands at `offset` and was read last. The record
+ * is read anew where that was needed. Fails as logfile_walk does. */
+static enum record_verdict note_piece(struct change_piece *piece, const struct logfile *log,
+                                      uint64_t offset, uint64_t end, struct record *record,
+                                      uint64_t *size_bytes, bool *verified)
+{
+    enum record_verdict verdict = RECORD_VALID;
+    if (piece->following > 0) {
+        piece->following--;
+        return verdict;
+    }
+    *piece = (struct change_piece){0};
+    if (!record->goes_on && record->transaction == 0)
+        return verdict;
+    if (!find_piece(piece, log, offset, end, *record, *size_bytes, &verdict)) {
+        *piece = (struct change_piece){0};
+        return verdict;
+    }
+    return logfile_walk(log, READ_BUFFER_VISIT, offset, end, record, size_bytes, verified);
 }
 
 /* Reads on from *offset for a while. A large record that this process has written or verified is
@@ -89,6 +148,9 @@ static enum kv_status read_changes(struct reading *reading, const struct logfile
         struct kvstore_position before = reading->position;
         enum record_verdict verdict =
             logfile_walk(log, READ_BUFFER_VISIT, *offset, end, &record, &size_bytes, &verified);
+        if (verdict == RECORD_VALID)
+            verdict =
+                note_piece(&reading->piece, log, *offset, end, &record, &size_bytes, &verified);
         if (verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
         if (verdict != RECORD_VALID || (!verified && !logfile_verify(log, *offset, &record)))

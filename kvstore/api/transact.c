@@ -352,6 +352,7 @@ static void mark_record(const struct transact *work, uint32_t write, uint64_t nu
         return;
     uint32_t next = write + 1 < work->write_count ? write + 1 : 0;
     record->next_file = work->writes_done[next].file;
+    record->parts = work->part_count;
     record->transaction = number;
 }
 

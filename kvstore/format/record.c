@@ -91,7 +91,7 @@ __attribute__((noinline)) static void write_extension(uint8_t *at, const struct 
     if ((flags & FLAG_PART) != 0) {
         store_u64(at, record->transaction);
         store_u32(at + 8, record->next_file);
-        store_u32(at + 12, 0);
+        store_u32(at + 12, record->parts);
     }
 }
 
@@ -218,7 +218,8 @@ __attribute__((noinline)) static bool parse_transaction(const uint8_t *at, unsig
     at += EXPIRY_AT + ((flags & FLAG_EXPIRY) != 0 ? RECORD_EXPIRY_BYTES : 0);
     record->transaction = load_u64(at);
     record->next_file = load_u32(at + 8);
-    return !record->goes_on && record->transaction != 0 && load_u32(at + 12) == 0;
+    record->parts = load_u32(at + 12);
+    return !record->goes_on && record->transaction != 0;
 }
 
 /* Inline: record_parse is on the way of every lookup. */

@@ -14,7 +14,7 @@
  *                      bit 2: a part follows: the part of a transaction of several files ends here
  *       20    8 expiry_ms, only with flag 0
  *        .   16 part, only with flag 2: 8 number of the transaction, 4 number of the data file that
- *               has the next part (after the last one the first), 4 zero
+ *               has the next part (after the last one the first), 4 how many parts there are
  *        .    . key, value, zero bytes up to a multiple of 8
  *
  * A record is valid if its checksum holds, its kind and flags are known, key_bytes and version are
@@ -56,6 +56,7 @@ struct record {
     struct kv_slice value;
     bool goes_on;         /* the next record is of the same transaction */
     uint32_t next_file;   /* that has the next part of the transaction */
+    uint32_t parts;       /* how many it has; this and next_file only with a transaction */
     uint64_t transaction; /* whose part ends here; 0: none */
 };
 

@@ -21,6 +21,7 @@ struct watch_request {
     uint32_t files;
     uint8_t *positions; /* of all files: the operation's, as far as they were not moved on; owned */
     bool keys_only;
+    bool tells_transactions;
 
     /* the page */
     struct write_cursor cursor;
@@ -28,8 +29,52 @@ struct watch_request {
     struct kvstore_position last;    /* behind the last of them */
     struct write_cursor before_last; /* the cursor without it */
     bool ends;                       /* the next one is of another log */
+    bool cut;                        /* the last piece was taken out again */
+    uint64_t piece;                  /* of the last of them (kvstore_change); 0: none */
+    uint32_t following;              /* likewise */
+    uint32_t before_piece_changes;   /* the page as it was before that piece */
+    struct kvstore_position before_piece_last;
+    struct write_cursor before_piece;
     size_t refused_bytes;
 };
+
+/* Whether the change is of the piece that the last change in the page is of. */
+static bool continues_piece(const struct watch_request *watch, const struct kvstore_change *change)
+{
+    return watch->changes > 0 && change->piece != 0 && change->piece == watch->piece;
+}
+
+/* The piece of the last change does not end in this page: it is taken out again, unless the page
+ * has nothing else; then the next page goes on with it. */
+static void end_before_piece(struct watch_request *watch)
+{
+    if (watch->before_piece_changes > 0) {
+        watch->cursor = watch->before_piece;
+        watch->changes = watch->before_piece_changes;
+        watch->last = watch->before_piece_last;
+        watch->cut = true;
+    } else if (watch->tells_transactions) {
+        wire_change_goes_on(watch->before_last.at);
+    }
+}
+
+/* Notes that a change was added, whose page was `before` without it. */
+static void note_added(struct watch_request *watch, const struct kvstore_change *change,
+                       const struct write_cursor *before)
+{
+    if (!continues_piece(watch, change)) {
+        watch->piece = change->piece;
+        watch->before_piece = *before;
+        watch->before_piece_changes = watch->changes;
+        watch->before_piece_last = watch->last;
+    } else if (watch->tells_transactions) {
+        wire_change_goes_on(watch->before_last.at);
+    }
+    watch->following = change->following;
+    watch->before_last = *before;
+    watch->changes++;
+    watch->last = change->position;
+}
 
 /* Clients make the position behind a change of the log in the position of its page, so that a page
  * has changes of one log only. */
@@ -49,15 +94,17 @@ static bool add_change(void *context, const struct kvstore_change *change)
                                 .value = watch->keys_only ? kv_slice(NULL, 0) : change->value,
                                 .version = change->version,
                                 .place = change->position.place,
-                                .expiry_ms = change->expiry_ms};
+                                .expiry_ms = change->expiry_ms,
+                                .transaction = watch->tells_transactions ? change->transaction : 0,
+                                .parts = change->parts};
     struct write_cursor before = watch->cursor;
     if (wire_put_change(&watch->cursor, &entry)) {
-        watch->before_last = before;
-        watch->changes++;
-        watch->last = change->position;
+        note_added(watch, change, &before);
         return true;
     }
     watch->refused_bytes = wire_change_size(&entry);
+    if (continues_piece(watch, change))
+        end_before_piece(watch);
     return false;
 }
 
@@ -91,6 +138,7 @@ static void drop_void(struct watch_request *watch, const struct kvstore_position
         return;
     watch->cursor = watch->before_last;
     watch->changes--;
+    watch->following = 0; /* if one before it is of its piece, that says that it goes on */
 }
 
 /* Fills the page from the file, as far as there is room and time; the position moves on only over
@@ -103,7 +151,7 @@ static enum kv_status fill_watch_page(struct watch_request *watch, uint32_t file
     enum kv_status status = KV_BUFFER_TOO_SMALL;
     bool at_end = false;
     watch->changes = 0;
-    watch->ends = false;
+    watch->ends = watch->cut = false;
     watch->refused_bytes = place->capacity < WIRE_POSITION_BYTES ? 1 : 0;
     if (watch->refused_bytes > 0)
         return status;
@@ -116,9 +164,11 @@ static enum kv_status fill_watch_page(struct watch_request *watch, uint32_t file
              watch->changes < PAGE_CHANGES && allowance_look(&execution->allowance) == KV_OK);
     if (status == KV_IO)
         drop_void(watch, &position);
-    if (watch->changes > 0 && position.log != watch->last.log)
+    if (status != KV_OK && watch->changes > 0 && watch->following > 0)
+        end_before_piece(watch);
+    if (watch->changes > 0 && (position.log != watch->last.log || watch->cut))
         position = watch->last;
-    KV_ASSERT(watch->changes < PAGE_CHANGES + SLICE_CHANGES);
+    KV_ASSERT(watch->changes < PAGE_CHANGES + SLICE_CHANGES + KVSTORE_MAX_TRANSACTION_STEPS);
     put_position(position_at(watch, file), &position);
     if (watch->changes > 0)
         return KV_OK; /* what is wrong behind them comes with the next page */
@@ -250,7 +300,8 @@ void execute_watch(struct execution *execution)
     const struct wire_operation *operation = execution->operation;
     struct watch_request watch = {.execution = execution,
                                   .files = kvstore_datafiles(execution->store),
-                                  .keys_only = operation->flags & WIRE_KEYS_ONLY};
+                                  .keys_only = operation->flags & WIRE_KEYS_ONLY,
+                                  .tells_transactions = operation->flags & WIRE_TELL_TRANSACTIONS};
     size_t bytes = (size_t)watch.files * WIRE_POSITION_BYTES;
     enum kv_status status = take_request_value(execution);
     if (status == KV_OK && operation->value.size % WIRE_POSITION_BYTES != 0)

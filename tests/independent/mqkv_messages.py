@@ -26,7 +26,7 @@ WATCH, TRANSACT = 15, 16
 HAS_EXPIRY, HAS_VERSION, IF_ABSENT, IF_PRESENT = 0x0001, 0x0002, 0x0004, 0x0008
 HAS_BOUNDS, CREATE, KEEP_EXPIRY, VALUE_IN_SEGMENT = 0x0010, 0x0020, 0x0040, 0x0080
 SYNC_INTERVAL, SYNC_ALWAYS, KEYS_ONLY, ATOMIC = 0x0100, 0x0200, 0x0400, 0x0800
-CANONICAL, GIVE_VERSION = 0x1000, 0x2000
+CANONICAL, GIVE_VERSION, TELL_TRANSACTIONS = 0x1000, 0x2000, 0x4000
 
 # Flags of a result.
 R_VERSION, R_EXPIRY, R_NUMBER, R_IN_SEGMENT, R_NO_VALUE, R_FOUND = (
@@ -477,7 +477,9 @@ def decode_outcome(value):
 
 
 POSITION_BYTES = 20
-Change = collections.namedtuple("Change", "kind key value version expiry_ms position")
+Change = collections.namedtuple(
+    "Change", "kind key value version expiry_ms position goes_on transaction parts"
+)
 
 
 def decode_page(value):
@@ -488,12 +490,26 @@ def decode_page(value):
     kinds = {0: "put", 0x40: "delete", 0x80: "expire"}
     while reader.at < len(value):
         key_bytes, flags, value_bytes, version, place = reader.fields("<HHIQI")
-        if not key_bytes or flags & ~0x02 not in kinds or not version:
+        kind = flags & ~0x0302
+        if not key_bytes or kind not in kinds or not version:
             raise Violation(f"change with key_bytes {key_bytes}, flags {flags:#x}")
         expiry_ms = reader.fields("<Q")[0] if flags & 0x02 else None
+        transaction, parts = reader.fields("<QI") if flags & 0x0200 else (0, 0)
+        if flags & 0x0200 and not transaction:
+            raise Violation("a part of transaction 0")
         position = end[:8] + struct.pack("<QI", version, place)
         key, value_found = reader.bytes(key_bytes), reader.bytes(value_bytes)
         changes.append(
-            Change(kinds[flags & ~0x02], key, value_found, version, expiry_ms, position)
+            Change(
+                kinds[kind],
+                key,
+                value_found,
+                version,
+                expiry_ms,
+                position,
+                bool(flags & 0x0100),
+                transaction,
+                parts,
+            )
         )
     return end, changes

@@ -22,6 +22,7 @@ from mqkv_messages import (
     R_NUMBER,
     R_VERSION,
     SYNC_ALWAYS,
+    TELL_TRANSACTIONS,
     SYNC_INTERVAL,
     TRANSACT,
     add,
@@ -629,12 +630,12 @@ def ping_and_sync(server):
         )
 
 
-def watched(session, positions, enough, prefix=b"watch:"):
+def watched(session, positions, enough, prefix=b"watch:", flags=0):
     """Changes until `enough` says so, and the positions behind them."""
     changes = []
     until = time.monotonic() + 30
     while not enough(changes) and time.monotonic() < until:
-        result = session.one(watch(positions, prefix, wait_ms=1000), timeout=30)
+        result = session.one(watch(positions, prefix, wait_ms=1000, flags=flags), timeout=30)
         if result.status:
             raise RuntimeError(f"watch: {result!r}")
         if result.number == 0:
@@ -692,6 +693,34 @@ def watch_operation(server):
         )
         wrong = session.request([watch(begin[:-1]), watch(bytes(len(begin))), watch(begin + begin)])
         statuses("positions that are none", "BAD_REQUEST MISSED MISSED", wrong)
+        begin = session.one(watch()).value
+        keys = [b"watch:t%d" % i for i in range(12)]
+        other.one(transact([], [put(key, b"1") for key in keys]))
+        other.one(put(keys[0], b"2"))
+        for flags in (TELL_TRANSACTIONS, 0):
+            changes = watched(session, begin, lambda found: len(found) >= 13, flags=flags)[0]
+            alone = [change for change in changes if change.value == b"2"]
+            check(
+                "a change of its own belongs to no transaction",
+                [(change.goes_on, change.transaction) for change in alone] == [(False, 0)],
+                alone,
+            )
+            parts = [change for change in changes if change not in alone]
+            told = sorted(change.key for change in parts)
+            equal("each change of a transaction comes once", sorted(keys), told)
+            ends = sum(not change.goes_on for change in parts)
+            if not flags:
+                equal("nobody is told who has not asked", 12, ends)
+                continue
+            files = len(begin) // POSITION_BYTES
+            check("a transaction has a part in a data file at most", 1 <= ends <= files, ends)
+            check(
+                "parts in several files have one number, and know how many they are",
+                {(change.transaction > 0, change.parts) for change in parts}
+                == {(ends > 1, ends if ends > 1 else 0)}
+                and len({change.transaction for change in parts}) == 1,
+                parts,
+            )
 
 
 VERSION_GUARD, PRESENT, ABSENT, VALUE_GUARD = 1, 2, 3, 4

@@ -107,6 +107,33 @@ check_equal 100 "$(timeout 20 "$MQKV_BUILD/clientk" -m "$server_queue" watch ful
     --since "$here" --limit 100 --keys 2>/dev/null | sort -u | wc -l)" \
     "and the position that it then tells is before all of that"
 
+# Transactions
+client watch t/ --since "$here" --limit 1 >/dev/null 2>"$MQKV_TEST_DIR/err" &
+watcher=$!
+client put t/alone 1 >/dev/null
+wait "$watcher"
+here=$(grep -o 'w1\.[A-Za-z0-9_-]*' "$MQKV_TEST_DIR/err")
+# shellcheck disable=SC2046 # words
+client transact $(printf -- '-- put t/%d v ' {1..60}) >/dev/null
+client watch t/ --since "$here" --limit 60 --transactions >"$changes" 2>/dev/null
+check_equal 60 "$(grep -c '^put t/' "$changes")" "each change of a transaction comes once"
+check_equal 57 "$(grep -c '^together with the next$' "$changes")" \
+    "those in one of the three data files behind each other"
+check_equal "3 part of transaction with 3 parts" \
+    "$(sed -n 's/^\(part of transaction\) [0-9]*/\1/p' "$changes" | uniq -c | sed 's/^ *//')" \
+    "and it is told that they belong together"
+check_equal 1 "$(grep '^part' "$changes" | sort -u | wc -l)" "by a number"
+check_equal 60 "$(client watch t/ --since "$here" --limit 60 2>/dev/null | grep -c .)" \
+    "who does not ask is told nothing new"
+client watch t/ --since "$here" --limit 60 --transactions --format json >"$changes" 2>/dev/null
+number='"transaction":[1-9][0-9]*,"parts":3'
+check_equal "57 3" "$(grep -c "$number,\"goes_on\":true}" "$changes") $(
+    grep -c "$number,\"goes_on\":false}" "$changes")" "as JSON"
+client transact -- put t/alone w >/dev/null
+check_match '"value":"w",.*"transaction":0,"parts":0,"goes_on":false}' "$(
+    client watch t/alone --since "$here" --limit 1 --transactions --format json 2>/dev/null)" \
+    "one change is none of a transaction"
+
 check_status 2 "a position that is none" client watch --since nonsense
 check_status 2 "a file that is not there" client watch --since @/nonexistent
 

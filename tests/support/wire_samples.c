@@ -37,6 +37,7 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
     static const uint16_t create[] = {WIRE_CREATE, 0};
     static const uint16_t canonical[] = {WIRE_CANONICAL, 0};
     static const uint16_t keys_only[] = {WIRE_KEYS_ONLY, 0};
+    static const uint16_t tell[] = {WIRE_TELL_TRANSACTIONS, 0};
     if (opcode == WIRE_OP_PUT && random_below(random, 4) == 0)
         return pick_flag(random, expiry) | pick_flag(random, given) | pick_flag(random, sync);
     switch (opcode) {
@@ -56,7 +57,7 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
     case WIRE_OP_SCAN:
         return pick_flag(random, keys_only);
     case WIRE_OP_WATCH:
-        return pick_flag(random, keys_only) | pick_flag(random, segment);
+        return pick_flag(random, keys_only) | pick_flag(random, tell) | pick_flag(random, segment);
     case WIRE_OP_PING:
     case WIRE_OP_ADMIN:
         return pick_flag(random, segment);

@@ -2,6 +2,8 @@
  * there is nothing more. */
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "mqkv/clientk.h"
 #include "common/time/clock.h"
@@ -102,6 +104,192 @@ START_TEST(a_change_after_a_long_silence_is_told)
 }
 END_TEST
 
+/* Transactions --------------------------------------------------------------------------------- */
+
+#define KEYS 12u
+
+/* Puts values of `bytes` bytes to the keys PREFIX0, PREFIX1, ... together. */
+static void put_together(const char *prefix, size_t count, size_t bytes)
+{
+    static char keys[KEYS][16], value[80000];
+    struct clientk_operation puts[KEYS] = {{0}};
+    struct clientk_result results[KEYS] = {{0}};
+    memset(value, 'v', bytes);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(keys[i], sizeof keys[i], "%s%zu", prefix, i);
+        puts[i] = (struct clientk_operation){
+            .opcode = CLIENTK_PUT, .key = TEXT(keys[i]), .value = kv_slice(value, bytes)};
+    }
+    struct clientk_transaction transaction = {.then = puts, .then_count = count};
+    assert_status(clientk_transact(client, &transaction, results, NULL), KV_OK);
+}
+
+/* What was told of one transaction. */
+struct told {
+    unsigned changes, parts;
+    struct clientk_change_transaction last;
+    char keys[200]; /* one behind the other */
+};
+
+/* Takes so many changes, all of one transaction. */
+static struct told take(struct clientk_watch *watch, unsigned count)
+{
+    struct told told = {0};
+    while (told.changes < count) {
+        struct clientk_change change;
+        struct clientk_change_transaction of;
+        assert_status(clientk_watch_next(watch, 20000, &change), KV_OK);
+        assert_status(clientk_watch_transaction(watch, &of), KV_OK);
+        if (told.changes > 0) {
+            ck_assert_uint_eq(of.number, told.last.number);
+            ck_assert_uint_eq(of.parts, told.last.parts);
+        }
+        told.last = of;
+        told.changes++;
+        told.parts += !of.goes_on;
+        strncat(told.keys, change.key.data, change.key.size);
+    }
+    return told;
+}
+
+static struct clientk_watch *must_watch_prefix(const char *prefix, bool keys_only)
+{
+    struct clientk_watch_options options = {.prefix = TEXT(prefix), .keys_only = keys_only};
+    struct clientk_watch *watch = NULL;
+    assert_status(clientk_watch_open(client, &options, &watch, NULL), KV_OK);
+    return watch;
+}
+
+START_TEST(what_belongs_together_is_told)
+{
+    struct clientk_watch *watch = must_watch(client, NULL);
+    struct clientk_change_transaction of = {.parts = 1};
+    assert_status(clientk_watch_transaction(watch, &of), KV_USAGE);
+    assert_status(clientk_watch_transaction(NULL, &of), KV_USAGE);
+    ck_assert_uint_eq(of.parts, 0);
+    must_put_text(client, "alone", "1");
+    struct told told = take(watch, 1);
+    ck_assert(told.last.number == 0 && told.last.parts == 0 && !told.last.goes_on);
+    put_together("one", 1, 5);
+    told = take(watch, 1);
+    ck_assert(told.last.number == 0 && told.last.parts == 0 && !told.last.goes_on);
+    uint64_t before = 0;
+    for (int i = 0; i < 3; i++) { /* over all of the four data files, or nearly */
+        put_together("k", KEYS, 5);
+        told = take(watch, KEYS);
+        ck_assert_uint_gt(told.last.number, before);
+        ck_assert_uint_eq(told.last.parts, told.parts);
+        ck_assert_uint_ge(told.parts, 2);
+        ck_assert(!told.last.goes_on);
+        before = told.last.number;
+        must_put_text(client, "between", "1");
+        told = take(watch, 1);
+        ck_assert(told.last.number == 0 && !told.last.goes_on);
+    }
+    clientk_watch_close(watch);
+}
+END_TEST
+
+/* Also when its position is one within a part, and the server was killed meanwhile. */
+START_TEST(who_goes_on_within_a_transaction_gets_the_rest)
+{
+    struct clientk_watch *watch = must_watch(client, NULL);
+    struct clientk_value position = {.size = 0};
+    put_together("k", KEYS, 5);
+    unsigned ends = 0;
+    for (unsigned i = 0; i < KEYS; i++) {
+        struct told told = take(watch, 1);
+        ends += !told.last.goes_on;
+        assert_status(clientk_watch_position(watch, &position), KV_OK);
+        clientk_watch_close(watch);
+        if (i == KEYS / 2) {
+            live_server_signal(&server, SIGKILL);
+            live_server_restart(&server, "-d", "4");
+        }
+        watch = must_watch(client, position.data);
+    }
+    ck_assert(!is_told(watch, "none", 100));
+    ck_assert_uint_ge(ends, 2);
+    clientk_value_free(&position);
+    clientk_watch_close(watch);
+}
+END_TEST
+
+START_TEST(a_prefix_leaves_the_ends_where_they_are)
+{
+    struct clientk_watch *all = must_watch(client, NULL);
+    for (unsigned i = 0; i < KEYS; i++) {
+        char prefix[8];
+        snprintf(prefix, sizeof prefix, "p%u", i);
+        struct clientk_watch *some = must_watch_prefix(prefix, i % 2 == 1);
+        put_together("p", KEYS - 2, 5);
+        struct told told = take(all, KEYS - 2);
+        ck_assert_uint_eq(told.parts, told.last.parts);
+        if (i < KEYS - 2) { /* one key, and nothing goes on */
+            struct told one = take(some, 1);
+            ck_assert_uint_eq(one.last.number, told.last.number);
+            ck_assert_uint_eq(one.last.parts, told.last.parts);
+            ck_assert(!one.last.goes_on);
+        }
+        clientk_watch_close(some);
+    }
+    clientk_watch_close(all);
+}
+END_TEST
+
+/* Its changes come one behind the other all the same. */
+START_TEST(a_part_larger_than_a_page_comes_in_several)
+{
+    struct clientk_watch *watch = must_watch(client, NULL);
+    put_together("small", 2, 100);
+    put_together("large", KEYS, 80000);
+    put_together("last", 2, 100);
+    struct told told = take(watch, 2);
+    /* Others may come between the parts of these. */
+    unsigned changes = 0, ends = 0;
+    uint64_t number = 0;
+    bool goes_on = false;
+    while (changes < KEYS) {
+        struct clientk_change change;
+        struct clientk_change_transaction of;
+        assert_status(clientk_watch_next(watch, 20000, &change), KV_OK);
+        assert_status(clientk_watch_transaction(watch, &of), KV_OK);
+        bool large = change.key.size > 5 && memcmp(change.key.data, "large", 5) == 0;
+        ck_assert(large || !goes_on);
+        if (large) {
+            ck_assert(number == 0 || of.number == number);
+            number = of.number;
+            changes++;
+            ends += !of.goes_on;
+        }
+        goes_on = large && of.goes_on;
+        told.last = large ? of : told.last;
+    }
+    ck_assert_uint_eq(ends, told.last.parts);
+    clientk_watch_close(watch);
+}
+END_TEST
+
+static void start_with_files(void)
+{
+    live_server_start(&server, "-d", "4");
+}
+
+static void stop(void)
+{
+    live_server_remove(&server);
+}
+
+static void open_client(void)
+{
+    client = must_connect(server.queue);
+}
+
+static void close_client(void)
+{
+    clientk_close(client);
+}
+
 TEST_SUITE(clientk_watch)
 {
     TCase *tcase = tcase_create("watch");
@@ -110,4 +298,14 @@ TEST_SUITE(clientk_watch)
     tcase_add_test(tcase, the_descriptor_tells_of_changes_since_a_position);
     tcase_add_test(tcase, a_change_after_a_long_silence_is_told);
     suite_add_tcase(suite, tcase);
+
+    TCase *transactions = tcase_create("transactions");
+    tcase_set_timeout(transactions, 120);
+    tcase_add_checked_fixture(transactions, start_with_files, stop);
+    tcase_add_checked_fixture(transactions, open_client, close_client);
+    tcase_add_test(transactions, what_belongs_together_is_told);
+    tcase_add_test(transactions, who_goes_on_within_a_transaction_gets_the_rest);
+    tcase_add_test(transactions, a_prefix_leaves_the_ends_where_they_are);
+    tcase_add_test(transactions, a_part_larger_than_a_page_comes_in_several);
+    suite_add_tcase(suite, transactions);
 }

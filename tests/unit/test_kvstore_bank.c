@@ -226,6 +226,101 @@ static void *copy_now_and_then(void *argument)
     return failure;
 }
 
+/* Followers ----------------------------------------------------------------------------------- */
+
+/* A transfer of which not all parts have come. */
+struct open_transfer {
+    uint64_t number;
+    uint32_t parts;
+    int64_t sum; /* of what its changes have added */
+};
+
+static struct kvstore_position followed[8];
+static int64_t followed_balances[ACCOUNTS];
+static struct open_transfer open_transfers[WRITERS * TRANSFERS + 1];
+static char *follower_failure;
+static uint64_t followed_transfers;
+
+static void begin_to_follow(void)
+{
+    memset(open_transfers, 0, sizeof open_transfers);
+    follower_failure = NULL;
+    followed_transfers = 0;
+    for (int i = 0; i < ACCOUNTS; i++)
+        followed_balances[i] = BALANCE;
+    for (uint32_t i = 0; i < kvstore_datafiles(store); i++)
+        ck_assert_int_eq(kvstore_changes_now(store, i, &followed[i]), KV_OK);
+}
+
+static struct open_transfer *find_transfer(uint64_t number)
+{
+    struct open_transfer *transfer = open_transfers;
+    if (number == 0)
+        return transfer;
+    for (transfer++; transfer->number != 0 && transfer->number != number; transfer++)
+        ;
+    transfer->number = number;
+    return transfer;
+}
+
+/* Adds up what the changes of a transfer add, until all of them have come. */
+static bool follow_change(void *context, const struct kvstore_change *change)
+{
+    int account;
+    char key[sizeof accounts[0]] = "";
+    (void)context;
+    memcpy(key, change->key.data, change->key.size);
+    if (sscanf(key, "account %d", &account) != 1 || change->piece == 0) {
+        follower_failure = strdup("a change of nobody");
+        return false;
+    }
+    struct open_transfer *transfer = find_transfer(change->transaction);
+    int64_t balance = balance_in(change->value.data, change->value.size);
+    transfer->sum += balance - followed_balances[account];
+    followed_balances[account] = balance;
+    transfer->parts += change->following == 0;
+    if (change->following == 0 && (change->transaction == 0 || transfer->parts == change->parts)) {
+        if (transfer->sum != 0)
+            follower_failure = strdup("a transfer as followed adds or takes something");
+        transfer->sum = 0;
+        transfer->parts = 0;
+        followed_transfers++;
+    }
+    return follower_failure == NULL;
+}
+
+/* A few changes of each file in turn. Afterwards nobody has written meanwhile: all is there. */
+static char *follow_transfers(bool are_over)
+{
+    bool at_end;
+    do {
+        at_end = true;
+        for (uint32_t i = 0; i < kvstore_datafiles(store) && !follower_failure; i++) {
+            bool at_end_of_file = false;
+            enum kv_status status = kvstore_changes(store, i, &followed[i], kv_slice(NULL, 0), 3,
+                                                    follow_change, NULL, &at_end_of_file);
+            at_end &= at_end_of_file;
+            if (status != KV_OK)
+                return strdup(kv_status_name(status));
+        }
+    } while (!at_end && !follower_failure);
+    for (size_t i = 1; are_over && i < sizeof open_transfers / sizeof *open_transfers; i++)
+        if (!follower_failure && open_transfers[i].parts != 0)
+            return strdup("a part is missing");
+    return follower_failure;
+}
+
+static void *follow_all_the_time(void *argument)
+{
+    char *failure = NULL;
+    (void)argument;
+    while (atomic_load(&writers_left) > 0 && !failure) {
+        failure = follow_transfers(false);
+        usleep(300);
+    }
+    return failure;
+}
+
 static void *compact_all_the_time(void *argument)
 {
     (void)argument;
@@ -253,11 +348,13 @@ static void open_bank(const struct kvstore_options *options)
 
 static void run_bank(void)
 {
-    void *(*const others[])(void *) = {sum_all_the_time, copy_now_and_then, compact_all_the_time};
+    void *(*const others[])(void *) = {sum_all_the_time, copy_now_and_then, compact_all_the_time,
+                                       follow_all_the_time};
     enum { OTHERS = sizeof others / sizeof *others };
     pthread_t threads[WRITERS + OTHERS];
     int numbers[WRITERS];
     atomic_store(&writers_left, WRITERS);
+    begin_to_follow();
     for (int i = 0; i < WRITERS + OTHERS; i++) {
         if (i < WRITERS)
             numbers[i] = i;
@@ -273,6 +370,9 @@ static void run_bank(void)
     }
     char *failure = sum_by_scan(store, "in the end");
     ck_assert_msg(!failure, "%s", failure);
+    failure = follow_transfers(true);
+    ck_assert_msg(!failure, "%s", failure);
+    ck_assert_uint_gt(followed_transfers, WRITERS * TRANSFERS / 8);
     ck_assert_uint_eq(total_statistics(store).compaction_failures, 0);
 }
 

@@ -43,6 +43,18 @@ START_TEST(changes_round_trip)
          .version = 9,
          .place = 8200,
          .expiry_ms = 12345},
+        {.flags = WIRE_CHANGE_GOES_ON,
+         .key = kv_slice_from_string("k"),
+         .version = 10,
+         .place = 8208,
+         .transaction = UINT64_MAX,
+         .parts = 4096},
+        {.key = kv_slice_from_string("k"),
+         .value = kv_slice_from_string("v"),
+         .version = 11,
+         .place = 8216,
+         .expiry_ms = 12345,
+         .transaction = 1},
     };
     for (size_t i = 0; i < sizeof in / sizeof in[0]; i++) {
         struct wire_change out;
@@ -57,6 +69,8 @@ START_TEST(changes_round_trip)
         ck_assert_uint_eq(out.version, in[i].version);
         ck_assert_uint_eq(out.place, in[i].place);
         ck_assert_uint_eq(out.expiry_ms, in[i].expiry_ms);
+        ck_assert_uint_eq(out.transaction, in[i].transaction);
+        ck_assert_uint_eq(out.parts, in[i].parts);
         for (size_t cut = 0; cut < size; cut++) {
             cursor = read_cursor(room, cut);
             ck_assert_int_ne(wire_get_change(&cursor, &out), KV_OK);
@@ -71,10 +85,10 @@ START_TEST(unknown_flags_and_empty_keys_are_refused)
     struct wire_change out;
     for (unsigned bit = 0; bit < 16; bit++) {
         size_t size = put(&change, sizeof room);
-        memset(room + size, 0, sizeof room - size);
+        memset(room + size, 1, sizeof room - size);
         store_u16(room + 2, (uint16_t)(1u << bit));
         struct read_cursor cursor = read_cursor(room, sizeof room);
-        bool known = bit == 1 || bit == 6 || bit == 7;
+        bool known = bit == 1 || (bit >= 6 && bit <= 9);
         ck_assert_int_eq(wire_get_change(&cursor, &out), known ? KV_OK : KV_UNSUPPORTED);
     }
     change.key = kv_slice(NULL, 0);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/support/test_suite.h"
+#include "wire/change.h"
 #include "wire/message.h"
 #include "wire/operation.h"
 #include "wire/transact_value.h"
@@ -93,6 +94,20 @@
     "0000" "0000" "18000000"                                                                       \
     "00" "00" "0000" "0000" "0100"                                                                 \
     "0000" "0100" "00000000" "2c00000000000000"
+#define GOLDEN_WATCH_REQUEST                                                                       \
+    "4d514b56" "01" "04" "0000" "05000000" "0100" "0000"                                           \
+    "0600000000000000" "efcdab8967452301" "005c260500000000" "00000000" "00000000"                 \
+    "0f" "00" "0040" "0000" "0000" "14000000"                                                      \
+    "0000000000000000" "e8030000"                                                                  \
+    "8877665544332211" "2c00000000000000" "00020000"
+#define GOLDEN_WATCH_REPLY                                                                         \
+    "4d514b56" "01" "05" "0000" "05000000" "0100" "0000"                                           \
+    "0600000000000000" "1032547698badcfe" NO_WINDOW                                                \
+    "0000" "0400" "58000000"                                                                       \
+    "0100000000000000"                                                                             \
+    "8877665544332211" "2e00000000000000" "07020000"                                               \
+    "0100" "0003" "01000000" "2d00000000000000" "04020000" "0700000000000000" "02000000" "61" "31" \
+    "0100" "0002" "01000000" "2e00000000000000" "07020000" "0700000000000000" "02000000" "62" "32"
 #define GOLDEN_PART                                                                                \
     "4d514b56" "01" "08" "0000" "05000000" "0000" "0000"                                           \
     "0200000000000000" "efcdab8967452301" NO_WINDOW                                                \
@@ -271,6 +286,42 @@ START_TEST(transaction_of_a_guard_and_two_lists)
 }
 END_TEST
 
+START_TEST(watch_that_tells_transactions)
+{
+    uint8_t positions[WIRE_POSITION_BYTES], page[128];
+    struct wire_position position = {0x1122334455667788, 44, 4096};
+    wire_put_position(positions, &position);
+    struct wire_operation watch = {.opcode = WIRE_OP_WATCH,
+                                   .flags = WIRE_TELL_TRANSACTIONS,
+                                   .value = kv_slice(positions, sizeof positions),
+                                   .limit = 1000};
+    assert_request(6, &watch, GOLDEN_WATCH_REQUEST);
+
+    struct write_cursor cursor = write_cursor(page, sizeof page);
+    struct wire_change changes[] = {{.key = kv_slice_from_string("a"),
+                                     .value = kv_slice_from_string("1"),
+                                     .version = 45,
+                                     .place = 4128,
+                                     .transaction = 7,
+                                     .parts = 2},
+                                    {.key = kv_slice_from_string("b"),
+                                     .value = kv_slice_from_string("2"),
+                                     .version = 46,
+                                     .place = 4152,
+                                     .transaction = 7,
+                                     .parts = 2}};
+    position = (struct wire_position){0x1122334455667788, 46, 4152};
+    wire_put_position(write_room(&cursor, WIRE_POSITION_BYTES), &position);
+    uint8_t *first = cursor.at;
+    ck_assert(wire_put_change(&cursor, &changes[0]) && wire_put_change(&cursor, &changes[1]));
+    wire_change_goes_on(first);
+    struct wire_result told = {.flags = WIRE_RESULT_HAS_NUMBER,
+                               .number = 1,
+                               .value = kv_slice(page, write_cursor_used(&cursor))};
+    assert_reply(6, &told, GOLDEN_WATCH_REPLY);
+}
+END_TEST
+
 START_TEST(part_and_more)
 {
     struct example_message message;
@@ -308,10 +359,12 @@ static void take_hex(const char *line, char *hex, size_t capacity)
 START_TEST(the_page_shows_the_golden_bytes)
 {
     static const char *const golden[] = {
-        GOLDEN_HELLO,        GOLDEN_WELCOME,    GOLDEN_PUT_REQUEST,      GOLDEN_PUT_REPLY,
-        GOLDEN_GET_REQUEST,  GOLDEN_GET_REPLY,  GOLDEN_ADD_REQUEST,      GOLDEN_ADD_REPLY,
-        GOLDEN_SCAN_REQUEST, GOLDEN_SCAN_REPLY, GOLDEN_TRANSACT_REQUEST, GOLDEN_TRANSACT_REPLY,
-        GOLDEN_PART,         GOLDEN_MORE};
+        GOLDEN_HELLO,         GOLDEN_WELCOME,          GOLDEN_PUT_REQUEST,
+        GOLDEN_PUT_REPLY,     GOLDEN_GET_REQUEST,      GOLDEN_GET_REPLY,
+        GOLDEN_ADD_REQUEST,   GOLDEN_ADD_REPLY,        GOLDEN_SCAN_REQUEST,
+        GOLDEN_SCAN_REPLY,    GOLDEN_TRANSACT_REQUEST, GOLDEN_TRANSACT_REPLY,
+        GOLDEN_WATCH_REQUEST, GOLDEN_WATCH_REPLY,      GOLDEN_PART,
+        GOLDEN_MORE};
     FILE *page = fopen("docs/PROTOCOL.md", "re");
     ck_assert_msg(page != NULL, "docs/PROTOCOL.md is not here");
     char line[512], hex[512] = "";
@@ -343,6 +396,7 @@ TEST_SUITE(wire_example)
     tcase_add_test(golden, add_with_all_fields);
     tcase_add_test(golden, scan_of_a_prefix);
     tcase_add_test(golden, transaction_of_a_guard_and_two_lists);
+    tcase_add_test(golden, watch_that_tells_transactions);
     tcase_add_test(golden, part_and_more);
     tcase_add_test(golden, the_page_shows_the_golden_bytes);
     suite_add_tcase(suite, golden);

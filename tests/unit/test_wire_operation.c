@@ -158,7 +158,7 @@ START_TEST(each_operation_takes_its_own_flags_only)
         {WIRE_OP_SYNC, 0},
         {WIRE_OP_BACKUP, 0},
         {WIRE_OP_ADMIN, WIRE_VALUE_IN_SEGMENT},
-        {WIRE_OP_WATCH, WIRE_KEYS_ONLY | WIRE_VALUE_IN_SEGMENT},
+        {WIRE_OP_WATCH, WIRE_KEYS_ONLY | WIRE_VALUE_IN_SEGMENT | WIRE_TELL_TRANSACTIONS},
         {WIRE_OP_TRANSACT, WIRE_VALUE_IN_SEGMENT | WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS},
     };
     for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) {

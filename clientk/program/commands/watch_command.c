@@ -28,6 +28,8 @@ const struct option_row watch_option_rows[] = {
      OPTION_FIELD(struct watch_options, keys_only)},
     {"positions", 0, OPTION_FLAG, NULL, "print the position behind each change",
      OPTION_FIELD(struct watch_options, positions)},
+    {"transactions", 0, OPTION_FLAG, NULL, "tell which changes belong to one transaction",
+     OPTION_FIELD(struct watch_options, transactions)},
     {.name = NULL},
 };
 const struct watch_options watch_option_defaults = {0};
@@ -61,6 +63,29 @@ static const char *position_of(struct change_listing *listing)
     return listing->position.data;
 }
 
+static void print_transaction_json(struct change_listing *listing)
+{
+    struct clientk_change_transaction told;
+    clientk_watch_transaction(listing->watch, &told);
+    fprintf(listing->output->stream,
+            ",\"transaction\":%" PRIu64 ",\"parts\":%" PRIu32 ",\"goes_on\":%s", told.number,
+            told.parts, told.goes_on ? "true" : "false");
+}
+
+/* Prints a line behind a change of a transaction: whether the next one belongs to it, too; if not,
+ * the number, and of how many parts this was one, unless it is the only one. */
+static void print_transaction_text(struct change_listing *listing)
+{
+    FILE *stream = listing->output->stream;
+    struct clientk_change_transaction told;
+    clientk_watch_transaction(listing->watch, &told);
+    if (told.goes_on)
+        fputs("together with the next\n", stream);
+    else if (told.number > 0)
+        fprintf(stream, "part of transaction %" PRIu64 " with %" PRIu32 " parts\n", told.number,
+                told.parts);
+}
+
 /* Prints the change; NULL: some changes were missed. */
 static void print_change_json(struct change_listing *listing, const struct clientk_change *change)
 {
@@ -76,6 +101,8 @@ static void print_change_json(struct change_listing *listing, const struct clien
         fprintf(stream, ",\"version\":%" PRIu64 ",\"expiry_ms\":%" PRIu64, change->version,
                 change->expiry_ms);
     }
+    if (change && listing->options->transactions)
+        print_transaction_json(listing);
     if (listing->options->positions)
         fprintf(stream, ",\"position\":\"%s\"", position_of(listing));
     fputs("}\n", stream);
@@ -109,6 +136,8 @@ static void print_change_text(struct change_listing *listing, const struct clien
         escape_print_word(stream, change->value);
     }
     fputc('\n', stream);
+    if (change && listing->options->transactions)
+        print_transaction_text(listing);
     if (listing->options->positions)
         fprintf(stream, "position %s\n", position_of(listing));
 }

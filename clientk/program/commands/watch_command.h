@@ -15,7 +15,8 @@ struct watch_options {
     const char *since; /* NULL: begin with the next change */
     uint64_t limit;    /* 0: no limit */
     bool keys_only;
-    bool positions; /* print positions with the changes */
+    bool positions;    /* print positions with the changes */
+    bool transactions; /* and to which transaction they belong */
 };
 extern const struct option_row watch_option_rows[];
 extern const struct watch_options watch_option_defaults;
