@@ -18,6 +18,7 @@ Prints a line for each file. Exit status 1: an anomaly was found, and is printed
 be read. No code of others is in here.
 """
 import collections
+import functools
 import json
 import sys
 
@@ -36,6 +37,11 @@ class Wrong(Exception):
     """An anomaly that needs no cycle."""
 
 
+@functools.cache
+def numbers_of(text):
+    return tuple(int(word) for word in text.split())
+
+
 class Transaction:
     def __init__(self, note):
         self.note = note
@@ -48,7 +54,7 @@ class Transaction:
         self.edges = {}  # of later ones: the kind
 
     def read(self, key, text):
-        seen = tuple(int(word) for word in text.split())
+        seen = numbers_of(text)
         if self.reads.setdefault(key, seen) != seen:
             raise Wrong(f"internal: two reads of {key} at one moment differ\n  {self}")
 

@@ -31,6 +31,8 @@
 #define MAX_KEYS      8u  /* at a time */
 #define MAX_STEPS     4u  /* of a list */
 #define APPENDS_A_KEY 60u /* until it makes room */
+#define FILLERS       4u  /* large steps behind a list, now and then */
+#define FILLER_BYTES  32768u
 
 struct transaction_load {
     const char *queue;
@@ -56,12 +58,13 @@ struct transaction_worker {
     char *notes;
     size_t notes_bytes;
     struct random_state random;
+    uint32_t fillers;                  /* of the transaction under way: 0 none, 1 puts, 2 gets */
     uint64_t written;                  /* how many values, each of which is another one */
     uint32_t generation[MAX_KEYS];     /* of keys, one for each slot */
     char names[MAX_KEYS][48];          /* of the call under way */
     char texts[2 * MAX_STEPS + 1][32]; /* values of the call under way */
     struct seen_entry seen[MAX_KEYS];
-    struct clientk_result results[MAX_KEYS];
+    struct clientk_result results[MAX_KEYS + FILLERS];
     size_t noted, unknown, failed;
 };
 
@@ -244,6 +247,23 @@ static void add_condition(struct transaction_worker *worker, uint32_t slot,
     }
 }
 
+/* Makes a list longer by steps that are in no history, but take their time: whoever comes between
+ * the steps of a transaction does so while it reads or writes these. */
+static size_t add_fillers(struct transaction_worker *worker, struct clientk_operation *list,
+                          size_t count)
+{
+    static const char *const names[] = {"f0", "f1", "f2", "f3", "f4", "f5", "f6", "f7"};
+    static const char bytes[FILLER_BYTES];
+    if (worker->fillers == 0)
+        return count;
+    for (uint32_t i = 0; i < FILLERS; i++)
+        list[count + i] = (struct clientk_operation){
+            .opcode = worker->fillers % 2 ? CLIENTK_PUT : CLIENTK_GET,
+            .key = kv_slice_from_string(names[(worker->number + 2 * i) % 8]),
+            .value = kv_slice(bytes, worker->fillers % 2 ? sizeof bytes : 0)};
+    return count + FILLERS;
+}
+
 /* Calls ---------------------------------------------------------------------------------------- */
 
 static void call_together(struct transaction_worker *worker)
@@ -252,9 +272,10 @@ static void call_together(struct transaction_worker *worker)
     struct kv_slice keys[MAX_KEYS];
     struct clientk_operation reads[MAX_KEYS] = {{0}};
     size_t count = 2 + up_to(worker, worker->run->keys - 2);
+    bool fills = one_in(worker, 4); /* in the middle, in place of a key */
     shuffle_slots(worker, slots);
     for (size_t i = 0; i < count; i++) {
-        keys[i] = key_of(worker, slots[i]);
+        keys[i] = fills && i == count / 2 ? kv_slice_from_string("f0") : key_of(worker, slots[i]);
         reads[i] = (struct clientk_operation){.opcode = CLIENTK_GET, .key = keys[i]};
     }
     struct clientk_transacted told = {.outcome = CLIENTK_DONE, .results = count};
@@ -265,7 +286,8 @@ static void call_together(struct transaction_worker *worker)
     enum kv_status status = clientk_get_together(worker->client, keys, count, worker->results);
     together.end_ns = clock_monotonic_ns();
     for (size_t i = 0; i < count && status == KV_OK; i++)
-        see(worker, slots[i], &worker->results[i]);
+        if (!fills || i != count / 2)
+            see(worker, slots[i], &worker->results[i]);
     note(worker, &together, transaction_note_outcome(&together, status, &told));
 }
 
@@ -274,7 +296,7 @@ static void call_transact(struct transaction_worker *worker)
     uint32_t slots[MAX_KEYS] = {0};
     struct clientk_guard guards[2];
     struct clientk_value known[2] = {{0}};
-    struct clientk_operation then[MAX_STEPS], otherwise[2];
+    struct clientk_operation then[MAX_STEPS + FILLERS], otherwise[2 + FILLERS];
     uint64_t keys = worker->run->keys;
     struct clientk_transacted told;
     struct transaction_note transact = {.call = "transact",
@@ -296,6 +318,9 @@ static void call_transact(struct transaction_worker *worker)
         then[i] = choose_step(worker, slots[(from + i) % keys], worker->texts[i]);
     for (size_t i = 0; i < transact.asked.otherwise_count; i++)
         otherwise[i] = choose_step(worker, slots[(from + i) % keys], worker->texts[MAX_STEPS + i]);
+    worker->fillers = one_in(worker, 8) ? 1 + up_to(worker, 1) : 0;
+    transact.asked.then_count = add_fillers(worker, then, transact.asked.then_count);
+    transact.asked.otherwise_count = add_fillers(worker, otherwise, transact.asked.otherwise_count);
     transact.start_ns = clock_monotonic_ns();
     enum kv_status status =
         clientk_transact(worker->client, &transact.asked, worker->results, &told);
@@ -454,10 +479,10 @@ static void end_worker(struct transaction_worker *worker, FILE *file,
     sum->noted += worker->noted;
     sum->unknown += worker->unknown;
     sum->failed += worker->failed;
-    for (uint32_t i = 0; i < MAX_KEYS; i++) {
+    for (uint32_t i = 0; i < MAX_KEYS + FILLERS; i++)
         clientk_value_free(&worker->results[i].value);
+    for (uint32_t i = 0; i < MAX_KEYS; i++)
         free(worker->seen[i].value.data);
-    }
     free(worker->notes);
 }
 

@@ -7,6 +7,12 @@ static const char *const step_names[] = {
     [CLIENTK_DELETE] = "delete", [CLIENTK_ADD] = "add",       [CLIENTK_APPEND] = "append",
     [CLIENTK_TOUCH] = "touch"};
 
+/* A step on a key that is in no history. */
+static bool is_filler(const struct clientk_operation *step)
+{
+    return step->key.size > 0 && *(const char *)step->key.data == TRANSACTION_NOTE_FILLER;
+}
+
 static void write_slice(FILE *file, const char *name, struct kv_slice slice)
 {
     fprintf(file, ",\"%s\":\"%.*s\"", name, (int)slice.size, (const char *)slice.data);
@@ -37,8 +43,12 @@ static void write_steps(FILE *file, const char *name, const struct clientk_opera
                         size_t count)
 {
     fprintf(file, ",\"%s\":[", name);
+    const char *between = "";
     for (size_t i = 0; i < count; i++) {
-        fprintf(file, "%s{\"call\":\"%s\"", i > 0 ? "," : "", step_names[steps[i].opcode]);
+        if (is_filler(&steps[i]))
+            continue;
+        fprintf(file, "%s{\"call\":\"%s\"", between, step_names[steps[i].opcode]);
+        between = ",";
         write_slice(file, "key", steps[i].key);
         if (steps[i].value.size > 0)
             write_slice(file, "value", steps[i].value);
@@ -57,9 +67,13 @@ static void write_results(FILE *file, const struct transaction_note *note)
     const struct clientk_operation *steps =
         note->told.outcome == CLIENTK_ELSE ? note->asked.otherwise : note->asked.then;
     fputs(",\"results\":[", file);
+    const char *between = "";
     for (size_t i = 0; i < note->told.results; i++) {
         const struct clientk_result *result = &note->results[i];
-        fprintf(file, "%s{\"status\":\"%s\"", i > 0 ? "," : "", kv_status_name(result->status));
+        if (is_filler(&steps[i]))
+            continue;
+        fprintf(file, "%s{\"status\":\"%s\"", between, kv_status_name(result->status));
+        between = ",";
         if (result->status == KV_OK)
             fprintf(file, ",\"version\":%" PRIu64 ",\"number\":%" PRId64, result->value.version,
                     result->number);

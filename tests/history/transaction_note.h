@@ -11,6 +11,10 @@
 
 #include "mqkv/clientk.h"
 
+/* Keys that begin with this are in no history: steps on them make a transaction take longer, and
+ * are not written. Of calls that may fail they are the last steps, since `at` counts them. */
+#define TRANSACTION_NOTE_FILLER 'f'
+
 struct transaction_note {
     uint32_t client;
     uint32_t round;            /* histories of different rounds have no key in common */

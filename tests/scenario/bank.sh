@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# bank: what is moved between accounts by transactions is never lost and never seen twice: by reads of
-# one moment, scans, backups and the next daemon, with one data file and with eight, however writes are
-# synced, while files are compacted and indexes grow, and through kill -9.
+# bank: what is moved between accounts by transactions is never lost and never seen twice: by reads
+# of one moment, scans, backups and the next daemon, with one data file and with eight, however
+# writes are synced, while files are compacted and indexes grow, and through kill -9.
 # long: seconds for each of six settings
 . "$(dirname "$0")/lib.sh"
 
@@ -69,7 +69,8 @@ look_in_copy() (
 )
 
 compactions_so_far() {
-    client --format json stats | tr -d ' \n' | grep -oE '"compactions":[0-9]+' | head -1 | cut -d: -f2
+    client --format json stats | tr -d ' \n' | grep -oE '"compactions":[0-9]+' |
+        head -1 | cut -d: -f2
 }
 
 round=0 compactions=0
@@ -116,4 +117,4 @@ done <<'END'
 -d 1 --sync always
 -d 8 --sync always
 END
-check_equal yes "$([ "$compactions" -gt 0 ] && echo yes)" "files were compacted meanwhile ($compactions)"
+check_equal yes "$([ "$compactions" -gt 0 ] && echo yes)" "files were compacted meanwhile"
