@@ -457,7 +457,7 @@ int logfile_note_progress(struct logfile *log, uint64_t synced_offset, uint64_t 
 {
     uint8_t page[FILE_HEADER_BYTES];
     KV_ASSERT(log->writable && synced_offset >= FILE_HEADER_BYTES);
-    KV_ASSERT(synced_offset <= log->tail && synced_offset <= log->allocated_bytes);
+    KV_ASSERT(synced_offset <= logfile_end_of(log)); /* which others may move on */
     log->progress.sequence++;
     log->progress.synced_offset = synced_offset;
     log->progress.version_floor = version_floor;

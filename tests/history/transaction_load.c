@@ -28,10 +28,11 @@
 #include "common/numbers/random.h"
 #include "tests/history/transaction_note.h"
 
-#define MAX_KEYS      8u  /* at a time */
-#define MAX_STEPS     4u  /* of a list */
-#define APPENDS_A_KEY 60u /* until it makes room */
-#define FILLERS       4u  /* large steps behind a list, now and then */
+#define MAX_KEYS      8u   /* at a time */
+#define MAX_STEPS     4u   /* of a list */
+#define APPENDS_A_KEY 60u  /* until it makes room */
+#define LOOKS         200u /* in place, until something is new */
+#define FILLERS       4u   /* large steps behind a list, now and then */
 #define FILLER_BYTES  32768u
 
 struct transaction_load {
@@ -328,6 +329,32 @@ static void call_transact(struct transaction_worker *worker)
     note(worker, &transact, transaction_note_outcome(&transact, status, &told));
 }
 
+/* Whether a read found anything but what was seen before. */
+static bool is_new(const struct transaction_worker *worker,
+                   const struct clientk_operation *operation, const struct clientk_result *result)
+{
+    const struct seen_entry *seen = &worker->seen[slot_of(worker, operation->key)];
+    uint64_t version = result->status == KV_OK ? result->value.version : 0;
+    return !seen->known || version != seen->value.version;
+}
+
+/* Reads as a batch, again and again while nothing changes, and notes what was new. */
+static void call_looks(struct transaction_worker *worker, const struct clientk_operation *reads,
+                       size_t count)
+{
+    bool news = false;
+    unsigned left = worker->number % 4 == 0 ? 1 : LOOKS; /* by message it takes too long */
+    while (!news && left-- > 0) {
+        uint64_t start_ns = clock_monotonic_ns();
+        clientk_execute(worker->client, reads, count, worker->results);
+        uint64_t end_ns = clock_monotonic_ns();
+        for (size_t i = 0; i < count; i++)
+            news |= is_new(worker, &reads[i], &worker->results[i]);
+        if (news)
+            note_singles(worker, "batch", reads, count, start_ns, end_ns);
+    }
+}
+
 static void call_singles(struct transaction_worker *worker, const char *call, size_t count)
 {
     uint32_t slots[MAX_KEYS] = {0};
@@ -341,7 +368,10 @@ static void call_singles(struct transaction_worker *worker, const char *call, si
                 (struct clientk_operation){.opcode = CLIENTK_GET, .key = operations[i].key};
         else
             add_condition(worker, slots[i], &operations[i]);
-        worker->results[i].status = KV_NO_SERVER;
+    }
+    if (reads && count > 1) {
+        call_looks(worker, operations, count);
+        return;
     }
     uint64_t start_ns = clock_monotonic_ns();
     clientk_execute(worker->client, operations, count, worker->results);
