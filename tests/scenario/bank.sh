@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # bank: what is moved between accounts by transactions is never lost and never seen twice: by reads
-# of one moment, scans, backups and the next daemon, with one data file and with eight, however
-# writes are synced, while files are compacted and indexes grow, and through kill -9.
+# of one moment, scans, MGET of kresp, backups and the next daemon, with one data file and with
+# eight, however writes are synced, while files are compacted and indexes grow, and through kill -9.
 # long: seconds for each of six settings
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../support/kresp.sh"
 
 accounts=(account:{0..7})
 total=8000
@@ -32,6 +33,32 @@ go_on() {
     while [ ! -e "$stop" ]; do
         "$@" "$RANDOM" | client batch -q - >/dev/null 2>&1
     done
+}
+
+# Through kresp, by WATCH and MULTI; what fails meanwhile is given up.
+cat >"$MQKV_TEST_DIR/watcher.py" <<'END'
+import os, random, sys
+sys.path.insert(0, sys.argv[2])
+from replies import Peer
+peer, done = Peer(sys.argv[1]), 0
+while not os.path.exists(sys.argv[3]):
+    one, other = random.sample(["account:%d" % i for i in range(8)], 2)
+    replies = [peer.call("watch", one, other), peer.call("mget", one, other)]
+    words = replies[1].split(b"\r\n")
+    if len(words) < 5 or b"-" in (replies[0][:1], replies[1][:1]):
+        peer.call("unwatch")
+        continue
+    have, amount = [int(words[2]), int(words[4])], random.randrange(1, 9)
+    peer.call("multi")
+    peer.call("set", one, have[0] - amount)
+    peer.call("set", other, have[1] + amount)
+    done += peer.call("exec").startswith(b"*2")
+print(done)
+END
+
+look_by_kresp() {
+    ask 'mget account:0 account:1 account:2 account:3 account:4 account:5 account:6 account:7' |
+        tr ' ' '\n' | grep '^-\?[0-9]'
 }
 
 compact_again_and_again() {
@@ -73,7 +100,7 @@ compactions_so_far() {
         head -1 | cut -d: -f2
 }
 
-round=0 compactions=0
+round=0 compactions=0 watched=0
 while read -ra options; do
     round=$((round + 1))
     server_dir=$MQKV_TEST_DIR/store$round
@@ -85,12 +112,17 @@ while read -ra options; do
         go_on "$lines" &
         workers+=($!)
     done
+    start_kresp --threads 2
+    python3 "$MQKV_TEST_DIR/watcher.py" "$kresp_socket" "$redis_tests" "$stop" \
+        >"$MQKV_TEST_DIR/watched" &
+    workers+=($!)
     compact_again_and_again &
     workers+=($!)
     for life in 1 2; do
         for _ in 1 2 3; do
             check_sum "reads of one moment, ${options[*]}, life $life" look_together
         done
+        check_sum "MGET of kresp" look_by_kresp
         [[ ${options[*]} != *"-d 1 "* ]] || check_sum "a scan of one moment" look_by_scan
         compactions=$((compactions + $(compactions_so_far)))
         check_status 0 "a backup" client backup "$MQKV_TEST_DIR/copy$round.$life"
@@ -102,6 +134,8 @@ while read -ra options; do
     moved=$(client --format json get account:0 | sed 's/.*"version":\([0-9]*\).*/\1/')
     touch "$stop"
     wait "${workers[@]}"
+    watched=$((watched + $(<"$MQKV_TEST_DIR/watched")))
+    stop_kresp
     stop_server
     check_equal yes "$([ "$moved" -gt 20 ] && echo yes)" "money has moved ($moved)"
     check_status 0 "the store is sound" "$MQKV_BUILD/kvcheck" "$server_dir"
@@ -118,3 +152,4 @@ done <<'END'
 -d 8 --sync always
 END
 check_equal yes "$([ "$compactions" -gt 0 ] && echo yes)" "files were compacted meanwhile"
+check_equal yes "$([ "$watched" -gt 0 ] && echo yes)" "and EXEC has moved money, too ($watched)"
