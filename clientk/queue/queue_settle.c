@@ -154,6 +154,30 @@ static enum kv_status plan_back(struct clientk_queue *queue, const struct locate
     return KV_OK;
 }
 
+/* A step: a reference to the record that is, or comes, away from its place stands at due_ms. */
+static enum kv_status plan_reference_at(struct clientk_queue *queue, const struct located *located,
+                                        uint64_t due_ms)
+{
+    const struct job_record reference = {.state = JOB_REFERENCE,
+                                         .lane = located->lane,
+                                         .until_ms = due_ms,
+                                         .token = located->number};
+    return plan_later(queue, &reference, due_ms);
+}
+
+/* Steps: the lease ends at until_ms. Who sleeps until its end has to know if that is earlier. */
+static enum kv_status plan_extension(struct clientk_queue *queue, const struct located *located,
+                                     uint64_t until_ms)
+{
+    struct job_record record = located->record;
+    bool shorter = until_ms < record.until_ms;
+    record.until_ms = until_ms;
+    queue_put_record(queue, located->key, &record);
+    if (shorter)
+        queue_ring(queue);
+    return shorter && located->away ? plan_reference_at(queue, located, until_ms) : KV_OK;
+}
+
 /* Adds the steps to the plan, behind the guard of the record. */
 static enum kv_status plan_settlement(struct clientk_queue *queue, const struct located *located,
                                       struct settling *settling)
@@ -169,9 +193,7 @@ static enum kv_status plan_settlement(struct clientk_queue *queue, const struct 
         if (record->body_bytes > 0)
             plan_delete(&queue->plan, queue_body_key(&queue->plan, record->id));
     } else if (settling->kind == SETTLE_EXTEND) {
-        struct job_record longer = *record;
-        longer.until_ms = settling->until_ms;
-        queue_put_record(queue, located->key, &longer);
+        return plan_extension(queue, located, settling->until_ms);
     } else {
         return plan_back(queue, located, settling);
     }
@@ -378,9 +400,7 @@ enum kv_status queue_move_away(struct clientk_queue *queue, unsigned lane, uint6
     plan_leave(queue, &located);
     plan_add(&queue->plan, plan_key(&queue->plan, "outside"), 1);
     queue_put_record(queue, queue_away_key(&queue->plan, lane, number), &located.record);
-    const struct job_record reference = {
-        .state = JOB_REFERENCE, .lane = lane, .until_ms = located.record.until_ms, .token = number};
-    status = plan_later(queue, &reference, reference.until_ms);
+    status = plan_reference_at(queue, &located, located.record.until_ms);
     if (status != KV_OK)
         return status;
     status = plan_run(&queue->plan, queue->client, queue->options.durability, &done);

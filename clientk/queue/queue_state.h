@@ -34,6 +34,7 @@ struct clientk_queue {
     uint64_t told_heads[QUEUE_LANES];       /* the entry "heads", as last read or written */
     bool has_heads;
     unsigned races; /* lost of late */
+    unsigned naps;  /* how often to look again before sleeping */
     struct clientk_watch *watch;
     struct time_node *nodes; /* of time_tree */
     size_t node_count;

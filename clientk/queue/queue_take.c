@@ -33,6 +33,11 @@
 
 #define RACES_MOST 8u
 
+/* A worker that has taken a job a moment ago looks again so often, after so long, before it sleeps:
+ * each job that is put wakes all that sleep. */
+#define NAPS   10u
+#define NAP_MS 1u
+
 /* Heads ----------------------------------------------------------------------------------------- */
 
 enum kv_status queue_read_heads(struct clientk_queue *queue)
@@ -531,6 +536,11 @@ enum kv_status clientk_queue_take(struct clientk_queue *queue, size_t count, int
             status = queue_refuse(KV_NOT_FOUND, "there is no job to take");
             break;
         }
+        if (queue->naps > 0) {
+            queue->naps--;
+            clock_sleep_ms(NAP_MS);
+            continue;
+        }
         bool again;
         status = ensure_watch(queue, &again);
         if (status != KV_OK)
@@ -544,6 +554,8 @@ enum kv_status clientk_queue_take(struct clientk_queue *queue, size_t count, int
             wait_ms = (uint64_t)timeout_ms - waited_ms;
         await_change(queue, wait_ms);
     }
+    if (taking.taken > 0)
+        queue->naps = NAPS;
     *taken = taking.taken;
     return status;
 }
