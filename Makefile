@@ -240,7 +240,7 @@ uninstall:
 	rm -f $(addprefix $(bindir)/,serverk clientk kvcheck kresp mqkv-redis) $(libdir)/libclientk.* $(libdir)/libkvstore.* \
 	  $(libdir)/liballocator.a \
 	  $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc \
-	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1 kresp.1 mqkv-redis.1) $(addprefix $(mandir)/man3/,clientk.3 kvstore.3) \
+	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1 kresp.1 mqkv-redis.1) $(addprefix $(mandir)/man3/,clientk.3 clientk_queue.3 kvstore.3) \
 	  $(patsubst %.bash-completion,$(completiondir)/%,$(notdir $(COMPLETIONS))) \
 	  $(UNITS:%=$(unitdir)/%) $(sysusersdir)/mqkv.conf $(tmpfilesdir)/mqkv.conf $(exampledir)/60-mqkv.conf \
 	  $(exampledir)/mqkv-dashboard.json $(exampledir)/mqkv-alerts.yml

@@ -109,9 +109,10 @@ void clientk_job_free(struct clientk_job *job);
 enum kv_status clientk_queue_take(struct clientk_queue *queue, size_t count, int timeout_ms,
                                   struct clientk_job *jobs, size_t *taken);
 
-/* What becomes of a job that was taken: for all of these, KV_OK; KV_NOT_FOUND: the job is not there
- * any more, somebody has acknowledged it; KV_VERSION_MISMATCH: the lease is over, and somebody else
- * has the job or may take it. Of a job, priority, number and token are looked at, and other members
+/* What becomes of a job that was taken. All of these return KV_OK; KV_VERSION_MISMATCH: the lease is
+ * over, and the job was given to somebody else or back; KV_NOT_FOUND: the job is not there any
+ * more: it was acknowledged, or lost its place at the end of the lease. A lease that is over by the
+ * clock alone is no failure. Of a job, priority, number and token are looked at, and other members
  * help. */
 
 /* Acknowledges `count` jobs: they are done, and gone. If the lease of one is over, the others are

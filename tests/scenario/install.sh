@@ -77,6 +77,7 @@ man_example() {
     sed -n '/^\.Sh EXAMPLES/,/^\.Ed/p' "$source_dir/docs/$1" | sed -e '/^\./d' -e 's/\\e/\\/g'
 }
 man_example clientk.3 >"$MQKV_TEST_DIR/clientk_page.c"
+man_example clientk_queue.3 >"$MQKV_TEST_DIR/clientk_queue_page.c"
 man_example kvstore.3 >"$MQKV_TEST_DIR/kvstore_page.c"
 
 if ! (umask 077 && make_target install); then
@@ -90,9 +91,9 @@ check_equal "" "$(find "$root" -type f ! -perm -444)" "all may read what is inst
 # Completeness.
 for file in bin/serverk bin/clientk bin/kvcheck \
     lib/libclientk.a lib/libclientk.so lib/libkvstore.a lib/libkvstore.so \
-    include/mqkv/clientk.h include/mqkv/kvstore.h \
+    include/mqkv/clientk.h include/mqkv/clientk_queue.h include/mqkv/kvstore.h \
     share/man/man1/serverk.1 share/man/man1/clientk.1 share/man/man1/kvcheck.1 \
-    share/man/man3/clientk.3 share/man/man3/kvstore.3 \
+    share/man/man3/clientk.3 share/man/man3/clientk_queue.3 share/man/man3/kvstore.3 \
     lib/systemd/system/serverk.service lib/systemd/system/serverk@.service \
     lib/systemd/system/kresp.service \
     lib/sysusers.d/mqkv.conf lib/tmpfiles.d/mqkv.conf share/doc/mqkv/examples/60-mqkv.conf \
@@ -181,7 +182,7 @@ check_functions() {
 }
 
 if [ "$(command -v clang)" ]; then
-    check_functions clientk.h libclientk -pthread -lm
+    check_functions clientk_queue.h libclientk -pthread -lm
     check_functions kvstore.h libkvstore -pthread -lxxhash -lm
     check_functions allocator.h liballocator -pthread
 else
@@ -238,13 +239,15 @@ check_status 0 "and runs" \
 check_equal 'Hello, Ada!' "$output" "and says so"
 check_status 0 "the example of clientk(3) compiles" \
     compile clientk_page-shared "${cflags[@]}" "${shared_libs[@]}"
+check_status 0 "and that of clientk_queue(3)" \
+    compile clientk_queue_page-shared "${cflags[@]}" "${shared_libs[@]}"
 for library in clientk kvstore; do
     check_equal "" "$(nm -D --defined-only "$installed/lib/lib$library.so" |
         awk '$2 != "A" { sub("@.*", "", $3); print $3 }' |
         while read -r name; do
-            grep -q "^\.Fn $name " "$source_dir/docs/$library.3" || echo "$name"
+            grep -qs "^\.Fn $name " "$source_dir/docs/$library"{,_queue}.3 || echo "$name"
         done)" \
-        "$library(3) has every function of lib$library"
+        "the manual has every function of lib$library"
 done
 
 check_status 0 "make uninstall" make_target uninstall
