@@ -1,6 +1,6 @@
 /*
- * queue_plan: a transaction, or a batch of reads, that is being put together. Keys and values live in
- * the plan until it is begun anew.
+ * queue_plan: a transaction, or a batch of reads, that is being put together. Keys and values live
+ * in the plan until it is begun anew.
  *
  * Threads: one at a time for each plan.
  */

@@ -1,4 +1,5 @@
-/* clientk_queue_put: jobs enter their lane together with its tail, or a moment together with its count. */
+/* clientk_queue_put: jobs enter their lane together with its tail, or a moment together with its
+ * count. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,8 +120,8 @@ static enum kv_status put_later(struct clientk_queue *queue, const struct put_ba
 }
 
 /* Looks whether a batch whose outcome was unknown stands where it would. It was put with the guard
- * that the tails were others than they are now, so that it cannot be put any more. KV_OK: *done says
- * so; KV_OUTCOME_UNKNOWN: that number is gone. */
+ * that the tails were others than they are now, so that it cannot be put any more. KV_OK: *done
+ * says so; KV_OUTCOME_UNKNOWN: that number is gone. */
 static enum kv_status settle_doubt(struct clientk_queue *queue, struct put_batch *batch, bool *done)
 {
     struct job_record record;

@@ -242,7 +242,7 @@ static enum kv_status check_settle(const struct clientk_queue *queue, const stru
     return KV_OK;
 }
 
-/* Acknowledging --------------------------------------------------------------------------------- */
+/* Acknowledging -------------------------------------------------------------------------------- */
 
 /* Acknowledges jobs whose versions are known, together. *done: whether it did. */
 static enum kv_status ack_together(struct clientk_queue *queue, const struct clientk_job *jobs,
@@ -280,8 +280,10 @@ enum kv_status clientk_queue_ack(struct clientk_queue *queue, const struct clien
                                  size_t count)
 {
     enum kv_status first = KV_OK;
+    if (!jobs)
+        return queue_refuse(KV_USAGE, "NULL was given as the jobs");
     for (size_t i = 0; i < count; i++) {
-        enum kv_status status = check_settle(queue, jobs ? &jobs[i] : NULL);
+        enum kv_status status = check_settle(queue, &jobs[i]);
         if (status != KV_OK)
             return status;
     }
@@ -306,7 +308,7 @@ enum kv_status clientk_queue_ack(struct clientk_queue *queue, const struct clien
     return first;
 }
 
-/* The other ways ---------------------------------------------------------------------------------- */
+/* The other ways ------------------------------------------------------------------------------- */
 
 enum kv_status clientk_queue_fail(struct clientk_queue *queue, const struct clientk_job *job,
                                   struct kv_slice reason, int64_t delay_ms, bool *dead)
@@ -359,7 +361,7 @@ enum kv_status clientk_queue_extend(struct clientk_queue *queue, struct clientk_
     return status;
 }
 
-/* Records that were found on the way ------------------------------------------------------------ */
+/* Records that were found on the way ----------------------------------------------------------- */
 
 enum kv_status queue_bury_spent(struct clientk_queue *queue, unsigned lane, uint64_t number,
                                 uint64_t now_ms)
@@ -407,7 +409,7 @@ enum kv_status queue_move_away(struct clientk_queue *queue, unsigned lane, uint6
     return plan_is_unknown(&queue->plan, status) ? KV_OK : status;
 }
 
-/* Receipts -------------------------------------------------------------------------------------- */
+/* Receipts ------------------------------------------------------------------------------------- */
 
 void clientk_queue_receipt(const struct clientk_job *job, char text[CLIENTK_RECEIPT_BYTES])
 {

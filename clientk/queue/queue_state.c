@@ -9,7 +9,7 @@
 #include "common/memory/cursor.h"
 #include "common/report/error.h"
 
-/* Keys ------------------------------------------------------------------------------------------ */
+/* Keys ----------------------------------------------------------------------------------------- */
 
 const char *queue_lane_name(unsigned lane)
 {
@@ -34,7 +34,7 @@ struct kv_slice queue_body_key(struct queue_plan *plan, uint64_t id)
     return plan_key(plan, "body:%016" PRIx64, id);
 }
 
-/* Tails ----------------------------------------------------------------------------------------- */
+/* Tails ---------------------------------------------------------------------------------------- */
 
 enum kv_status queue_read_tails(struct clientk_queue *queue)
 {
@@ -103,7 +103,7 @@ void queue_count_done(struct clientk_queue *queue, unsigned lane, uint64_t count
              (int64_t)count);
 }
 
-/* Jobs ------------------------------------------------------------------------------------------ */
+/* Jobs ----------------------------------------------------------------------------------------- */
 
 static bool copy_to_value(struct clientk_value *value, struct kv_slice bytes)
 {
@@ -157,9 +157,4 @@ void clientk_job_free(struct clientk_job *job)
     clientk_value_free(&job->payload);
     clientk_value_free(&job->reason);
     *job = (struct clientk_job){.id = 0};
-}
-
-enum kv_status queue_refuse(enum kv_status status, const char *sentence)
-{
-    return kv_error_set(last_error_of_thread(), status, "%s", sentence);
 }

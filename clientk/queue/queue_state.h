@@ -7,9 +7,11 @@
 #ifndef MQKV_CLIENTK_QUEUE_QUEUE_STATE_H
 #define MQKV_CLIENTK_QUEUE_QUEUE_STATE_H
 
+#include "clientk/base/last_error.h"
 #include "clientk/queue/job_record.h"
 #include "clientk/queue/queue_plan.h"
 #include "common/numbers/random.h"
+#include "common/report/error.h"
 #include "mqkv/clientk_queue.h"
 
 #define QUEUE_DEAD_LANE   10u
@@ -81,6 +83,10 @@ void queue_put_record(struct clientk_queue *queue, struct kv_slice key,
                       const struct job_record *record);
 
 /* Sets the thread's last error to a sentence about the job, and returns `status`. */
-enum kv_status queue_refuse(enum kv_status status, const char *sentence);
+static inline enum kv_status queue_refuse(enum kv_status status, const char *sentence)
+{
+    kv_error_set(last_error_of_thread(), status, "%s", sentence);
+    return status;
+}
 
 #endif

@@ -15,7 +15,7 @@
 #define TAKE_JOBS    64u
 #define LOOK_RECORDS 64u
 
-/* How many due records are moved in one transaction, and how many such transactions a look makes. */
+/* How many due records a transaction moves, and how many such transactions a look makes. */
 #define PROMOTED_RECORDS 24u
 #define PROMOTIONS       64u
 
@@ -38,7 +38,7 @@
 #define NAPS   10u
 #define NAP_MS 1u
 
-/* Heads ----------------------------------------------------------------------------------------- */
+/* Heads ---------------------------------------------------------------------------------------- */
 
 enum kv_status queue_read_heads(struct clientk_queue *queue)
 {
@@ -79,7 +79,7 @@ enum kv_status queue_tell_heads(struct clientk_queue *queue)
                        kv_slice(bytes, sizeof bytes), NULL, NULL);
 }
 
-/* What has become due --------------------------------------------------------------------------- */
+/* What has become due -------------------------------------------------------------------------- */
 
 /* Plans that a reference, the first record of the moment, goes on: to the end of the lease that it
  * stands for, or, if that is over, the job comes back to its lane. */
@@ -151,7 +151,7 @@ static enum kv_status plan_promotion(struct clientk_queue *queue, size_t count, 
 /* Moves the first records of a moment that has come. KV_OK, also if others were faster. */
 static enum kv_status promote(struct clientk_queue *queue, uint64_t number, uint64_t now_ms)
 {
-    struct time_moment moment;
+    struct time_moment moment = {.number = number};
     uint64_t next[QUEUE_LANES];
     enum kv_status status = queue_read_tails(queue);
     if (status == KV_OK)
@@ -209,7 +209,7 @@ enum kv_status queue_promote_due(struct clientk_queue *queue, uint64_t now_ms, u
     return status;
 }
 
-/* Claims ---------------------------------------------------------------------------------------- */
+/* Claims --------------------------------------------------------------------------------------- */
 
 /* What one call of clientk_queue_take does. */
 struct taking {
@@ -316,7 +316,7 @@ struct lane_look {
     unsigned leased;  /* how many were */
 };
 
-/* Notes what stands at a number of the lane that was read. Returns true if *claim can be claimed. */
+/* Notes what stands at a number of the lane that was read. True: *claim can be claimed. */
 static bool look_at_record(struct taking *taking, struct lane_look *look, size_t at,
                            struct claim *claim, enum kv_status *status)
 {
@@ -468,7 +468,7 @@ static enum kv_status read_bodies(struct taking *taking)
     return kept > 0 ? KV_OK : status;
 }
 
-/* Waiting --------------------------------------------------------------------------------------- */
+/* Waiting -------------------------------------------------------------------------------------- */
 
 /* Opens the watch. *again: another look is needed, since it tells what comes from now on. */
 static enum kv_status ensure_watch(struct clientk_queue *queue, bool *again)
@@ -507,8 +507,7 @@ static enum kv_status check_take(const struct clientk_queue *queue, size_t count
     if (!queue || !jobs || !taken)
         return queue_refuse(KV_USAGE, "NULL was given as the queue, the jobs or their number");
     if (count == 0 || count > TAKE_JOBS)
-        return kv_error_set(last_error_of_thread(), KV_USAGE, "1 to %u jobs are taken at once",
-                            TAKE_JOBS);
+        return queue_refuse(KV_USAGE, "1 to 64 jobs are taken at once");
     return KV_OK;
 }
 

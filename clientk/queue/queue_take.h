@@ -17,8 +17,8 @@ enum kv_status queue_promote_due(struct clientk_queue *queue, uint64_t now_ms, u
 enum kv_status queue_look_at(struct clientk_queue *queue, unsigned lane, uint64_t from,
                              size_t count);
 
-/* Reads the lowest numbers of the lanes that the entry "heads" tells, if they are higher than what is
- * known; writes them, if they have got much higher. */
+/* Reads the lowest numbers of the lanes that the entry "heads" tells, if they are higher than what
+ * is known; writes them, if they have got much higher. */
 enum kv_status queue_read_heads(struct clientk_queue *queue);
 enum kv_status queue_tell_heads(struct clientk_queue *queue);
 

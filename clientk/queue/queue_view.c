@@ -59,15 +59,16 @@ static enum kv_status read_result(struct clientk_queue *queue, size_t at, struct
     const struct clientk_result *result = &queue->look.results[at];
     if (result->status == KV_CORRUPT || result->status == KV_IO)
         return KV_NOT_FOUND; /* one record of many */
-    if (result->status != KV_OK)
-        return result->status == KV_NOT_FOUND
-                   ? KV_NOT_FOUND
-                   : last_error_explain(last_error_of_thread(), result->status);
+    if (result->status != KV_OK) {
+        if (result->status != KV_NOT_FOUND)
+            last_error_explain(last_error_of_thread(), result->status);
+        return result->status;
+    }
     return job_record_read(kv_slice(result->value.data, result->value.size), record) ? KV_OK
                                                                                      : KV_NOT_FOUND;
 }
 
-/* Lists ----------------------------------------------------------------------------------------- */
+/* Lists ---------------------------------------------------------------------------------------- */
 
 static enum kv_status show(struct viewing *viewing, const struct job_record *record,
                            uint64_t number, uint64_t version)
@@ -94,7 +95,7 @@ static enum kv_status list_lane(struct viewing *viewing, unsigned lane)
         size_t count = end - at < VIEW_RECORDS ? (size_t)(end - at) : VIEW_RECORDS;
         enum kv_status status = queue_look_at(queue, lane, at, count);
         for (size_t i = 0; i < count && status == KV_OK && !viewing_is_over(viewing); i++) {
-            struct job_record record;
+            struct job_record record = {.state = JOB_FREE};
             enum kv_status one = read_result(queue, i, &record);
             if (one == KV_OK &&
                 (lane == QUEUE_DEAD_LANE || state_of(&record, viewing->now_ms) == viewing->state))
@@ -113,7 +114,7 @@ static enum kv_status list_lane(struct viewing *viewing, unsigned lane)
 static enum kv_status show_away(struct viewing *viewing, const struct job_record *reference)
 {
     struct clientk_queue *queue = viewing->queue;
-    struct job_record record;
+    struct job_record record = {.state = JOB_FREE};
     plan_begin(&queue->plan);
     enum kv_status status =
         clientk_get(queue->client, queue_away_key(&queue->plan, reference->lane, reference->token),
@@ -146,7 +147,7 @@ static enum kv_status list_moment(struct viewing *viewing, const struct time_mom
         size_t count;
         status = look_at_moment(queue, moment, at, &count);
         for (size_t i = 0; i < count && status == KV_OK && !viewing_is_over(viewing); i++) {
-            struct job_record record;
+            struct job_record record = {.state = JOB_FREE};
             enum kv_status one = read_result(queue, i, &record);
             if (one == KV_OK && record.state == JOB_REFERENCE)
                 one = viewing->state == CLIENTK_JOB_LEASED ? show_away(viewing, &record) : KV_OK;
@@ -166,7 +167,7 @@ static enum kv_status list_times(struct viewing *viewing)
     enum kv_status status = KV_OK;
     for (uint64_t from = 0; status == KV_OK && !viewing_is_over(viewing); from = number + 1) {
         bool found;
-        struct time_moment moment;
+        struct time_moment moment = {.number = 0};
         status = time_find(viewing->queue, from, &found, &number);
         if (status != KV_OK || !found)
             return status;
@@ -180,7 +181,7 @@ static enum kv_status list_times(struct viewing *viewing)
 enum kv_status clientk_queue_list(struct clientk_queue *queue, enum clientk_job_state state,
                                   uint64_t limit, clientk_visit_job visit, void *context)
 {
-    struct viewing viewing;
+    struct viewing viewing = {.queue = queue};
     enum kv_status status = viewing_begin(&viewing, queue, state, limit);
     if (status != KV_OK)
         return status;
@@ -199,7 +200,7 @@ enum kv_status clientk_queue_list(struct clientk_queue *queue, enum clientk_job_
     return status;
 }
 
-/* Lengths --------------------------------------------------------------------------------------- */
+/* Lengths -------------------------------------------------------------------------------------- */
 
 /* Counts the leased records that stand in the lanes. */
 static enum kv_status count_leased(struct clientk_queue *queue, uint64_t *leased)
@@ -215,7 +216,7 @@ static enum kv_status count_leased(struct clientk_queue *queue, uint64_t *leased
             if (status != KV_OK)
                 return status;
             for (size_t i = 0; i < count; i++) {
-                struct job_record record;
+                struct job_record record = {.state = JOB_FREE};
                 *leased += read_result(queue, i, &record) == KV_OK &&
                            state_of(&record, now_ms) == CLIENTK_JOB_LEASED;
             }
@@ -237,7 +238,7 @@ static int64_t counter_of(const struct clientk_result *result)
 enum kv_status clientk_queue_length(struct clientk_queue *queue,
                                     struct clientk_queue_lengths *lengths)
 {
-    struct viewing viewing;
+    struct viewing viewing = {.queue = queue};
     struct kv_slice keys[QUEUE_LANES + 3];
     enum kv_status status = viewing_begin(&viewing, queue, CLIENTK_JOB_READY, 0);
     if (status != KV_OK)
@@ -278,7 +279,7 @@ enum kv_status clientk_queue_length(struct clientk_queue *queue,
     return KV_OK;
 }
 
-/* Dropping and reviving ------------------------------------------------------------------------- */
+/* Dropping and reviving ------------------------------------------------------------------------ */
 
 /* Plans what becomes of the records of a page: those of the state are deleted, or revived. *count:
  * how many. */
@@ -290,7 +291,7 @@ static enum kv_status plan_page(struct viewing *viewing, unsigned lane, uint64_t
     *count = 0;
     plan_begin(&queue->plan);
     for (size_t i = 0; i < page && *count < room; i++) {
-        struct job_record record;
+        struct job_record record = {.state = JOB_FREE};
         enum kv_status status = read_result(queue, i, &record);
         if (status != KV_OK && status != KV_NOT_FOUND)
             return status;
@@ -325,7 +326,7 @@ static enum kv_status change_lane(struct viewing *viewing, unsigned lane, bool r
     uint64_t end = queue->tails[lane];
     unsigned tries = 0;
     for (uint64_t at = queue->heads[lane]; at < end && !viewing_is_over(viewing);) {
-        uint64_t next[QUEUE_LANES], count;
+        uint64_t next[QUEUE_LANES], count = 0;
         size_t page = end - at < VIEW_RECORDS ? (size_t)(end - at) : VIEW_RECORDS;
         bool done;
         enum kv_status status = queue_look_at(queue, lane, at, page);
@@ -363,7 +364,7 @@ static enum kv_status drop_of_moment(struct viewing *viewing, const struct time_
     struct clientk_queue *queue = viewing->queue;
     uint64_t room = viewing->limit - viewing->count;
     bool all = at == moment->head && page == moment->tail - moment->head;
-    struct job_record record;
+    struct job_record record = {.state = JOB_FREE};
     *count = 0;
     for (size_t i = 0; i < page; i++) {
         enum kv_status status = read_result(queue, i, &record);
@@ -406,7 +407,7 @@ static enum kv_status drop_later(struct viewing *viewing)
     unsigned tries = 0;
     while (!viewing_is_over(viewing)) {
         bool found, done = true;
-        struct time_moment moment;
+        struct time_moment moment = {.number = 0};
         enum kv_status status = time_find(queue, from, &found, &number);
         if (status != KV_OK || !found)
             return status;
@@ -432,7 +433,7 @@ static enum kv_status drop_later(struct viewing *viewing)
 
 enum kv_status clientk_queue_revive(struct clientk_queue *queue, uint64_t limit, uint64_t *count)
 {
-    struct viewing viewing;
+    struct viewing viewing = {.queue = queue};
     if (count)
         *count = 0;
     enum kv_status status = viewing_begin(&viewing, queue, CLIENTK_JOB_DEAD, limit);
@@ -447,7 +448,7 @@ enum kv_status clientk_queue_revive(struct clientk_queue *queue, uint64_t limit,
 enum kv_status clientk_queue_drop(struct clientk_queue *queue, enum clientk_job_state state,
                                   uint64_t limit, uint64_t *count)
 {
-    struct viewing viewing;
+    struct viewing viewing = {.queue = queue};
     if (count)
         *count = 0;
     enum kv_status status = viewing_begin(&viewing, queue, state, limit);

@@ -48,7 +48,7 @@ uint64_t time_of_moment(uint64_t number)
     return number * MOMENT_MS;
 }
 
-/* Nodes ----------------------------------------------------------------------------------------- */
+/* Nodes ---------------------------------------------------------------------------------------- */
 
 static struct kv_slice node_key(struct queue_plan *plan, const struct time_node *node)
 {
@@ -108,7 +108,7 @@ static unsigned child_of(uint64_t moment, unsigned level)
     return (unsigned)(moment >> (LEVEL_BITS * (LEVELS - 1 - level))) & (NODE_CHILDREN - 1);
 }
 
-/* Finding --------------------------------------------------------------------------------------- */
+/* Finding -------------------------------------------------------------------------------------- */
 
 enum kv_status time_find(struct clientk_queue *queue, uint64_t from, bool *found, uint64_t *number)
 {
@@ -166,7 +166,7 @@ struct kv_slice time_due_key(struct queue_plan *plan, uint64_t moment, uint64_t 
     return plan_key(plan, "due:%" PRIx64 ":%" PRIu64, moment, number);
 }
 
-/* Changing -------------------------------------------------------------------------------------- */
+/* Changing ------------------------------------------------------------------------------------- */
 
 void time_change_begin(struct clientk_queue *queue)
 {

@@ -12,12 +12,12 @@
  *             clientk_queue_fail(queue, &job, kv_slice_from_string("no luck"), CLIENTK_BACKOFF);
  *
  * A job that was put is given to a worker again and again until one has acknowledged it, or until
- * it has been given max_attempts times: then it becomes a dead letter. While a worker's lease holds,
- * nobody else gets the job; the lease of a worker that has died, or is too slow, ends by itself.
- * Jobs of a higher priority come first, and those of one priority in the order in which they were
- * put; a job that comes back at the end of its lease keeps its place, one that failed goes to the
- * end. Nothing is lost when daemon, producers or workers are killed. A worker may be killed after
- * its work and before its acknowledgement: work has to bear being done twice.
+ * it has been given max_attempts times: then it becomes a dead letter. While a worker's lease
+ * holds, nobody else gets the job; the lease of a worker that has died, or is too slow, ends by
+ * itself. Jobs of a higher priority come first, and those of one priority in the order in which
+ * they were put; a job that comes back at the end of its lease keeps its place, one that failed
+ * goes to the end. Nothing is lost when daemon, producers or workers are killed. A worker may be
+ * killed after its work and before its acknowledgement: work has to bear being done twice.
  *
  * Times are those of the host's clock: setting it forward ends leases and delays. A store of
  * queues must not evict (serverk --evict).
@@ -109,8 +109,8 @@ void clientk_job_free(struct clientk_job *job);
 enum kv_status clientk_queue_take(struct clientk_queue *queue, size_t count, int timeout_ms,
                                   struct clientk_job *jobs, size_t *taken);
 
-/* What becomes of a job that was taken. All of these return KV_OK; KV_VERSION_MISMATCH: the lease is
- * over, and the job was given to somebody else or back; KV_NOT_FOUND: the job is not there any
+/* What becomes of a job that was taken. All of these return KV_OK; KV_VERSION_MISMATCH: the lease
+ * is over, and the job was given to somebody else or back; KV_NOT_FOUND: the job is not there any
  * more: it was acknowledged, or lost its place at the end of the lease. A lease that is over by the
  * clock alone is no failure. Of a job, priority, number and token are looked at, and other members
  * help. */
@@ -180,8 +180,8 @@ typedef bool (*clientk_visit_job)(void *context, const struct clientk_job *job,
 enum kv_status clientk_queue_list(struct clientk_queue *queue, enum clientk_job_state state,
                                   uint64_t limit, clientk_visit_job visit, void *context);
 
-/* Gives dead letters, up to `limit` (0: all), another max_attempts attempts each: they go to the end
- * of their priorities. *count (may be NULL): how many, whatever the status. */
+/* Gives dead letters, up to `limit` (0: all), another max_attempts attempts each: they go to the
+ * end of their priorities. *count (may be NULL): how many, whatever the status. */
 enum kv_status clientk_queue_revive(struct clientk_queue *queue, uint64_t limit, uint64_t *count);
 
 /* Deletes jobs of a state that is not LEASED, up to `limit` (0: all). *count (may be NULL): how

@@ -1,5 +1,5 @@
-/* queue_loop QUEUE JOBS PRODUCERS WORKERS TOGETHER KILLS LEASE_MS [SEED]: puts so many jobs into one
- * queue of the daemon, has so many workers take and acknowledge TOGETHER of them at a time, and
+/* queue_loop QUEUE JOBS PRODUCERS WORKERS TOGETHER KILLS LEASE_MS [SEED]: puts so many jobs into
+ * one queue of the daemon, has so many workers take and acknowledge TOGETHER of them at a time, and
  * meanwhile kills producers and workers KILLS times (-9), which are started anew; who runs it may
  * kill the daemon. Each job that was put has to be done, none that was not; and while the lease of
  * one worker holds, no other gets its job. Prints how fast it was. */
@@ -213,7 +213,7 @@ static void kill_some(pid_t *pids, unsigned kills, struct random_state *random)
 
 int main(int argc, char **argv)
 {
-    pid_t pids[PROCESSES];
+    pid_t pids[PROCESSES] = {0};
     struct random_state random;
     if (argc < 8)
         return 2;
