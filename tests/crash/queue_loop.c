@@ -32,7 +32,7 @@ struct job_account {
     _Atomic uint64_t held_until_ms;
 };
 
-struct account {
+struct queue_account {
     _Atomic uint64_t next; /* the next job to put */
     _Atomic uint64_t violations;
     _Atomic uint64_t finished_ms;
@@ -40,7 +40,7 @@ struct account {
     struct job_account jobs[];
 };
 
-static struct account *account;
+static struct queue_account *account;
 static const char *daemon_queue;
 static uint64_t job_count;
 static unsigned producers, workers, together;
