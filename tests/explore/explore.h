@@ -117,6 +117,9 @@ uint32_t explore_random(uint32_t bound);
  * sleep. */
 uint64_t explore_clock_ns(void);
 
+/* How many steps the threads have taken, all together: of one that waits without sleeping, many. */
+uint64_t explore_steps(void);
+
 /* Calls run(argument) in a copy of all that there is (a child of the operating system's), which is
  * gone then: for what may come of one moment in many ways. What it finds, this schedule has
  * found. */

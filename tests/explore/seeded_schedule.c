@@ -192,9 +192,12 @@ static bool can_go_on(struct thread *thread)
         return false;
     if (thread->state == WAITING) {
         bool was_quiet = now.is_quiet;
-        now.is_quiet = true; /* the harness's own question is no step */
+        uint64_t clock_ns = now.clock_ns;
+        now.is_quiet = true; /* the harness's own question is no step, and takes no time: somebody's
+                                may be over, who was asked before */
         bool is_ready = thread->is_ready(thread->what);
         now.is_quiet = was_quiet;
+        now.clock_ns = clock_ns;
         if (is_ready) {
             thread->state = READY;
             thread->timed_out = false;
@@ -627,15 +630,24 @@ unsigned schedule_spawn(unsigned process, void (*run)(void *), void *argument)
     return number;
 }
 
+/* A thread sees what was stored before it was started, as after pthread_create. */
+static void show_stores(void)
+{
+    if (now.plan->delays_stores)
+        delayed_stores_flush(now.current);
+}
+
 void explore_thread(unsigned process, void (*run)(void *), void *argument)
 {
     schedule_step(__builtin_return_address(0));
+    show_stores();
     now.threads[schedule_spawn(process, run, argument)].is_awaited = true;
     schedule_step(__builtin_return_address(0));
 }
 
 void explore_other_thread(unsigned process, void (*run)(void *), void *argument)
 {
+    show_stores();
     schedule_spawn(process, run, argument);
     schedule_step(__builtin_return_address(0));
 }
@@ -717,6 +729,11 @@ uint32_t explore_random(uint32_t bound)
 uint64_t explore_clock_ns(void)
 {
     return now.clock_ns;
+}
+
+uint64_t explore_steps(void)
+{
+    return now.steps;
 }
 
 bool explore_has_part(unsigned part)
