@@ -63,6 +63,10 @@ $(EXPLORE_OUT)/explore: $(EXPLORE_OBJ) $(EXPLORE_RUNTIME_OBJ)
 
 -include $(shell find $(EXPLORE_OUT) -name '*.d' 2>/dev/null)
 
+# What examples/labs links with.
+.PHONY: explore-objects
+explore-objects: $(EXPLORE_RUNTIME_OBJ) $(EXPLORE_RENAMED)
+
 # Each harness for EXPLORE_SECONDS; HARNESSES="a b": these.
 EXPLORE_SECONDS ?= 60
 .PHONY: explore
