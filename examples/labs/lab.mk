@@ -28,7 +28,7 @@ WARNINGS   = -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -g -I$(FROM) -I. -I$(ROOT) -
 SCHEDULED  = $(CC) $(WARNINGS) -O1 -fno-omit-frame-pointer -fsanitize=thread -c
 RENAMED   := $(OUT)/explore/renamed
 
-PROGRAMS := $(TO)/schedules $(if $(wildcard race.c),$(TO)/race) $(if $(wildcard plain.c),$(TO)/plain)
+PROGRAMS := $(if $(CHECKS),$(TO)/schedules) $(if $(wildcard race.c),$(TO)/race) $(if $(wildcard plain.c),$(TO)/plain)
 programs: $(PROGRAMS)
 
 check: programs $(OUT)/labs/without_network
