@@ -18,6 +18,7 @@ FROM ?= .
 TO   ?= $(OUT)/labs/$(LAB)/yours
 CC   ?= cc
 SUBMISSION ?= .
+export OUT
 
 EXPLORED  := $(OUT)/explore/obj/tests/explore
 RUNTIME    = $(filter-out $(EXPLORED)/explore_% $(EXPLORED)/explored_%,$(wildcard $(EXPLORED)/*.o))

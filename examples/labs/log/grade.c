@@ -100,6 +100,7 @@ static void run_failing_disk(void)
 
 EXPLORE_HARNESS(failing_disk) = {
     .name = "failing_disk",
-    .invariant = "after a sync that failed no append says that it is on disk, until the log is opened",
+    .invariant =
+        "after a sync that failed no append says that it is on disk, until the log is opened",
     .run = run_failing_disk,
 };

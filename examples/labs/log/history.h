@@ -14,7 +14,7 @@
 #define RECORDS_MOST  64u
 #define NOTHING_TRIED UINT32_MAX
 
-/* Records are numbers, of which the bytes follow. */
+/* Records are numbers, of which the bytes follow; some are larger than a sector of the disk. */
 static struct {
     uint32_t next;                  /* number */
     uint32_t records[RECORDS_MOST]; /* that must be there, in order */
@@ -29,7 +29,7 @@ struct history_look {
 
 static void history_make(uint32_t number, uint8_t record[LOG_MAX_RECORD_BYTES], size_t *bytes)
 {
-    *bytes = 4 + number * 97 % 700;
+    *bytes = number % 4 == 3 ? 600 : 4 + number * 7 % 60;
     for (size_t i = 0; i < *bytes; i++)
         record[i] = (uint8_t)(number * 31 + i * 7);
     memcpy(record, &number, sizeof number);
@@ -82,8 +82,8 @@ static void history_open(struct log *log)
         explore_note("  it has record %u", look.records[i]);
     for (uint32_t i = 0; !as_before && !as_after && i < history.count; i++)
         explore_note("  acknowledged: record %u", history.records[i]);
-    EXPLORE_CHECK(as_before || as_after,
-                  "the log has %u records, but %u were acknowledged%s", look.count, history.count,
+    EXPLORE_CHECK(as_before || as_after, "the log has %u records, but %u were acknowledged%s",
+                  look.count, history.count,
                   history.tried != NOTHING_TRIED ? ", and one was under way" : "");
     if (as_after) {
         memcpy(history.records, after, sizeof after);

@@ -55,8 +55,8 @@ static double simulate(bool by_policy, bool *starved)
         struct request *one = &requests[i];
         uint64_t delay_ns = by_policy ? policy_delay_ns(one->priority, one->work_ns) : 0;
         one->done = false;
-        one->due_ns = delay_ns < UINT64_MAX - one->received_ns ? one->received_ns + delay_ns
-                                                               : UINT64_MAX;
+        one->due_ns =
+            delay_ns < UINT64_MAX - one->received_ns ? one->received_ns + delay_ns : UINT64_MAX;
     }
     for (unsigned served = 0, first = 0; served < REQUESTS; served++) {
         struct request *next = NULL;

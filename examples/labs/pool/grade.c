@@ -93,7 +93,8 @@ static void run_close_wakes_takers(void)
 
 EXPLORE_HARNESS(close_wakes_takers) = {
     .name = "close_wakes_takers",
-    .invariant = "who waits for an item leaves when the queue is closed, and what is there is taken",
+    .invariant =
+        "who waits for an item leaves when the queue is closed, and what is there is taken",
     .run = run_close_wakes_takers,
 };
 

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# labs: each lab gives its start, its reference and each wrong solution the points that it should.
+# long: builds and judges some forty programs, three minutes
+. "$(dirname "$0")/lib.sh"
+
+labs=$(cd "$(dirname "$0")/../../examples/labs" && pwd)
+if [ ! -x "$MQKV_BUILD/explore/explore" ]; then
+    skip "it is built without sanitizers only"
+    exit
+fi
+export OUT=$MQKV_BUILD
+for lab in "$labs"/*/points; do
+    name=$(basename "$(dirname "$lab")")
+    make -s -C "$labs/$name" verify >"$MQKV_TEST_DIR/$name" 2>&1
+    sed 's/^/# /' "$MQKV_TEST_DIR/$name"
+    check_match "^$name: 0 of its variants" "$(cat "$MQKV_TEST_DIR/$name")" "$name"
+done
+
+# What is handed in may be anything: nothing is won by ending early, and nothing is sent.
+mkdir "$MQKV_TEST_DIR/ends"
+cat >"$MQKV_TEST_DIR/ends/policy.c" <<'EOF'
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "policy.h"
+__attribute__((constructor)) static void end(void)
+{
+    printf("socket: %d\n", socket(AF_INET, SOCK_STREAM, 0));
+    fflush(stdout);
+    _exit(0);
+}
+uint64_t policy_delay_ns(unsigned priority, uint64_t work_ns)
+{
+    return priority + work_ns;
+}
+EOF
+graded=$(cd "$labs/policy" && ../grade --submission "$MQKV_TEST_DIR/ends" --results "$MQKV_TEST_DIR/results.json" . 2>&1)
+check_match "^0 of 100 points" "$graded" "a program that ends before it is asked has no points"
+check_match "socket: -1" "$graded" "it has no network"
+check_match '"score": 0' "$(cat "$MQKV_TEST_DIR/results.json")" "results.json has the score"
+check_match '"scores": {"policy": 0}' "$graded" "Autolab's line ends the output"
+echo 'int policy(' >"$MQKV_TEST_DIR/ends/policy.c"
+graded=$(cd "$labs/policy" && ../grade --submission "$MQKV_TEST_DIR/ends" . 2>&1)
+check_match "cannot be built" "$graded" "what the compiler says is told"
+rm "$MQKV_TEST_DIR/ends/policy.c"
+check_status 2 "a file that is missing is named" env -C "$labs/policy" ../grade --submission "$MQKV_TEST_DIR/ends" .
