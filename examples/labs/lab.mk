@@ -25,7 +25,7 @@ RUNTIME    = $(filter-out $(EXPLORED)/explore_% $(EXPLORED)/explored_%,$(wildcar
 SUPPORT   := ../support
 CHECKS    := $(wildcard check.c grade.c)
 SOURCES   := $(filter %.c,$(HANDIN))
-WARNINGS   = -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -g -I$(FROM) -I. -I$(ROOT) -I$(ROOT)/include
+WARNINGS   = -DSERVERK='"$(abspath $(OUT)/serverk)"' -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -g -I$(FROM) -I. -I$(ROOT) -I$(ROOT)/include
 SCHEDULED  = $(CC) $(WARNINGS) -O1 -fno-omit-frame-pointer -fsanitize=thread -c
 RENAMED   := $(OUT)/explore/renamed
 
@@ -60,12 +60,14 @@ $(SOURCES:%.c=$(TO)/%.o): $(TO)/%.o: $(FROM)/%.c $(wildcard *.h) $(wildcard $(FR
 	$(SCHEDULED) -o $@ $<
 	@objcopy --redefine-syms=$(RENAMED) --rename-section .data=room_data --rename-section .bss=room_bss $@
 
-# A check is compiled from a copy: beside itself it would find the headers of this folder, not those that were handed in.
-$(TO)/checks/%.c: %.c
+# A check and its headers are compiled from copies: beside themselves they would find the headers of this folder, not those
+# that were handed in.
+GIVEN := $(addprefix $(TO)/checks/,$(filter-out $(HANDIN),$(wildcard *.h)))
+$(TO)/checks/%: %
 	@mkdir -p $(@D)
 	@cp $< $@
 
-$(CHECKS:%.c=$(TO)/scheduled_%.o): $(TO)/scheduled_%.o: $(TO)/checks/%.c $(wildcard *.h) $(wildcard $(FROM)/*.h)
+$(CHECKS:%.c=$(TO)/scheduled_%.o): $(TO)/scheduled_%.o: $(TO)/checks/%.c $(GIVEN) $(wildcard $(FROM)/*.h)
 	$(SCHEDULED) -o $@ $<
 	@objcopy --redefine-syms=$(RENAMED) $@
 
@@ -73,14 +75,14 @@ $(TO)/no_directories.o: $(SUPPORT)/no_directories.c
 	@mkdir -p $(@D)
 	$(CC) $(WARNINGS) -fno-pie -c -o $@ $<
 
-$(TO)/race: $(TO)/checks/race.c $(SOURCES:%=$(FROM)/%) $(wildcard $(FROM)/*.h)
+$(TO)/race: $(TO)/checks/race.c $(GIVEN) $(SOURCES:%=$(FROM)/%) $(wildcard $(FROM)/*.h)
 	$(CC) $(WARNINGS) -O1 -fsanitize=thread -pthread -o $@ $(filter %.c,$^) $(RACE_LIBS)
 
-$(TO)/plain: $(TO)/checks/plain.c $(SOURCES:%=$(FROM)/%) $(wildcard $(FROM)/*.h)
+$(TO)/plain: $(TO)/checks/plain.c $(GIVEN) $(SOURCES:%=$(FROM)/%) $(wildcard $(FROM)/*.h)
 	$(CC) $(WARNINGS) -O2 -pthread -o $@ $(filter %.c,$^) $(PLAIN_LIBS)
 
 clean:
 	rm -rf $(OUT)/labs/$(LAB) results.json
 
 .PHONY: programs check grade verify solution handout clean
-.PRECIOUS: $(TO)/checks/%.c
+.PRECIOUS: $(TO)/checks/%

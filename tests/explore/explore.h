@@ -27,6 +27,8 @@ struct explore_harness {
     bool in_a_process;      /* each schedule gets an operating-system process of its own, since the
                               code keeps something beyond a schedule, or threads are left behind */
     uint32_t most_still_ms; /* how long a thread may stand still; 0: up to a minute */
+    bool stores_in_order;   /* no store is delayed: the code calls functions of the C library that
+                               would not see those of its own thread (strcmp, snprintf) */
 };
 
 /* Defines a harness; tests/explore/explore.c finds all of them. */

@@ -24,6 +24,7 @@ EXPLORE_HARNESS(comes_back) = {
     .name = "comes_back",
     .invariant = "what was appended is there when the log is opened again",
     .run = run_comes_back,
+    .stores_in_order = true,
 };
 
 static void append_some(void *unused)
@@ -55,4 +56,5 @@ EXPLORE_HARNESS(killed) = {
     .name = "killed",
     .invariant = "what was acknowledged is there after kill -9, and after appends that follow",
     .run = run_kill,
+    .stores_in_order = true,
 };

@@ -44,6 +44,7 @@ EXPLORE_HARNESS(power) = {
     .name = "power",
     .invariant = "what was acknowledged is there after the power went, and nothing that was not",
     .run = run_power,
+    .stores_in_order = true,
 };
 
 static void run_replaced(void)
@@ -55,6 +56,7 @@ EXPLORE_HARNESS(replaced) = {
     .name = "replaced",
     .invariant = "a log that is replaced has all of the old records or the new one",
     .run = run_replaced,
+    .stores_in_order = true,
 };
 
 static void run_interrupted(void)
@@ -71,6 +73,7 @@ EXPLORE_HARNESS(interrupted) = {
     .name = "interrupted",
     .invariant = "calls that are interrupted, or transfer less, are gone on with",
     .run = run_interrupted,
+    .stores_in_order = true,
 };
 
 /* A sync that fails tells of pages that may not be on disk, once: no later one does. */
@@ -103,4 +106,5 @@ EXPLORE_HARNESS(failing_disk) = {
     .invariant =
         "after a sync that failed no append says that it is on disk, until the log is opened",
     .run = run_failing_disk,
+    .stores_in_order = true,
 };
