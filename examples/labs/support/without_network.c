@@ -1,11 +1,13 @@
 /*
  * without_network PROGRAM [ARGUMENT...]: runs PROGRAM, which can neither make sockets nor trace
- * other processes, nor get rights that it has not, and leaves no core file.
+ * other processes, nor get rights that it has not, leaves no core file, and ends with whoever started
+ * it.
  */
 #include <err.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -39,6 +41,8 @@ int main(int count, char **words)
     const struct sock_fprog filter = {sizeof program / sizeof *program, program};
     const struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+        err(2, "prctl");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         err(2, "no_new_privs");
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
