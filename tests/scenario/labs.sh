@@ -34,7 +34,8 @@ uint64_t policy_delay_ns(unsigned priority, uint64_t work_ns)
     return priority + work_ns;
 }
 EOF
-graded=$(cd "$labs/policy" && ../grade --submission "$MQKV_TEST_DIR/ends" --results "$MQKV_TEST_DIR/results.json" . 2>&1)
+graded=$(cd "$labs/policy" &&
+    ../grade --submission "$MQKV_TEST_DIR/ends" --results "$MQKV_TEST_DIR/results.json" . 2>&1)
 check_match "^0 of 100 points" "$graded" "a program that ends before it is asked has no points"
 check_match "socket: -1" "$graded" "it has no network"
 check_match '"score": 0' "$(cat "$MQKV_TEST_DIR/results.json")" "results.json has the score"
@@ -43,4 +44,5 @@ echo 'int policy(' >"$MQKV_TEST_DIR/ends/policy.c"
 graded=$(cd "$labs/policy" && ../grade --submission "$MQKV_TEST_DIR/ends" . 2>&1)
 check_match "cannot be built" "$graded" "what the compiler says is told"
 rm "$MQKV_TEST_DIR/ends/policy.c"
-check_status 2 "a file that is missing is named" env -C "$labs/policy" ../grade --submission "$MQKV_TEST_DIR/ends" .
+check_status 2 "a file that is missing is named" \
+    env -C "$labs/policy" ../grade --submission "$MQKV_TEST_DIR/ends" .
