@@ -177,7 +177,7 @@ check_status 4 "what would write too much anew in one piece is refused" client t
 check_match 'then 9, "large:9": ' "$errors" "with the step"
 check_equal never "$(client ttl large:1)" "and nothing is done"
 # shellcheck disable=SC2086 # words
-check_status 0 "what is less is done" client transact ${steps%-- touch large:9*}
+check_status 0 "what is less is done" client --timeout 60000 transact ${steps%-- touch large:9*}
 stop_server
 if has_lab 'transact: other ways to serve'; then
     for model in thread process; do
