@@ -37,13 +37,25 @@ static void take_items(struct index_facts *facts, const struct index *index)
     qsort(facts->items + first, facts->count - first, sizeof *facts->items, compare);
 }
 
+/* The words that only writes change; syncs may go on. */
+static struct shared_generation at_rest(const struct shared_generation *words)
+{
+    return (struct shared_generation){.salt = words->salt,
+                                      .tail = words->tail,
+                                      .keys = words->keys,
+                                      .live_bytes = words->live_bytes,
+                                      .expiring_keys = words->expiring_keys,
+                                      .reserve_bytes = words->reserve_bytes,
+                                      .max_version = words->max_version};
+}
+
 void index_facts_take(struct index_facts *facts, struct kvstore *store)
 {
     *facts = (struct index_facts){.datafiles = kvstore_datafiles(store)};
     facts->words = memory(NULL, facts->datafiles * sizeof *facts->words);
     for (uint32_t number = 0; number < facts->datafiles; number++) {
         const struct generation *generation = store->context.files[number].current;
-        facts->words[number] = *generation->words;
+        facts->words[number] = at_rest(generation->words);
         take_items(facts, generation->index);
     }
 }
