@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# check_suite: Redis' own tests about strings, counters, expiry, keys, SCAN, transactions, scripts
-# and the protocol pass on kresp, but for those that suite_skips names. REDIS_SOURCE is a source
-# tree of Redis 7.0, which https://download.redis.io/releases/redis-7.0.15.tar.gz has and which need
-# not be built; without it, or without Tcl, they are skipped.
+# check_suite: Redis' own tests about strings, counters, expiry, keys, SCAN, transactions, scripts,
+# channels and the protocol pass on kresp, but for those that suite_skips names. REDIS_SOURCE is a
+# source tree of Redis 7.0, which https://download.redis.io/releases/redis-7.0.15.tar.gz has and
+# which need not be built; without it, or without Tcl, they are skipped.
 . "$(dirname "$0")/../scenario/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 
@@ -26,13 +26,13 @@ grep -v '^#' "$redis_tests/suite_skips" >"$suite/skips"
 # How many tests of each must pass at least: a run that ends early is no pass.
 declare -A least_tests=(
     [type/string]=40 [type/incr]=15 [expire]=40 [keyspace]=30 [scan]=5 [protocol]=12 [multi]=20
-    [scripting]=130
+    [scripting]=130 [pubsub]=17
 )
 
 start_server --max-value 8M
 port=$((20000 + RANDOM % 20000))
 start_kresp --allow-flush --port $port
-for unit in type/string type/incr expire keyspace scan protocol multi scripting; do
+for unit in type/string type/incr expire keyspace scan protocol multi scripting pubsub; do
     log=$MQKV_TEST_DIR/${unit//\//-}.log
     (cd "$suite" && timeout 500 ./runtest --host 127.0.0.1 --port $port --single "unit/$unit" \
         --singledb --durable --ignore-encoding --ignore-digest --clients 1 --skipfile skips \

@@ -45,6 +45,7 @@ struct bridge_thread {
     struct redis_connection *connections;
     struct user_queues queues;
     struct redis_mailbox mailbox;
+    struct byte_buffer outgoing; /* messages of this round for other kresp */
     uint64_t stop_ms; /* monotonic: when the wait for clients ends; 0: the thread is not stopping */
     uint64_t stop_at_most_ms;
 };
@@ -250,6 +251,8 @@ static bool run_round(struct bridge_thread *thread)
     take_some(thread, &queue->small, 0, &taken);
     take_some(thread, &queue->large, 1, &taken);
     redis_batch_run(&thread->batch);
+    if (byte_buffer_size(&thread->outgoing) > 0 || thread->outgoing.failed)
+        channel_link_send(thread->service->link, &thread->outgoing);
     queue->connections++; /* the queue stays while its connections close */
     struct redis_connection *connection;
     while ((connection = connection_list_pop(&taken))) {
@@ -365,7 +368,9 @@ enum kv_status bridge_thread_start(struct redis_service *service, unsigned numbe
     started->epoll_fd = started->wake_fd = -1;
     pthread_mutex_init(&started->lock, NULL);
     redis_batch_init(&started->batch, service);
-    started->mailbox = (struct redis_mailbox){.wake = wake_for_mail, .context = started};
+    started->mailbox = (struct redis_mailbox){.outgoing = service->link ? &started->outgoing : NULL,
+                                              .wake = wake_for_mail,
+                                              .context = started};
     enum kv_status status = open_descriptors(started, error);
     if (status == KV_OK) {
         int error_number = pthread_create(&started->handle, NULL, run_bridge_thread, started);

@@ -22,10 +22,11 @@
 
 struct redis_inbox;
 
-/* Those inboxes of a thread's clients that have something new. */
+/* Those inboxes of a thread's clients that have something new; and what its clients publish. */
 struct redis_mailbox {
     struct redis_inbox *first;
-    void (*wake)(void *context); /* called from any thread when the first has come */
+    struct byte_buffer *outgoing; /* the thread's own: messages for other kresp; NULL: none go */
+    void (*wake)(void *context);  /* called from any thread when the first has come */
     void *context;
 };
 

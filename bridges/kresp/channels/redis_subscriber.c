@@ -200,6 +200,19 @@ bool redis_subscriber_log_message(struct redis_subscriber *subscriber, struct kv
     return true;
 }
 
+uint64_t redis_subscriber_publish(struct redis_subscriber *subscriber, struct kv_slice channel,
+                                  struct kv_slice message)
+{
+    const struct redis_mailbox *mailbox = subscriber->inbox.mailbox;
+    const uint32_t sizes[2] = {(uint32_t)channel.size, (uint32_t)message.size};
+    if (mailbox && mailbox->outgoing) {
+        byte_buffer_append(mailbox->outgoing, sizes, sizeof sizes);
+        byte_buffer_append(mailbox->outgoing, channel.data, channel.size);
+        byte_buffer_append(mailbox->outgoing, message.data, message.size);
+    }
+    return redis_channels_publish(subscriber->channels, channel, message);
+}
+
 /* Ends what is logged; false: forgets it. */
 static void end_log(struct redis_subscriber *subscriber, bool settles)
 {
@@ -217,8 +230,8 @@ static void end_log(struct redis_subscriber *subscriber, bool settles)
                 free_subscription(subscriber, subscription);
         }
         if (!subscription && settles)
-            redis_channels_publish(
-                subscriber->channels, kv_slice(log->data + at, effect.channel_size),
+            redis_subscriber_publish(
+                subscriber, kv_slice(log->data + at, effect.channel_size),
                 kv_slice(log->data + at + effect.channel_size, effect.message_size));
         at += effect.channel_size + effect.message_size;
     }

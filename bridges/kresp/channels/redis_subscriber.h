@@ -43,6 +43,10 @@ enum redis_wish redis_subscriber_want(struct redis_subscriber *subscriber,
 bool redis_subscriber_log_message(struct redis_subscriber *subscriber, struct kv_slice channel,
                                   struct kv_slice message);
 
+/* Publishes the message now. Returns how many times it was sent in this kresp. */
+uint64_t redis_subscriber_publish(struct redis_subscriber *subscriber, struct kv_slice channel,
+                                  struct kv_slice message);
+
 /* Returns how many receivers the message would have, if all was settled that is logged. */
 uint64_t redis_subscriber_receivers(struct redis_subscriber *subscriber, struct kv_slice channel);
 

@@ -67,6 +67,7 @@ static void subscribe_to(struct redis_job *job, struct kv_slice name)
 bool answer_subscribe(struct redis_job *job)
 {
     size_t first = next_argument(job), i = first;
+    channel_link_join(job->session->service->link);
     for (; i < job->count && i - first < CHANNELS_AT_ONCE; i++)
         subscribe_to(job, job->arguments[i]);
     return i == job->count || go_on_with(job, i);
@@ -126,6 +127,12 @@ bool answer_publish(struct redis_job *job)
 {
     struct redis_subscriber *subscriber = subscriber_of(job);
     struct kv_slice channel = job->arguments[1], message = job->arguments[2];
+    if (job->session->service->link &&
+        channel.size + message.size + CHANNEL_LINK_HEADER_BYTES >
+            redis_store_max_value_bytes(job->session->service->store)) {
+        redis_job_fail(job, "%s", REDIS_TOO_LARGE);
+        return true;
+    }
     if (job->run) {
         if (redis_subscriber_log_message(subscriber, channel, message))
             reply_integer(redis_job_reply(job),
@@ -134,7 +141,7 @@ bool answer_publish(struct redis_job *job)
             redis_job_fail(job, "ERR kresp: out of memory");
         return true;
     }
-    uint64_t receivers = redis_channels_publish(subscriber->channels, channel, message);
+    uint64_t receivers = redis_subscriber_publish(subscriber, channel, message);
     redis_subscriber_take(subscriber, redis_job_reply(job)); /* what it has sent to itself */
     reply_integer(redis_job_reply(job), (int64_t)receivers);
     return true;

@@ -22,6 +22,8 @@ struct page_visit {
 static bool visit_scanned_key(void *context, const struct clientk_entry *entry)
 {
     struct page_visit *page = context;
+    if (redis_store_owns(entry->key))
+        return true;
     if (page->pattern.data && !glob_matches(page->pattern, entry->key, false, &page->steps))
         return page->steps > 0;
     page->matches++;
@@ -209,6 +211,8 @@ struct lot_visit {
 static bool draw_key(void *context, const struct clientk_entry *entry)
 {
     struct lot_visit *page = context;
+    if (redis_store_owns(entry->key))
+        return true;
     if (random_below(&lot, ++page->keys) > 0)
         return true;
     page->key.start = page->key.end = 0;
@@ -284,6 +288,8 @@ bool answer_dbsize(struct redis_job *job)
 static bool keep_key(void *context, const struct clientk_entry *entry)
 {
     struct byte_buffer *keys = context;
+    if (redis_store_owns(entry->key))
+        return true;
     byte_buffer_append(keys, &entry->key.size, sizeof entry->key.size);
     byte_buffer_append(keys, entry->key.data, entry->key.size);
     return true;

@@ -10,6 +10,7 @@
 #include "common/text/parse.h"
 #include "common/time/clock.h"
 #include "bridges/kresp/commands/command_functions.h"
+#include "bridges/kresp/session/keyspace_events.h"
 #include "bridges/kresp/session/redis_error.h"
 #include "bridges/kresp/protocol/decimal.h"
 #include "bridges/kresp/protocol/glob.h"
@@ -251,6 +252,8 @@ bool answer_info(struct redis_job *job)
 
 enum { CONFIG_VALUE_BYTES = 128 };
 
+#define NOTIFY_NAME "notify-keyspace-events"
+
 /* Settings that clients and tools ask for. value NULL: one of the numbers below. */
 static const struct config_row {
     const char *name;
@@ -264,7 +267,7 @@ static const struct config_row {
     {"maxclients", NULL},
     {"maxmemory", "0"},
     {"maxmemory-policy", "noeviction"},
-    {"notify-keyspace-events", ""},
+    {NOTIFY_NAME, NULL},
     {"port", NULL},
     {"proto-max-bulk-len", NULL},
     {"save", ""},
@@ -279,6 +282,10 @@ static const char *config_value(const struct redis_service *service, const struc
         return row->value;
     if (strcmp(row->name, "unixsocket") == 0)
         return service->socket_path;
+    if (strcmp(row->name, NOTIFY_NAME) == 0) {
+        keyspace_events_write(service->link ? channel_link_events(service->link) : 0, out);
+        return out;
+    }
     uint64_t number = redis_store_max_value_bytes(service->store);
     if (strcmp(row->name, "maxclients") == 0)
         number = service->users.max_connections;
@@ -333,17 +340,38 @@ static const struct config_row *find_row(const struct redis_job *job, size_t i)
     return NULL;
 }
 
-/* No setting can be changed; setting one to the value that it has succeeds. */
+/* Changes what clients are told of changed keys. */
+static void set_events(struct redis_job *job, size_t i)
+{
+    unsigned events;
+    struct kv_error error = {.text = ""};
+    const char *why = KEYSPACE_EVENTS_INVALID;
+    if (keyspace_events_parse(job->arguments[i], &events)) {
+        if (channel_link_tell_events(job->session->service->link, events, &error))
+            return;
+        why = error.text;
+    }
+    redis_job_fail(
+        job, "ERR CONFIG SET failed (possibly related to argument '" NOTIFY_NAME "') - %s", why);
+}
+
+/* No other setting can be changed; setting one to the value that it has succeeds. */
 bool answer_config_set(struct redis_job *job)
 {
     char number[CONFIG_VALUE_BYTES];
     if (job->count % 2 == 1) {
-        redis_job_fail(job, "ERR wrong number of arguments for 'config|set' command");
+        redis_job_fail(job, "ERR syntax error");
         return true;
     }
     for (size_t i = 2; i < job->count; i += 2) {
         const struct config_row *row = find_row(job, i);
         const char *value = row ? config_value(job->session->service, row, number) : NULL;
+        if (row && strcmp(row->name, NOTIFY_NAME) == 0 && job->session->service->link) {
+            set_events(job, i + 1);
+            if (job->error)
+                return true;
+            continue;
+        }
         if (value && redis_argument_is(job, i + 1, value))
             continue;
         redis_job_fail(job,

@@ -117,6 +117,11 @@ static int run_bridge(const struct kresp_options *options)
     service.threads = options->threads;
     service.allow_flush = options->allow_flush;
     service.start_ms = clock_realtime_ms();
+    service.link = channel_link_new(service.store, &service.channels);
+    if (!service.link) {
+        redis_store_close(service.store);
+        return exit_with_error(&(struct kv_error){.text = "out of memory"}, EXIT_FAILED);
+    }
     limit_clients(&service);
     /* Users other than its own may connect. */
     service.users.shared = (options->socket_mode & 066) != 0 || options->port > 0;
@@ -124,6 +129,7 @@ static int run_bridge(const struct kresp_options *options)
     redis_command_init();
     sigset_t signals = block_bridge_signals();
     status = bridge_run(&service, &settings, &signals, &error);
+    channel_link_free(service.link);
     redis_store_close(service.store);
     return status == KV_OK ? EXIT_DONE : exit_with_error(&error, EXIT_FAILED);
 }

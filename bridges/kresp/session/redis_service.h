@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "bridges/kresp/channels/redis_channels.h"
+#include "bridges/kresp/session/channel_link.h"
 #include "bridges/kresp/session/redis_store.h"
 #include "bridges/kresp/session/redis_user.h"
 
@@ -30,6 +31,7 @@ struct redis_service {
     uint64_t start_ms; /* realtime clock */
     struct redis_users users;
     struct redis_channels channels;
+    struct channel_link *link; /* NULL: messages stay in this kresp */
     _Atomic uint64_t next_client_id;
     _Atomic uint64_t connections;  /* accepted since the start */
     _Atomic uint64_t refused;      /* connections that were refused because there were too many */

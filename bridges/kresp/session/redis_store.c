@@ -72,6 +72,14 @@ enum kv_status redis_store_transact(struct redis_store *store,
     return clientk_transact(store->client, transaction, results, transacted);
 }
 
+struct clientk_watch *redis_store_watch(struct redis_store *store, struct kv_slice prefix,
+                                        bool keys_only, struct kv_error *error)
+{
+    const struct clientk_watch_options options = {.prefix = prefix, .keys_only = keys_only};
+    struct clientk_watch *watch = NULL;
+    return clientk_watch_open(store->client, &options, &watch, error) == KV_OK ? watch : NULL;
+}
+
 const char *redis_store_last_error(void)
 {
     return clientk_last_error();
@@ -96,8 +104,7 @@ static uint64_t read_figure(const char *sums, const char *name)
 
 static bool count_scanned_key(void *context, const struct clientk_entry *entry)
 {
-    (void)entry;
-    (*(uint64_t *)context)++;
+    *(uint64_t *)context += !redis_store_owns(entry->key);
     return true;
 }
 

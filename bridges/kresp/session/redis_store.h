@@ -7,12 +7,21 @@
 #ifndef MQKV_KRESP_SESSION_REDIS_STORE_H
 #define MQKV_KRESP_SESSION_REDIS_STORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "mqkv/clientk.h"
 
 struct redis_store;
+
+/* Keys that begin so are kresp's own: its clients are not shown them, and FLUSHALL lets them be. */
+#define REDIS_STORE_OWN_PREFIX "kresp:channels:"
+
+static inline bool redis_store_owns(struct kv_slice key)
+{
+    return kv_slice_has_prefix(key, kv_slice_from_string(REDIS_STORE_OWN_PREFIX));
+}
 
 /* Connects to serverk. queue NULL: as libclientk chooses. timeout_ms: the limit of one call. */
 enum kv_status redis_store_open(const char *queue, uint32_t timeout_ms, struct redis_store **store,
@@ -31,6 +40,10 @@ enum kv_status redis_store_transact(struct redis_store *store,
                                     const struct clientk_transaction *transaction,
                                     struct clientk_result *results,
                                     struct clientk_transacted *transacted);
+
+/* Opens a watch of the keys that begin with the prefix; NULL: *error says why not. */
+struct clientk_watch *redis_store_watch(struct redis_store *store, struct kv_slice prefix,
+                                        bool keys_only, struct kv_error *error);
 
 /* Returns why the last call of this thread failed, as clientk_last_error. */
 const char *redis_store_last_error(void);

@@ -1,0 +1,48 @@
+/*
+ * channel_link: what joins the channels of several kresp of one store: messages travel through keys
+ * of the store.
+ *
+ * A kresp whose clients subscribe says so in one key, again and again, and watches those keys that
+ * are kresp's own (redis_store.h). A kresp whose clients publish reads that key. If it names
+ * another kresp, the messages of a batch are put together into a key of the publisher's, whose
+ * changes the others are told, each once and in order; if not, nothing is written. What is put
+ * expires soon, and what nobody hears is lost.
+ *
+ * A user whom the store denies them
+ * reaches the clients of the same kresp alone.
+ *
+ * Threads: any; the link has one of its own, from the first subscription on.
+ */
+#ifndef MQKV_KRESP_SESSION_CHANNEL_LINK_H
+#define MQKV_KRESP_SESSION_CHANNEL_LINK_H
+
+#include "bridges/kresp/channels/redis_channels.h"
+#include "bridges/kresp/session/redis_store.h"
+
+/* The bytes that a message takes besides its channel and itself. */
+#define CHANNEL_LINK_HEADER_BYTES (2 * sizeof(uint32_t))
+
+struct channel_link;
+
+/* Makes the link of the channels, which outlive it, as the store does; NULL: no memory. */
+struct channel_link *channel_link_new(struct redis_store *store, struct redis_channels *channels);
+
+/* Ends its thread. NULL is harmless. No other thread uses it any more. */
+void channel_link_free(struct channel_link *link);
+
+/* A client subscribes: returns when messages of other kresp come, or the store has refused; then
+ * it is asked again, until it does not. NULL is harmless. */
+void channel_link_join(struct channel_link *link);
+
+/* Has the clients of this kresp told of these events of keys (keyspace_events.h); returns when
+ * every later one is told. False: *error says why the events are those of before. */
+bool channel_link_tell_events(struct channel_link *link, unsigned events, struct kv_error *error);
+
+/* Returns the events that are told. */
+unsigned channel_link_events(struct channel_link *link);
+
+/* Sends the messages, each two sizes of uint32_t, channel and message, to the other kresp that have
+ * subscribers, and empties the buffer. What cannot be sent is lost, and the log says so. */
+void channel_link_send(struct channel_link *link, struct byte_buffer *messages);
+
+#endif
