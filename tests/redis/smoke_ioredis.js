@@ -21,6 +21,16 @@ async function main() {
   for await (const keys of redis.scanStream({ match: "n*", count: 50 })) keys.forEach((key) => found.add(key));
   check(found.size === 500, "SCAN");
   check((await redis.getBuffer("a")).equals(Buffer.from("42")), "bytes");
+  const subscriber = redis.duplicate();
+  await subscriber.subscribe("c");
+  await subscriber.psubscribe("p*");
+  const heard = [];
+  const done = new Promise((resolve) => subscriber.on("pmessage", (pattern, channel, text) => resolve(heard.push(text))));
+  subscriber.on("message", (channel, text) => heard.push(text));
+  const counts = [await redis.publish("c", "1"), await redis.publish("pc", "2")];
+  await done;
+  check(counts.join() === "1,1" && heard.join() === "1,2", "a subscriber");
+  await subscriber.quit();
   check(await redis.lpush("l", 1).then(() => false, (error) => /unknown command/.test(error.message)), "an unknown command");
   await redis.quit();
 }

@@ -51,5 +51,21 @@ for protocol in (2, 3):
     r.set("bytes", bytes(range(256)))
     check(r.get("bytes") == bytes(range(256)) and r.getrange("bytes", 65, 67) == b"ABC",
           "any bytes")
+    with r.pubsub() as pubsub:
+        heard = []
+        pubsub.subscribe("c", "d")
+        pubsub.psubscribe(**{"p*": lambda message: heard.append(message["data"])})
+        replies = [pubsub.get_message(timeout=30)["type"] for _ in range(3)]
+        counts = [r.publish(channel, "x") for channel in ("c", "pc", "e")]
+        message = pubsub.get_message(timeout=30)
+        pubsub.get_message(timeout=30)  # goes to the function
+        check(replies == ["subscribe", "subscribe", "psubscribe"] and counts == [1, 1, 0]
+              and (message["channel"], message["data"]) == (b"c", b"x") and heard == [b"x"],
+              "a subscriber")
+        pubsub.ping()
+        pubsub.unsubscribe()
+        kinds = [pubsub.get_message(timeout=30)["type"] for _ in range(3)]
+        check(kinds == ["pong", "unsubscribe", "unsubscribe"], "PING and UNSUBSCRIBE")
+        check(dict(r.pubsub_numsub("c")) == {b"c": 0} and r.pubsub_numpat() == 1, "PUBSUB")
     check(r.delete("a", "x", "nothing") == 2 and r.exists("a", "y") == 1, "deletion")
 sys.exit(1 if failed else 0)
