@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "clientk/api/calls.h"
+#include "clientk/api/threads.h"
 #include "clientk/base/last_error.h"
+#include "clientk/direct/direct_together.h"
 #include "clientk/message/transaction_body.h"
 #include "clientk/message/translate.h"
+#include "common/memory/reserved.h"
 #include "common/report/error.h"
 
 #define DEFAULT_TRIES 100u
@@ -86,6 +89,27 @@ static enum kv_status exchange_bodies(struct clientk *client,
     return status;
 }
 
+/* Does a transaction that only reads, and has no guards, without a message. False: by message. */
+static bool read_without_message(struct clientk *client,
+                                 const struct clientk_transaction *transaction,
+                                 struct clientk_result *results,
+                                 struct clientk_transacted *transacted)
+{
+    if (transaction->guard_count > 0 || transaction->otherwise_count > 0 || !transaction->then ||
+        transaction->then_count == 0 || transaction->then_count > CLIENTK_MAX_TRANSACTION_STEPS ||
+        transaction->durability != CLIENTK_SERVER_DEFAULT ||
+        !RESERVED_IS_CLEAR(transaction->reserved) || !direct_is_on(&client->direct))
+        return false;
+    struct attachment *attachment = thread_attachment(client);
+    if (!attachment || !direct_read_together(&client->direct, &attachment->reader,
+                                             transaction->then, transaction->then_count, results))
+        return false;
+    transacted->outcome = CLIENTK_DONE;
+    transacted->results = transaction->then_count;
+    last_error_of_thread()->status = KV_OK;
+    return true;
+}
+
 static enum kv_status refuse_missing(const char *what)
 {
     return kv_error_set(last_error_of_thread(), KV_USAGE, "NULL was given as the %s", what);
@@ -107,6 +131,8 @@ enum kv_status clientk_transact(struct clientk *client,
         return refuse_missing("transaction");
     if (!results && (transaction->then_count > 0 || transaction->otherwise_count > 0))
         return refuse_missing("results");
+    if (read_without_message(client, transaction, results, transacted))
+        return KV_OK;
     uint8_t *body = NULL;
     size_t body_bytes = 0;
     status = transaction_body_write(transaction, transacted, &body, &body_bytes);

@@ -203,7 +203,8 @@ static inline bool read_key(struct direct *direct, struct direct_reader *reader,
     *counts = true;
     if (!store)
         return false;
-    bool read = direct_read(store, key, direct_place_of(store, key), with_bytes, value, status);
+    bool read =
+        direct_read(store, key, direct_place_of(store, key), with_bytes, value, status, NULL);
     uint64_t looked_ms = atomic_load_explicit(&store->looked_ms, memory_order_relaxed);
     *counts = direct_end(store, reader) || !read;
     direct_reader_count(read ? &reader->reads : &reader->asks, *counts);
@@ -233,8 +234,7 @@ bool direct_get(struct direct *direct, struct direct_reader *reader, struct kv_s
     return counts ? read : read_key_again(direct, reader, key, with_bytes, value, status);
 }
 
-/* Returns true if the operation can be executed without a message. */
-static bool operation_is_direct_read(const struct clientk_operation *operation)
+bool direct_may_execute(const struct clientk_operation *operation)
 {
     return (operation->opcode == CLIENTK_GET || operation->opcode == CLIENTK_EXISTS) &&
            RESERVED_IS_CLEAR(operation->reserved) && direct_key_is_valid(operation->key);
@@ -246,32 +246,38 @@ static size_t execute_together(struct direct_store *store,
                                struct clientk_result *results)
 {
     struct direct_place places[KEYS_TOGETHER];
-    const struct direct_view *view = direct_store_view(store);
-    for (size_t i = 0; i < count; i++) {
-        places[i] = direct_place_of(store, operations[i].key);
-        direct_prefetch_index(store, view, places[i]);
-    }
     for (size_t i = 0; i < count; i++)
-        direct_prefetch_record(store, view, places[i]);
+        places[i] = direct_place_of(store, operations[i].key);
+    direct_prefetch(store, places, count);
     for (size_t i = 0; i < count; i++) {
         bool with_bytes = operations[i].opcode == CLIENTK_GET;
         results[i].found = false;
         results[i].number = 0;
         if (!direct_read(store, operations[i].key, places[i], with_bytes, &results[i].value,
-                         &results[i].status))
+                         &results[i].status, NULL))
             return i;
     }
     return count;
+}
+
+void direct_note_results(struct direct *direct, struct direct_reader *reader,
+                         const struct clientk_result *results, size_t count, uint64_t looked_ms)
+{
+    size_t absent = 0;
+    for (size_t i = 0; i < count; i++)
+        absent += results[i].status == KV_NOT_FOUND;
+    direct_reader_count(&reader->reads, count);
+    direct_count_keys(direct, reader, count - absent, absent, looked_ms);
 }
 
 size_t direct_execute(struct direct *direct, struct direct_reader *reader,
                       const struct clientk_operation *operations, size_t count,
                       struct clientk_result *results)
 {
-    size_t done = 0, absent = 0;
+    size_t done = 0;
     uint64_t looked_ms = 0;
     for (size_t i = 0; i < count; i++)
-        if (!operation_is_direct_read(&operations[i]))
+        if (!direct_may_execute(&operations[i]))
             return 0;
     for (unsigned attempt = 0; done < count && attempt < DIRECT_ATTEMPTS;) {
         struct direct_store *store = direct_begin(direct, reader);
@@ -287,12 +293,9 @@ size_t direct_execute(struct direct *direct, struct direct_reader *reader,
         if (read < together)
             break;
     }
-    direct_reader_count(&reader->reads, done);
     direct_reader_count(&reader->asks, count - done);
-    for (size_t i = 0; i < done; i++)
-        absent += results[i].status == KV_NOT_FOUND;
     if (done > 0)
-        direct_count_keys(direct, reader, done - absent, absent, looked_ms);
+        direct_note_results(direct, reader, results, done, looked_ms);
     return done;
 }
 

@@ -74,6 +74,14 @@ size_t direct_execute(struct direct *direct, struct direct_reader *reader,
                       const struct clientk_operation *operations, size_t count,
                       struct clientk_result *results);
 
+/* Returns true if the operation can be executed without a message. */
+bool direct_may_execute(const struct clientk_operation *operation);
+
+/* Notes that `count` operations were executed without a message, with these results. looked_ms: the
+ * tick at which the server was seen last. */
+void direct_note_results(struct direct *direct, struct direct_reader *reader,
+                         const struct clientk_result *results, size_t count, uint64_t looked_ms);
+
 /* Returns true if reads may go without messages: a call looks at this first. */
 static inline bool direct_is_on(const struct direct *direct)
 {

@@ -128,7 +128,7 @@ const struct index_segment *direct_look_segment(struct direct_look *look,
     return segment;
 }
 
-void direct_prefetch_index(const struct direct_store *store, const struct direct_view *view,
+static void prefetch_index(const struct direct_store *store, const struct direct_view *view,
                            struct direct_place place)
 {
     struct direct_look look;
@@ -138,7 +138,7 @@ void direct_prefetch_index(const struct direct_store *store, const struct direct
         __builtin_prefetch(&segment->slots[place.hash & SEGMENT_HOME_MASK]);
 }
 
-void direct_prefetch_record(const struct direct_store *store, const struct direct_view *view,
+static void prefetch_record(const struct direct_store *store, const struct direct_view *view,
                             struct direct_place place)
 {
     struct direct_look look;
@@ -154,6 +154,16 @@ void direct_prefetch_record(const struct direct_store *store, const struct direc
         return;
     __builtin_prefetch(log->map + offset);
     __builtin_prefetch(log->map + offset + CACHE_LINE_BYTES);
+}
+
+void direct_prefetch(const struct direct_store *store, const struct direct_place *places,
+                     size_t count)
+{
+    const struct direct_view *view = direct_store_view(store);
+    for (size_t i = 0; i < count; i++)
+        prefetch_index(store, view, places[i]);
+    for (size_t i = 0; i < count; i++)
+        prefetch_record(store, view, places[i]);
 }
 
 /* Records -------------------------------------------------------------------------------------- */
@@ -276,19 +286,19 @@ struct key_read {
     bool with_bytes;
     struct clientk_value *room; /* for a record that is read with calls */
     struct direct_look look;
-    struct direct_found found;
+    struct direct_found *found;
 };
 
 /* Returns true if all of the record that was found is at hand. */
 static inline bool is_whole(const struct key_read *reading)
 {
-    return reading->with_bytes || reading->found.log->map;
+    return reading->with_bytes || reading->found->log->map;
 }
 
-static inline enum finding find_key(struct key_read *reading)
+__attribute__((always_inline)) static inline enum finding find_key(struct key_read *reading)
 {
     struct direct_look *look = &reading->look;
-    struct direct_found *found = &reading->found;
+    struct direct_found *found = reading->found;
     struct segment_probe probe;
     uint64_t offset;
     if (!direct_look_begin(reading->store, reading->view, reading->place.file, look))
@@ -311,19 +321,12 @@ static inline enum finding find_key(struct key_read *reading)
     return finding_if_unmoved(look, FINDING_ABSENT);
 }
 
-static void clear_value(struct clientk_value *value)
-{
-    value->version = 0;
-    value->expiry_ms = 0;
-    value->size = 0;
-}
-
 /* Copies the value to where it is wanted; false: no memory. */
 static bool copy_record_value(const struct key_read *reading, struct clientk_value *value)
 {
-    const struct record *record = &reading->found.record;
+    const struct record *record = &reading->found->record;
     size_t size = record->value.size;
-    if (reading->found.log->map) {
+    if (reading->found->log->map) {
         if (!value_reserve(value, size))
             return false;
         copy_bytes(value->data, record->value.data, size);
@@ -338,7 +341,7 @@ static bool copy_record_value(const struct key_read *reading, struct clientk_val
 static enum finding give_record(const struct key_read *reading, struct clientk_value *value,
                                 enum kv_status *status)
 {
-    const struct direct_found *found = &reading->found;
+    const struct direct_found *found = reading->found;
     bool live = record_is_live(&found->record);
     *status = live ? KV_OK : KV_NOT_FOUND;
     bool wants_bytes = reading->with_bytes || !live;
@@ -356,36 +359,48 @@ static enum finding give_record(const struct key_read *reading, struct clientk_v
         value->expiry_ms = record.expiry_ms;
         value->size = record.value.size;
     } else {
-        clear_value(value);
+        direct_clear_value(value);
     }
     return FINDING_FOUND;
 }
 
-static enum finding read_key_once(struct key_read *reading, struct clientk_value *value,
-                                  enum kv_status *status)
+static struct direct_sight sight_of(const struct key_read *reading, enum finding finding)
+{
+    return (struct direct_sight){.generation = reading->look.generation,
+                                 .offset = finding == FINDING_FOUND    ? reading->found->offset
+                                           : finding == FINDING_ABSENT ? DIRECT_ABSENT
+                                                                       : DIRECT_UNSEEN,
+                                 .moves = reading->look.moves};
+}
+
+static inline enum finding read_key_once(struct key_read *reading, struct clientk_value *value,
+                                         enum kv_status *status)
 {
     reading->view = direct_store_view(reading->store);
     enum finding finding = find_key(reading);
     if (finding == FINDING_FOUND)
         finding = give_record(reading, value, status);
     if (finding == FINDING_ABSENT) {
-        clear_value(value);
+        direct_clear_value(value);
         *status = KV_NOT_FOUND;
     }
     return mapguard_is_broken(reading->view->guard) ? FINDING_ASK : finding;
 }
 
 bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_place place,
-                 bool with_bytes, struct clientk_value *value, enum kv_status *status)
+                 bool with_bytes, struct clientk_value *value, enum kv_status *status,
+                 struct direct_sight *sight)
 {
     struct clientk_value unused = {0};
     /* find_key fills in the rest: clearing all of it would take as long as a look. */
     struct key_read reading;
+    struct direct_found found;
     reading.store = store;
     reading.key = key;
     reading.place = place;
     reading.with_bytes = with_bytes;
     reading.room = with_bytes ? value : &unused;
+    reading.found = &found;
     enum finding finding = FINDING_AGAIN;
     for (unsigned tries = 0; tries < MAX_TRIES && finding == FINDING_AGAIN; tries++) {
         if (tries > 0)
@@ -395,5 +410,26 @@ bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_
             finding = FINDING_AGAIN;
     }
     free(unused.data);
+    if (sight)
+        *sight = sight_of(&reading, finding);
     return finding == FINDING_FOUND || finding == FINDING_ABSENT;
+}
+
+bool direct_is_as_seen(struct direct_store *store, struct kv_slice key, struct direct_place place,
+                       const struct direct_sight *sight)
+{
+    struct clientk_value unused = {0};
+    struct direct_found found;
+    struct key_read reading = {.store = store,
+                               .view = direct_store_view(store),
+                               .key = key,
+                               .place = place,
+                               .room = &unused,
+                               .found = &found};
+    struct direct_sight now = sight_of(&reading, find_key(&reading));
+    free(unused.data);
+    return now.offset != DIRECT_UNSEEN && now.offset == sight->offset &&
+           now.generation == sight->generation &&
+           (now.offset != DIRECT_ABSENT || now.moves == sight->moves) &&
+           !mapguard_is_broken(reading.view->guard);
 }

@@ -36,18 +36,40 @@ struct direct_place {
 
 struct direct_place direct_place_of(const struct direct_store *store, struct kv_slice key);
 
-/* Ask for the cache lines that a lookup at `place` will touch first, without waiting for them:
- * those of the index, and, once these are there, those of the record. */
-void direct_prefetch_index(const struct direct_store *store, const struct direct_view *view,
-                           struct direct_place place);
-void direct_prefetch_record(const struct direct_store *store, const struct direct_view *view,
-                            struct direct_place place);
+/* Asks for the cache lines that lookups at `count` places will touch first, without waiting for
+ * them: those of the index, and, once these are there, those of the records. */
+void direct_prefetch(const struct direct_store *store, const struct direct_place *places,
+                     size_t count);
+
+/* Where a key was seen. */
+struct direct_sight {
+    uint64_t generation;
+    uint64_t offset; /* DIRECT_ABSENT, DIRECT_UNSEEN, or of the record */
+    uint64_t moves;  /* of DIRECT_ABSENT */
+};
+
+#define DIRECT_ABSENT 0u         /* no record begins there */
+#define DIRECT_UNSEEN UINT64_MAX /* the key was not looked at yet */
 
 /* Reads the entry of `key`, which belongs to `place`, into *value; without its bytes if
- * !with_bytes. True: *status is that of the read, as the daemon's would be. False: the read has to
- * go by message. */
+ * !with_bytes. True: *status is that of the read, as the daemon's would be, and *sight (may be
+ * NULL) is where the key was seen. False: the read has to go by message. */
 bool direct_read(struct direct_store *store, struct kv_slice key, struct direct_place place,
-                 bool with_bytes, struct clientk_value *value, enum kv_status *status);
+                 bool with_bytes, struct clientk_value *value, enum kv_status *status,
+                 struct direct_sight *sight);
+
+/* Looks at the key again. True: it is as it was at the sight, and was so all the while in between.
+ * False: it is not, or was not, or this cannot be told. */
+bool direct_is_as_seen(struct direct_store *store, struct kv_slice key, struct direct_place place,
+                       const struct direct_sight *sight);
+
+/* Makes *value that of an absent key; its memory stays. */
+static inline void direct_clear_value(struct clientk_value *value)
+{
+    value->version = 0;
+    value->expiry_ms = 0;
+    value->size = 0;
+}
 
 /* The record to which a slot leads. */
 struct direct_found {

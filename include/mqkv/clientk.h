@@ -422,7 +422,7 @@ enum kv_status clientk_transact(struct clientk *client,
                                 struct clientk_transacted *transacted);
 
 /* Reads `count` keys, 128 at most, at one moment: results[i] is what clientk_get gives for keys[i].
- * KV_OK, whatever their statuses. */
+ * KV_OK, whatever their statuses. As clientk_get, it needs no message where reads need none. */
 enum kv_status clientk_get_together(struct clientk *client, const struct kv_slice *keys,
                                     size_t count, struct clientk_result *results);
 

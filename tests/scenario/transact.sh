@@ -143,6 +143,7 @@ sums() { # COUNT: how many sums of COUNT reads differ from 4000
     echo "$wrong"
 }
 check_equal 0 "$(sums 40)" "the sum never changes while others transfer"
+check_equal 0 "$(MQKV_DIRECT=off sums 20)" "nor for who asks the server"
 check_match "account:[0-3]" "$(client hotkeys -t 1s)" "hotkeys sees the keys of transactions"
 moved=$(version_of account:0)
 kill -9 "${tellers[0]}" # in the middle of its stream
@@ -156,6 +157,7 @@ for pid in "${tellers[@]:1}"; do
 done
 start_server -d 4
 check_equal 0 "$(sums 3)" "nor when the server is"
+check_equal 0 "$(MQKV_DIRECT=off sums 3)" "nor for who asks it"
 check_match '"transact":[1-9]' "$(client --format json stats operations | tr -d ' ')" \
     "they are counted"
 stop_server
