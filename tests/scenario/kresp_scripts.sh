@@ -41,6 +41,23 @@ check_equal '+OK
 $3 abc' "$(ask 'set text ab' multi 'append text c' \
     'eval "return redis.call('"'incr'"', KEYS[1])" 1 n' exec 'get text')" \
     "and leaves it in place, whatever it has to read"
+library='"#!lua name=once\nredis.register_function('"'once'"', function() return 5 end)"'
+check_equal '+OK
++QUEUED
++QUEUED
++QUEUED
++QUEUED
+*4 $4 once $3 abc :5 +OK
+-ERR Function not found' "$(ask multi "function load $library" 'get text' 'fcall once 0' \
+    'function delete once' exec 'fcall once 0')" \
+    "a library is loaded in EXEC once, whatever has to be read"
+check_match '^\+OK
+\+OK
+\+QUEUED
+\+QUEUED
+\*-1
+-ERR Function not found$' "$(ask 'watch watched' multi "function load $library" 'get text' \
+    'exec XX watched' 'fcall once 0')" "and not at all if nothing was executed"
 check_match '^-ERR user_script:1: boo script: .*user_script:1\.
 \$1 5$' "$(ask 'eval "redis.call('"'set','k2','5'"') error('"'boo'"')" 0' 'get k2')" \
     "as in Redis, what a script wrote before it failed stays"

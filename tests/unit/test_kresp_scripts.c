@@ -33,7 +33,7 @@ static void end_scripts(void)
 {
     script_thread_discard(&lone.job);
     script_flush_texts();
-    script_function_flush();
+    script_function_flush(&lone.job);
     byte_buffer_free(&lone.session.reply.bytes);
     batch_memory_free(&lone.memory);
 }
@@ -168,6 +168,16 @@ START_TEST(there_is_an_end_to_time)
     ck_assert_uint_lt(_i, sizeof texts / sizeof texts[0]);
     script_thread_vm(&lone.job)->cpu_ms = 50;
     check_has(texts[_i], "the script has to end");
+    check_reply("return 1", ":1\r\n");
+}
+END_TEST
+
+/* Also of a script that waits, and takes no CPU time. */
+START_TEST(there_is_an_end_to_waiting)
+{
+    script_thread_vm(&lone.job)->cpu_ms = UINT32_MAX;
+    script_thread_vm(&lone.job)->clock_ms = 50;
+    check_has("while true do end", "the script has to end");
     check_reply("return 1", ":1\r\n");
 }
 END_TEST
@@ -320,9 +330,42 @@ START_TEST(functions_come_and_go)
                                   false),
                      "ERR Function f already exists");
     ck_assert_str_eq(call_function("f"), ":2\r\n");
-    ck_assert(script_function_delete(kv_slice_from_string("a")));
-    ck_assert(!script_function_delete(kv_slice_from_string("a")));
+    ck_assert(script_function_delete(&lone.job, kv_slice_from_string("a")));
+    ck_assert(!script_function_delete(&lone.job, kv_slice_from_string("a")));
     ck_assert_str_eq(call_function("f"), "ERR Function not found");
+}
+END_TEST
+
+#define LIBRARY(name, value) \
+    "#!lua name=" name "\nredis.register_function('" name "_f', function() return " value " end)"
+
+static struct script_library *install_library(const char *name, const char *text)
+{
+    char taken[LIBRARY_NAME_BYTES];
+    struct library_function function = {.flags = 0};
+    struct script_library *removed, *library = script_library_new(name, kv_slice_from_string(text));
+    snprintf(function.name, sizeof function.name, "%s_f", name);
+    ck_assert_ptr_null(script_library_add(library, &function));
+    ck_assert_int_eq(script_library_install(library, true, taken, &removed), INSTALLED);
+    script_library_release(removed);
+    return library;
+}
+
+/* What a transaction did is taken back, unless others have changed it since. */
+START_TEST(changes_of_libraries_are_taken_back)
+{
+    const struct script_library *first = install_library("a", LIBRARY("a", "1"));
+    ck_assert_str_eq(call_function("a_f"), ":1\r\n");
+    script_library_restore(first, NULL);
+    ck_assert_str_eq(call_function("a_f"), "ERR Function not found");
+    install_library("a", LIBRARY("a", "2"));
+    install_library("b", LIBRARY("b", "3"));
+    struct script_library *removed = script_library_flush();
+    ck_assert_str_eq(call_function("b_f"), "ERR Function not found");
+    install_library("b", LIBRARY("b", "4")); /* by somebody else */
+    script_library_restore(NULL, removed);
+    ck_assert_str_eq(call_function("a_f"), ":2\r\n");
+    ck_assert_str_eq(call_function("b_f"), ":4\r\n");
 }
 END_TEST
 
@@ -375,6 +418,7 @@ TEST_SUITE(kresp_scripts)
     tcase_add_test(scripts, globals_stay_as_they_are);
     tcase_add_test(scripts, there_is_an_end_to_memory);
     tcase_add_loop_test(scripts, there_is_an_end_to_time, 0, 12);
+    tcase_add_test(scripts, there_is_an_end_to_waiting);
     tcase_add_test(scripts, stacks_have_an_end);
     tcase_add_test(scripts, random_numbers_are_in_range);
     tcase_add_test(scripts, kills_end_a_script);
@@ -383,6 +427,7 @@ TEST_SUITE(kresp_scripts)
     tcase_add_test(scripts, a_flush_forgets_what_is_compiled);
     tcase_add_test(scripts, many_scripts_are_compiled_anew);
     tcase_add_test(scripts, functions_come_and_go);
+    tcase_add_test(scripts, changes_of_libraries_are_taken_back);
     tcase_add_test(scripts, functions_find_no_keys_of_scripts);
     tcase_add_test(scripts, a_library_that_never_ends_is_not_loaded);
     tcase_add_test(scripts, libraries_have_so_many_bytes);

@@ -20,7 +20,7 @@ bool answer_function_flush(struct redis_job *job)
     else if (!has_flush_mode(job))
         redis_job_fail(job, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
     if (!job->error) {
-        script_function_flush();
+        script_function_flush(job);
         reply_ok(redis_job_reply(job));
     }
     return true;
@@ -65,7 +65,7 @@ bool answer_function_load(struct redis_job *job)
 
 bool answer_function_delete(struct redis_job *job)
 {
-    if (script_function_delete(job->arguments[2]))
+    if (script_function_delete(job, job->arguments[2]))
         reply_ok(redis_job_reply(job));
     else
         redis_job_fail(job, "ERR Library not found");

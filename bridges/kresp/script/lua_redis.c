@@ -65,10 +65,8 @@ static void execute_called(lua_State *lua, const struct redis_command *command,
     bool goes_on =
         redis_transaction_call(vm->job->run, command, arguments, count, vm->keys, vm->key_count);
     reply->protocol = protocol;
-    if (!goes_on) {
-        script_vm_abandon(vm, "ERR kresp: the script has ended");
-        luaL_error(lua, "the script has to end");
-    }
+    if (!goes_on)
+        script_vm_end(lua);
     /* It is taken back first: for want of memory Lua leaves from the next line. */
     reply->bytes.end = reply->bytes.start + mark;
     lua_push_reply(lua, reply->bytes.data + reply->bytes.start + mark);

@@ -56,12 +56,13 @@ void script_function_stats(struct redis_job *job)
     refuse_script(job);
 }
 
-bool script_function_delete(struct kv_slice name)
+bool script_function_delete(struct redis_job *job, struct kv_slice name)
 {
-    (void)name;
+    (void)job, (void)name;
     return false;
 }
 
-void script_function_flush(void)
+void script_function_flush(struct redis_job *job)
 {
+    (void)job;
 }

@@ -124,7 +124,7 @@ void script_call_run(struct script_call *call, lua_CFunction function)
     atomic_fetch_add(&job->session->user->scripts_running, 1);
     int status = script_vm_call(call->vm, function, call);
     atomic_fetch_sub(&job->session->user->scripts_running, 1);
-    bool discards = call->vm->must_end;
+    bool discards = call->vm->is_spoiled;
     if (status == LUA_ERRMEM || call->outcome == SCRIPT_TOO_LARGE) {
         discards = true;
         if (job->run)

@@ -2,6 +2,7 @@
 
 #include <lauxlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -10,6 +11,7 @@
 #include "bridges/kresp/script/script_call.h"
 #include "bridges/kresp/script/script_library.h"
 #include "bridges/kresp/session/redis_session.h"
+#include "bridges/kresp/session/transaction_run.h"
 
 #define LIBRARY_CHUNK "@user_function"
 
@@ -90,6 +92,37 @@ static int load_under_lua(lua_State *lua)
     return 0;
 }
 
+/* What was done to the libraries by a command of a transaction. */
+struct library_change {
+    struct script_library *installed, *removed; /* held; either may be NULL */
+};
+
+static void end_library_change(void *what, bool undo)
+{
+    struct library_change *change = what;
+    if (undo)
+        script_library_restore(change->installed, change->removed);
+    else
+        script_library_release_all(change->removed);
+    script_library_release(change->installed);
+    free(change);
+}
+
+/* Notes the change, whose references it takes over, for the transaction that executes the job. */
+static void note_library_change(const struct redis_job *job, struct script_library *installed,
+                                struct script_library *removed)
+{
+    struct library_change *change = job->run ? malloc(sizeof *change) : NULL;
+    if (change) {
+        *change = (struct library_change){.installed = installed, .removed = removed};
+        if (!redis_transaction_note_effect(job->run, end_library_change, change))
+            end_library_change(change, false);
+    } else {
+        script_library_release_all(removed);
+        script_library_release(installed);
+    }
+}
+
 void script_function_load(struct redis_job *job, struct kv_slice text, bool replace)
 {
     char name[LIBRARY_NAME_BYTES], taken[LIBRARY_NAME_BYTES] = "";
@@ -109,8 +142,10 @@ void script_function_load(struct redis_job *job, struct kv_slice text, bool repl
         script_library_release(library);
         return;
     }
-    switch (script_library_install(library, replace, taken)) {
+    struct script_library *held = script_library_hold(library), *removed;
+    switch (script_library_install(library, replace, taken, &removed)) {
     case INSTALLED:
+        note_library_change(job, held, removed);
         reply_bulk_text(redis_job_reply(job), name);
         return;
     case INSTALL_NAME_TAKEN:
@@ -123,6 +158,7 @@ void script_function_load(struct redis_job *job, struct kv_slice text, bool repl
         redis_job_fail(job, "ERR kresp: there are too many libraries, or too large ones");
         break;
     }
+    script_library_release(held);
     script_library_release(library);
 }
 
@@ -302,12 +338,15 @@ void script_function_stats(struct redis_job *job)
     reply_integer(reply, (int64_t)listing.functions);
 }
 
-bool script_function_delete(struct kv_slice name)
+bool script_function_delete(struct redis_job *job, struct kv_slice name)
 {
-    return script_library_delete(name);
+    struct script_library *removed = script_library_delete(name);
+    if (removed)
+        note_library_change(job, NULL, removed);
+    return removed != NULL;
 }
 
-void script_function_flush(void)
+void script_function_flush(struct redis_job *job)
 {
-    script_library_flush();
+    note_library_change(job, NULL, script_library_flush());
 }

@@ -23,10 +23,10 @@ void script_function_list(struct redis_job *job, const struct kv_slice *pattern,
 /* Replies to FUNCTION STATS. */
 void script_function_stats(struct redis_job *job);
 
-/* Returns true if there was a library of this name. */
-bool script_function_delete(struct kv_slice name);
+/* Deletes the library; false: there is none of this name. */
+bool script_function_delete(struct redis_job *job, struct kv_slice name);
 
 /* Deletes all libraries. */
-void script_function_flush(void);
+void script_function_flush(struct redis_job *job);
 
 #endif

@@ -51,6 +51,21 @@ struct script_library *script_library_new(const char *name, struct kv_slice text
     return library;
 }
 
+struct script_library *script_library_hold(struct script_library *library)
+{
+    atomic_fetch_add(&library->references, 1);
+    return library;
+}
+
+void script_library_release_all(struct script_library *removed)
+{
+    while (removed) {
+        struct script_library *library = removed;
+        removed = library->next;
+        script_library_release(library);
+    }
+}
+
 void script_library_release(struct script_library *library)
 {
     if (!library || atomic_fetch_sub(&library->references, 1) > 1)
@@ -94,8 +109,10 @@ static struct script_library *take_library(struct kv_slice name)
     while (*link && !kv_slice_equal(kv_slice_from_string((*link)->name), name))
         link = &(*link)->next;
     struct script_library *library = *link;
-    if (library)
+    if (library) {
         *link = library->next;
+        library->next = NULL;
+    }
     return library;
 }
 
@@ -118,50 +135,82 @@ static enum install_outcome check_install(const struct script_library *library,
     return count > LIBRARIES_MAX || bytes > LIBRARIES_MAX_BYTES ? INSTALL_FULL : INSTALLED;
 }
 
+static void put_library(struct script_library *library)
+{
+    library->next = libraries;
+    libraries = library;
+}
+
 enum install_outcome script_library_install(struct script_library *library, bool replace,
-                                            char taken[LIBRARY_NAME_BYTES])
+                                            char taken[LIBRARY_NAME_BYTES],
+                                            struct script_library **removed)
 {
     enum install_outcome outcome = INSTALL_NAME_TAKEN;
+    *removed = NULL;
     pthread_mutex_lock(&lock);
     struct script_library *old = take_library(kv_slice_from_string(library->name));
     if (!old || replace)
         outcome = check_install(library, taken);
-    struct script_library *stays = outcome == INSTALLED ? library : old;
-    if (stays) {
-        stays->next = libraries;
-        libraries = stays;
-    }
-    if (outcome == INSTALLED)
+    if (outcome == INSTALLED) {
+        put_library(library);
+        *removed = old;
         atomic_fetch_add(&generation, 1);
+    } else if (old) {
+        put_library(old);
+    }
     pthread_mutex_unlock(&lock);
-    if (outcome == INSTALLED)
-        script_library_release(old);
     return outcome;
 }
 
-bool script_library_delete(struct kv_slice name)
+struct script_library *script_library_delete(struct kv_slice name)
 {
     pthread_mutex_lock(&lock);
     struct script_library *library = take_library(name);
     if (library)
         atomic_fetch_add(&generation, 1);
     pthread_mutex_unlock(&lock);
-    script_library_release(library);
-    return library != NULL;
+    return library;
 }
 
-void script_library_flush(void)
+struct script_library *script_library_flush(void)
 {
     pthread_mutex_lock(&lock);
     struct script_library *all = libraries;
     libraries = NULL;
     atomic_fetch_add(&generation, 1);
     pthread_mutex_unlock(&lock);
-    while (all) {
-        struct script_library *library = all;
-        all = library->next;
-        script_library_release(library);
+    return all;
+}
+
+/* Returns the library of that name; the caller has the lock. */
+static struct script_library *find_library(const char *name)
+{
+    struct script_library *library = libraries;
+    while (library && strcmp(library->name, name) != 0)
+        library = library->next;
+    return library;
+}
+
+void script_library_restore(const struct script_library *installed, struct script_library *removed)
+{
+    struct script_library *gone = NULL;
+    char taken[LIBRARY_NAME_BYTES];
+    pthread_mutex_lock(&lock);
+    if (installed && find_library(installed->name) == installed)
+        gone = take_library(kv_slice_from_string(installed->name));
+    while (removed) {
+        struct script_library *library = removed;
+        removed = library->next;
+        if (!find_library(library->name) && check_install(library, taken) == INSTALLED) {
+            put_library(library);
+        } else {
+            library->next = gone;
+            gone = library;
+        }
     }
+    atomic_fetch_add(&generation, 1);
+    pthread_mutex_unlock(&lock);
+    script_library_release_all(gone);
 }
 
 struct script_library *script_library_of(struct kv_slice function)

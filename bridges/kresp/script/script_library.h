@@ -54,7 +54,11 @@ const char *function_flag_name(enum function_flag flag);
 
 /* Makes a library, which nobody else sees; NULL: no memory. */
 struct script_library *script_library_new(const char *name, struct kv_slice text);
+struct script_library *script_library_hold(struct script_library *library);
 void script_library_release(struct script_library *library); /* NULL is harmless */
+
+/* Releases a list of libraries that were removed, each with the next one. */
+void script_library_release_all(struct script_library *removed);
 
 /* Adds a function to a new library. Returns an error ("ERR ..."), or NULL. */
 const char *script_library_add(struct script_library *library,
@@ -68,13 +72,19 @@ enum install_outcome {
 };
 
 /* Makes the library the one of its name, and the caller's reference that of all. replace: one that
- * there is goes. */
+ * there is goes, and is *removed, for the caller to release; else that is NULL. */
 enum install_outcome script_library_install(struct script_library *library, bool replace,
-                                            char taken[LIBRARY_NAME_BYTES]);
+                                            char taken[LIBRARY_NAME_BYTES],
+                                            struct script_library **removed);
 
-/* Returns true if there was one. */
-bool script_library_delete(struct kv_slice name);
-void script_library_flush(void);
+/* Remove the library, or all. Return what was removed, for the caller to release; NULL: nothing. */
+struct script_library *script_library_delete(struct kv_slice name);
+struct script_library *script_library_flush(void);
+
+/* Takes back an installation, or a removal (either may be NULL), as far as others have not changed
+ * the libraries of these names, or have the names of their functions, since. Takes over the
+ * references of `removed`. */
+void script_library_restore(const struct script_library *installed, struct script_library *removed);
 
 /* Returns the library that has the function, which the caller releases; NULL: none has. */
 struct script_library *script_library_of(struct kv_slice function);

@@ -47,6 +47,7 @@ struct script_vm *script_thread_vm(const struct redis_job *job)
         return NULL;
     }
     vm->cpu_ms = SCRIPT_CPU_MS;
+    vm->clock_ms = SCRIPT_CLOCK_MS;
     scripts->vm = vm;
     scripts->free = free_script_vm;
     return vm;

@@ -6,7 +6,6 @@
 
 #include "common/time/clock.h"
 #include "bridges/kresp/session/redis_session.h"
-#include "bridges/kresp/session/transaction_run.h"
 
 /* Instructions between two looks at the clock; one may take some milliseconds, if it is about long
  * strings. */
@@ -37,21 +36,34 @@ static void end_by_hook(lua_State *lua, lua_Debug *record)
     luaL_error(lua, "the script has to end");
 }
 
-void script_vm_abandon(struct script_vm *vm, const char *reason)
+int script_vm_end(lua_State *lua)
 {
+    struct script_vm *vm = script_vm_at(lua);
     vm->must_end = true;
-    if (vm->job && vm->job->run)
-        redis_transaction_abandon(vm->job->run, reason);
     lua_sethook(vm->lua, end_by_hook, LUA_MASKCOUNT, 1);
+    return luaL_error(lua, "the script has to end");
 }
 
-static uint64_t first_ns_of(struct script_vm *vm)
+static struct script_start script_start_of(struct script_vm *vm)
 {
     if (vm->job->run)
-        return redis_transaction_first_ns(vm->job->run);
-    if (vm->first_ns == 0)
-        vm->first_ns = clock_thread_ns();
-    return vm->first_ns;
+        return redis_transaction_start(vm->job->run);
+    if (vm->start.clock_ms == 0)
+        vm->start = script_start_now();
+    return vm->start;
+}
+
+/* Returns why the script may not go on, or NULL. */
+static const char *reason_to_end(struct script_vm *vm, uint64_t now_ms)
+{
+    struct script_start start = script_start_of(vm);
+    if (atomic_load(&vm->job->session->user->script_kills) != vm->kills)
+        return "ERR Error running script: Script killed by user with SCRIPT KILL";
+    if (clock_thread_ns() - start.cpu_ns > (uint64_t)vm->cpu_ms * 1000000)
+        return "BUSY kresp: the script takes more CPU time than it may";
+    if (now_ms > start.clock_ms + vm->clock_ms)
+        return "BUSY kresp: the script takes longer than it may";
+    return NULL;
 }
 
 void script_vm_check(lua_State *lua)
@@ -62,12 +74,13 @@ void script_vm_check(lua_State *lua)
         if (now_ms == vm->seen_ms)
             return;
         vm->seen_ms = now_ms;
-        uint64_t first_ns = first_ns_of(vm);
-        if (atomic_load(&vm->job->session->user->script_kills) != vm->kills)
-            script_vm_abandon(vm, "ERR Error running script: Script killed by user with SCRIPT "
-                                  "KILL");
-        else if (clock_thread_ns() - first_ns > (uint64_t)vm->cpu_ms * 1000000)
-            script_vm_abandon(vm, "BUSY kresp: the script takes more CPU time than it may");
+        const char *reason = reason_to_end(vm, now_ms);
+        if (!reason)
+            return;
+        vm->is_spoiled = true;
+        if (vm->job->run)
+            redis_transaction_abandon(vm->job->run, reason);
+        script_vm_end(lua);
     }
     if (vm->must_end)
         luaL_error(lua, "the script has to end");
@@ -87,7 +100,8 @@ void script_vm_begin(struct script_vm *vm, struct redis_job *job)
     vm->keys = NULL;
     vm->key_count = 0;
     vm->protocol = 2;
-    vm->first_ns = vm->seen_ms = 0;
+    vm->start = (struct script_start){.clock_ms = 0};
+    vm->seen_ms = 0;
     vm->kills = atomic_load(&job->session->user->script_kills);
     vm->is_seeded = false;
     vm->registers = false;

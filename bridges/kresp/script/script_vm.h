@@ -15,11 +15,14 @@
 #include <lua.h>
 
 #include "bridges/kresp/session/redis_job.h"
+#include "bridges/kresp/session/transaction_run.h"
 
-/* The memory that a VM may have, with everything that a script keeps in it, and the CPU time that a
- * script may take in all its tries; the thread serves nobody else meanwhile. */
+/* The memory that a VM may have, with everything that a script keeps in it, and the CPU time, and
+ * the time with all waiting for the store, that a script may take in all its tries; the thread
+ * serves nobody else meanwhile. */
 #define SCRIPT_MEMORY_BYTES ((size_t)64 << 20)
 #define SCRIPT_CPU_MS       1000u
+#define SCRIPT_CLOCK_MS     10000u
 
 /* What scripts find in the registry under these names. */
 #define SCRIPT_COMPILED  "kresp.compiled"  /* compiled scripts by SHA-1 */
@@ -37,16 +40,18 @@ struct script_vm {
     lua_State *lua;
     size_t bytes;
     bool must_end;         /* the script may not go on */
+    bool is_spoiled;       /* by a script that took too much: the next one needs another VM */
     struct redis_job *job; /* whose script runs; NULL: none runs */
     struct script_rights rights;
     const struct kv_slice *keys; /* that the script names; borrowed */
     size_t key_count;
-    int protocol;               /* of what redis.call returns: 2 or 3 */
-    uint64_t kills;             /* the user's kills when the script began */
-    uint64_t seen_ms, first_ns; /* the clock at the last look; without a transaction: the start */
+    int protocol;              /* of what redis.call returns: 2 or 3 */
+    uint64_t kills;            /* the user's kills when the script began */
+    uint64_t seen_ms;          /* the clock at the last look */
+    struct script_start start; /* without a transaction; 0: not asked for yet */
     bool is_seeded;
     unsigned short random[3];
-    unsigned cpu_ms;                /* CPU time that the script may take */
+    unsigned cpu_ms, clock_ms;      /* that the script may take */
     size_t compiled;                /* entries of SCRIPT_COMPILED */
     uint64_t cache_flush;           /* of the cache, when they were compiled */
     bool registers;                 /* a library is loaded, and registers its functions */
@@ -70,8 +75,8 @@ unsigned short *script_vm_random(lua_State *lua);
 /* For functions that take time: raises an error if the script has to end. */
 void script_vm_check(lua_State *lua);
 
-/* Makes the script end, whatever it catches; the transaction fails for this reason, which is
- * constant. */
-void script_vm_abandon(struct script_vm *vm, const char *reason);
+/* Makes the script end, whatever it catches, since its transaction does not go on. Raises an
+ * error. */
+int script_vm_end(lua_State *lua);
 
 #endif

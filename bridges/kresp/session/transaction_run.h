@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/time/clock.h"
 #include "bridges/kresp/session/redis_job.h"
 
 /* Returns true if EXEC's arguments are conditions, as Valkey has them, or none: IFEQ key value,
@@ -46,8 +47,26 @@ void redis_transaction_abandon(struct transaction_run *run, const char *reason);
  * the same keys. */
 uint64_t redis_transaction_seed(struct transaction_run *run);
 
-/* Returns the thread's CPU time in nanoseconds at which the first script of the transaction asked
- * this, in any of its tries. */
-uint64_t redis_transaction_first_ns(struct transaction_run *run);
+/* When scripts began: the thread's CPU time, and the time (CLOCK_MONOTONIC_COARSE). */
+struct script_start {
+    uint64_t cpu_ns, clock_ms;
+};
+
+static inline struct script_start script_start_now(void)
+{
+    return (struct script_start){.cpu_ns = clock_thread_ns(),
+                                 .clock_ms = clock_monotonic_coarse_ms()};
+}
+
+/* Returns when the first script of the transaction asked this, in any of its tries. */
+struct script_start redis_transaction_start(struct transaction_run *run);
+
+/* For commands that change more than keys (job->run) ------------------------------------------ */
+
+/* Notes something that a command has done beside the store. end(what, true) takes it back: the
+ * commands begin anew, or nothing is to have been executed; the last effect first. end(what, false)
+ * leaves it: the transaction is done. False: no memory, and the caller ends it. */
+bool redis_transaction_note_effect(struct transaction_run *run, void (*end)(void *what, bool undo),
+                                   void *what);
 
 #endif
