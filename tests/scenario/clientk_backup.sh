@@ -16,6 +16,7 @@ entries() {
 
 start_server -d 4
 for i in 1 2 3 4 5 6 7 8; do echo "PUT step$i 0"; done | client batch -q -
+for i in 1 2 3 4 5 6 7 8; do echo "PUT account$i 100"; done | client batch -q -
 client put brief x --expires-at 4102444800000 >/dev/null
 client put gone x >/dev/null
 client del gone >/dev/null
@@ -62,25 +63,36 @@ check_status 4 'a path that cannot be made is refused' client backup nosuch/back
 rm -rf copy messages unpacked
 
 # Under load: keys are written one after the other, so that at any one moment each has the value of
-# the next, or one more. Overwriting makes compactions.
+# the next, or one more. Overwriting makes compactions. Transactions move money between accounts.
 python3 -u -c '
 import itertools
 for value in itertools.count(1):
     print("".join(f"PUT step{key} {value}\n" for key in range(1, 9)), end="")' 2>/dev/null |
     exec_client batch -q - 2>/dev/null &
 steps_pid=$!
+python3 -u -c '
+import random
+while True:
+    giver, taker, third = random.sample(range(1, 9), 3)
+    print(f"begin\nadd account{giver} -3\nadd account{taker} 1\nadd account{third} 2\ncommit")' \
+    2>/dev/null | exec_client batch -q - >/dev/null 2>&1 &
+bank_pid=$!
 exec_client bench -n 1 -t 300 -L 400 --keys 500 --rate 15000 --mix put=90,del=10 >/dev/null 2>&1 &
 bench_pid=$!
 
-# in_step DIR: whether the steps in it are those of one moment.
+# in_step DIR: whether the steps in it are those of one moment, and no transfer is half done.
 in_step() {
     kvcheck --dump "$1" 2>/dev/null | python3 -c '
 import sys
-steps = {}
+steps, accounts = {}, {}
 for line in sys.stdin:
     words = line.split()
     if words[2] == "live" and words[6].startswith("step"):
         steps[int(words[6][4:])] = int(words[7])
+    if words[2] == "live" and words[6].startswith("account"):
+        accounts[words[6]] = int(words[7])
+if sum(accounts.values()) != 800:
+    print(accounts)
 values = [steps[key] for key in range(1, 9)]
 if values != sorted(values, reverse=True) or values[0] - values[-1] > 1:
     print(values)'
@@ -134,8 +146,8 @@ check_equal '' "$(in_step copy)" 'and is of one moment'
 check_equal 'backup data.0000 data.0001 data.0002 data.0003 lock' "$(cd copy && echo *)" \
     'nothing else is left there'
 
-kill "$steps_pid" "$bench_pid"
-wait "$steps_pid" "$bench_pid" 2>/dev/null
+kill "$steps_pid" "$bank_pid" "$bench_pid"
+wait "$steps_pid" "$bank_pid" "$bench_pid" 2>/dev/null
 
 # Ctrl-C, a full disk: the earlier backup is there, as it was.
 client bench -n 2 -c 3000 -L 4000 --keys 3000 --preload --mix put=100 >/dev/null
