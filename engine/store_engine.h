@@ -57,7 +57,11 @@ struct engine_operation {
     void *context; /* of visit and place */
 
     /* TRANSACT: as the arguments of kvstore_transact. Where its place gives none for a value,
-     * nothing is done: KV_BUFFER_TOO_SMALL, and the results tell the sizes. */
+     * nothing is done: KV_BUFFER_TOO_SMALL, and the results tell the sizes. after_reading: of PUTs
+     * and DELETEs whose results nobody needs: each is written only over what its key had when it
+     * was read, so that a late message of it, of which nobody knows any more, changes nothing; only
+     * where operations are submitted. */
+    bool after_reading;
     const struct kvstore_transaction *transaction;
     struct kvstore_step_result *results;
     struct kvstore_transacted transacted;

@@ -41,6 +41,7 @@ static void save_one(struct mirror_state *state)
     state->same_ms = 1234;
     for (uint64_t i = 0; i < FILES; i++)
         state->places[i] = (struct mirror_place){{~i, i << 60 | 5, 4096 + i}, 99 + i};
+    state->page[1] = UINT64_MAX;
     ck_assert_int_eq(mirror_state_save(dir, state, &error), KV_OK);
 }
 
@@ -54,6 +55,13 @@ START_TEST(it_is_read_as_it_was_written)
     ck_assert(read.complete);
     ck_assert_uint_eq(read.same_ms, 1234);
     ck_assert_mem_eq(read.places, written.places, FILES * sizeof *read.places);
+    ck_assert_mem_eq(read.page, written.page, FILES * sizeof *read.page);
+    mirror_state_end_page(&written);
+    ck_assert_int_eq(mirror_state_save(dir, &written, &error), KV_OK);
+    mirror_state_free(&read);
+    ck_assert_int_eq(load("copy", &read), KV_OK);
+    ck_assert_mem_eq(read.page, written.page, FILES * sizeof *read.page);
+    ck_assert_uint_eq(read.page[1], 0);
     mirror_state_free(&read);
     mirror_state_free(&written);
 }
@@ -100,6 +108,8 @@ START_TEST(what_makes_no_sense_is_refused)
     struct mirror_state state;
     char bytes[4096];
     save_one(&state);
+    mirror_state_end_page(&state);
+    ck_assert_int_eq(mirror_state_save(dir, &state, &error), KV_OK);
     mirror_state_free(&state);
     FILE *stream = fopen(path, "r");
     ck_assert_ptr_nonnull(stream);
@@ -109,6 +119,9 @@ START_TEST(what_makes_no_sense_is_refused)
         replace_file(bytes, left);
         ck_assert_int_eq(load("copy", &state), KV_CORRUPT);
     }
+    size += (size_t)snprintf(bytes + size, sizeof bytes - size, "page %u 1\n", FILES);
+    replace_file(bytes, size);
+    ck_assert_int_eq(load("copy", &state), KV_CORRUPT);
     memset(bytes, 'a', sizeof bytes);
     replace_file(bytes, sizeof bytes);
     ck_assert_int_eq(load("copy", &state), KV_CORRUPT);

@@ -107,6 +107,29 @@ START_TEST(each_key_is_read_once_and_only_if_it_matters)
 }
 END_TEST
 
+/* What is written after reading is so over what was read; what is not written is not guarded, which
+ * older servers could not do. */
+START_TEST(writes_after_reading_depend_on_what_was_read)
+{
+    plan.after_reading = true;
+    step_is(KVSTORE_STEP_PUT, "put", "1");
+    step_is(KVSTORE_STEP_PUT, "new", "1");
+    step_is(KVSTORE_STEP_DELETE, "deleted", "");
+    step_is(KVSTORE_STEP_DELETE, "absent", "");
+    ck_assert_int_eq(begin_plan(), KV_OK);
+    ck_assert(planned("put")->is_read && planned("new")->is_read && planned("absent")->is_read);
+    key_was("put", 7, "0");
+    key_was("deleted", 8, "0");
+    key_was("absent", 9, NULL);
+    ck_assert_int_eq(nats_plan_judge(&plan), KV_OK);
+    ck_assert_uint_eq(plan.writes, 3);
+    ck_assert(planned("put")->matters && planned("put")->is_written);
+    ck_assert(planned("new")->matters && planned("new")->is_written);
+    ck_assert(planned("deleted")->matters && planned("deleted")->is_written);
+    ck_assert(!planned("absent")->matters && !planned("absent")->is_written);
+}
+END_TEST
+
 START_TEST(guards_hold_or_the_first_that_does_not_is_told)
 {
     static const struct kvstore_step other = {.kind = KVSTORE_STEP_PUT, .key = {"o", 1}};
@@ -219,6 +242,7 @@ TEST_SUITE(natskv_plan)
     TCase *cases = tcase_create("plan");
     tcase_add_checked_fixture(cases, set_up_plan, tear_down_plan);
     tcase_add_test(cases, each_key_is_read_once_and_only_if_it_matters);
+    tcase_add_test(cases, writes_after_reading_depend_on_what_was_read);
     tcase_add_test(cases, guards_hold_or_the_first_that_does_not_is_told);
     tcase_add_test(cases, a_step_that_fails_is_told);
     tcase_add_test(cases, a_value_without_a_place_is_told_with_its_size);

@@ -22,28 +22,49 @@ struct copy_item {
     uint8_t *bytes; /* key, then value */
     void *old;      /* the value that the key had in the cluster, which nobody needs */
     bool written;
+    bool together; /* to be written with others of its shard */
+    uint32_t shard;
+    struct copy_group *group; /* with which it is written now; NULL: alone */
+};
+
+/* What is written as one transaction: keys of one shard. */
+struct copy_group {
+    struct engine_operation operation;
+    struct kvstore_transaction transaction;
+    struct copy_page *page;
+    unsigned first; /* of its places in the page's steps, results and grouped */
 };
 
 struct copy_page {
     const atomic_bool *stop;
+    copy_page_shard *shard_of;
     unsigned count;
+    unsigned together; /* how many items are */
+    bool takes_again;  /* copy_page_take_again */
     size_t bytes;
     struct copy_item items[COPY_PAGE_ITEMS];
+
+    unsigned groups;
+    struct copy_group group[COPY_PAGE_TOGETHER / 2];
+    struct kvstore_step steps[COPY_PAGE_TOGETHER];
+    struct kvstore_step_result results[COPY_PAGE_TOGETHER];
+    struct copy_item *grouped[COPY_PAGE_TOGETHER];
 
     pthread_mutex_t lock;
     pthread_cond_t done;
     unsigned under_way; /* covered by `lock` */
 
     _Atomic uint64_t written, refused, repeats;
-    atomic_bool stuck;
+    atomic_bool stuck, was_dissolved;
 };
 
-struct copy_page *copy_page_create(const atomic_bool *stop)
+struct copy_page *copy_page_create(const atomic_bool *stop, copy_page_shard *shard_of)
 {
     struct copy_page *page = calloc(1, sizeof *page);
     if (!page)
         return NULL;
     page->stop = stop;
+    page->shard_of = shard_of;
     pthread_mutex_init(&page->lock, NULL);
     pthread_cond_init(&page->done, NULL);
     return page;
@@ -53,7 +74,8 @@ void copy_page_clear(struct copy_page *page)
 {
     for (unsigned i = 0; i < page->count; i++)
         free(page->items[i].bytes);
-    page->count = 0;
+    page->count = page->together = 0;
+    page->takes_again = false;
     page->bytes = 0;
 }
 
@@ -99,21 +121,44 @@ static bool fill_copy_item(struct copy_item *item, struct kv_slice key,
     return true;
 }
 
+bool copy_page_takes(const struct copy_page *page, uint32_t changes)
+{
+    return page->count == 0 ||
+           (page->count + changes <= COPY_PAGE_ITEMS &&
+            page->together + changes <= COPY_PAGE_TOGETHER && page->bytes < COPY_PAGE_MOST_BYTES);
+}
+
+void copy_page_take_again(struct copy_page *page)
+{
+    page->takes_again = true;
+}
+
+bool copy_page_has_transactions(const struct copy_page *page)
+{
+    return page->together > 0;
+}
+
 bool copy_page_add(struct copy_page *page, struct kv_slice key, const struct kv_slice *value,
-                   uint64_t expiry_ms)
+                   uint64_t expiry_ms, bool together)
 {
     size_t bytes = key.size + (value ? value->size : 0);
-    bool has_room = page->count < COPY_PAGE_ITEMS && page->bytes + bytes <= COPY_PAGE_BYTES;
+    bool has_room = together || page->takes_again || page->bytes + bytes <= COPY_PAGE_MOST_BYTES;
     if (page->count > 0 && !has_room)
         return false;
     struct copy_item *known = find_copy_item(page, key);
+    if (!known && page->count == COPY_PAGE_ITEMS)
+        return false;
     struct copy_item *item = known ? known : &page->items[page->count];
+    if (together && !(known && known->together) && page->together == COPY_PAGE_TOGETHER)
+        return false;
     if (!known)
         *item = (struct copy_item){.page = page};
     if (!fill_copy_item(item, key, value, expiry_ms))
         return false;
     page->bytes += bytes;
     page->count += !known;
+    page->together += together && !item->together;
+    item->together |= together;
     return true;
 }
 
@@ -128,28 +173,102 @@ static void *place_old(void *context, size_t bytes)
     return item->old;
 }
 
-static void item_done(struct engine_operation *operation)
+static void one_is_done(struct copy_page *page)
 {
-    struct copy_item *item = operation->context;
-    struct copy_page *page = item->page;
-    free(item->old);
-    item->old = NULL;
     pthread_mutex_lock(&page->lock);
     if (--page->under_way == 0)
         pthread_cond_signal(&page->done);
     pthread_mutex_unlock(&page->lock);
 }
 
+static void item_done(struct engine_operation *operation)
+{
+    struct copy_item *item = operation->context;
+    free(item->old);
+    item->old = NULL;
+    one_is_done(item->page);
+}
+
+static void group_done(struct engine_operation *operation)
+{
+    struct copy_group *group = operation->context;
+    one_is_done(group->page);
+}
+
+static bool waits_for_group(const struct copy_item *item)
+{
+    return !item->written && item->together && !item->group;
+}
+
+/* Adds the item to the group, as its next step. */
+static void join_group(struct copy_group *group, struct copy_item *item, unsigned at)
+{
+    const struct engine_operation *operation = &item->operation;
+    bool is_put = operation->opcode != ENGINE_DELETE;
+    struct copy_page *page = group->page;
+    page->grouped[at] = item;
+    page->steps[at] = (struct kvstore_step){.kind = is_put ? KVSTORE_STEP_PUT : KVSTORE_STEP_DELETE,
+                                            .key = operation->key,
+                                            .value = operation->value,
+                                            .expiry_ms = operation->put.expiry_ms};
+    group->transaction.then_count++;
+    item->group = group;
+}
+
+/* Makes groups of the items that are to be written together and lie in one shard; one that is alone
+ * there is written alone. */
+static void make_groups(struct copy_page *page, const struct store_engine *engine)
+{
+    unsigned used = 0;
+    page->groups = 0;
+    for (unsigned i = 0; i < page->count; i++) {
+        page->items[i].group = NULL;
+        if (page->items[i].together)
+            page->items[i].shard = page->shard_of(engine, page->items[i].operation.key);
+    }
+    for (unsigned i = 0; i < page->count; i++) {
+        uint32_t shard = page->items[i].shard;
+        unsigned others = 0;
+        for (unsigned j = i + 1; j < page->count && waits_for_group(&page->items[i]); j++)
+            others += waits_for_group(&page->items[j]) && page->items[j].shard == shard;
+        if (others == 0)
+            continue;
+        struct copy_group *group = &page->group[page->groups++];
+        *group = (struct copy_group){.page = page, .first = used};
+        for (unsigned j = i; j < page->count; j++)
+            if (waits_for_group(&page->items[j]) && page->items[j].shard == shard)
+                join_group(group, &page->items[j], used++);
+    }
+}
+
+static void submit_group(struct copy_group *group, struct store_engine *engine,
+                         uint64_t deadline_ms)
+{
+    struct copy_page *page = group->page;
+    group->transaction.then = &page->steps[group->first];
+    group->operation = (struct engine_operation){.opcode = ENGINE_TRANSACT,
+                                                 .after_reading = true,
+                                                 .transaction = &group->transaction,
+                                                 .results = &page->results[group->first],
+                                                 .deadline_ms = deadline_ms,
+                                                 .context = group,
+                                                 .done = group_done};
+    engine->calls->submit(engine, &group->operation);
+}
+
 static void submit_unwritten(struct copy_page *page, struct store_engine *engine)
 {
-    unsigned count = 0;
+    make_groups(page, engine);
+    unsigned count = page->groups;
     for (unsigned i = 0; i < page->count; i++)
-        count += !page->items[i].written;
+        count += !page->items[i].written && !page->items[i].group;
     page->under_way = count; /* no other thread looks at it yet */
     uint64_t deadline_ms = clock_monotonic_coarse_ms() + PATIENCE_MS;
+    for (unsigned i = 0; i < page->groups; i++)
+        submit_group(&page->group[i], engine, deadline_ms);
     for (unsigned i = 0; i < page->count; i++) {
         struct copy_item *item = &page->items[i];
-        if (item->written)
+        if (item->written || item->group)
             continue;
         item->operation.deadline_ms = deadline_ms;
         item->operation.sentence = NULL;
@@ -177,15 +296,52 @@ static void remove_refused_key(struct copy_page *page, struct copy_item *item,
     item->operation.value = kv_slice(NULL, 0);
 }
 
+/* The cluster will not take the items of the group together: they are written one by one. */
+static void dissolve_group(struct copy_group *group, enum kv_status status)
+{
+    if (atomic_exchange(&group->page->was_dissolved, true) == false)
+        log_warn("mirror: the cluster does not take keys of a transaction together (%s): they are "
+                 "written one by one (logged once)",
+                 group->operation.sentence ? group->operation.sentence : kv_status_text(status));
+    for (uint32_t i = 0; i < group->transaction.then_count; i++)
+        group->page->grouped[group->first + i]->together = false;
+}
+
+/* Notes the outcome of a transaction. Returns true if it was taken; else *failed is it, if it is to
+ * be tried as it is. */
+static bool note_group(struct copy_group *group, const struct engine_operation **failed)
+{
+    struct copy_page *page = group->page;
+    const struct kvstore_transacted *told = &group->operation.transacted;
+    enum kv_status status = group->operation.status;
+    bool is_about_one = !told->in_guard && told->at < group->transaction.then_count;
+    if (status == KV_OK) {
+        for (uint32_t i = 0; i < group->transaction.then_count; i++)
+            page->grouped[group->first + i]->written = true;
+        atomic_fetch_add(&page->written, group->transaction.then_count);
+        return true;
+    }
+    if ((status == KV_BAD_KEY || status == KV_VALUE_TOO_BIG) && is_about_one)
+        remove_refused_key(page, page->grouped[group->first + told->at], status);
+    else if (status == KV_BAD_KEY || status == KV_VALUE_TOO_BIG || status == KV_UNSUPPORTED ||
+             status == KV_LIMIT)
+        dissolve_group(group, status);
+    else
+        *failed = &group->operation;
+    return false;
+}
+
 /* Notes the outcome of each operation. Returns true if all were taken; else *failed is one that was
  * not. */
 static bool note_outcomes(struct copy_page *page, const struct engine_operation **failed)
 {
     bool all = true;
+    for (unsigned i = 0; i < page->groups; i++)
+        all &= note_group(&page->group[i], failed);
     for (unsigned i = 0; i < page->count; i++) {
         struct copy_item *item = &page->items[i];
         enum kv_status status = item->operation.status;
-        if (item->written)
+        if (item->written || item->group)
             continue;
         if (status == KV_OK || status == KV_NOT_FOUND) {
             item->written = true;

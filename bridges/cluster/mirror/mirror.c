@@ -23,7 +23,7 @@
 /* How long the start waits for the cluster's first answer. */
 #define FIRST_ANSWER_MS 2000u
 
-/* The time between two tries to reach the cluster, and to read a data file. */
+/* The time between two tries to reach the cluster. */
 #define AGAIN_MS 3000u
 
 /* The state is written at most once in this time. */
@@ -45,10 +45,8 @@ struct mirror {
     uint32_t files;
     struct mirror_state
         state; /* what the cluster has acknowledged; only the mirror's thread uses it */
-    struct mirror_place *places; /* the places behind the page that is being filled; likewise */
-    uint64_t *again_ms; /* for each file that could not be read: when to try again; else 0 */
     struct mirror_lag lag;
-    uint32_t first_file; /* of the next round; this and what follows belong to the thread */
+    struct mirror_changes changes; /* this and what follows belong to the thread */
     struct copy_page *page;
     struct store_engine *engine; /* NULL: not connected yet */
     uint64_t saved_ms;           /* when the state was written, by clock_monotonic_coarse_ms */
@@ -126,10 +124,12 @@ static void save(struct mirror *mirror, bool now)
     mirror->unsaved = failed;
 }
 
-/* Makes mirror->places the state: the cluster has acknowledged everything up to there. */
+/* Makes the places behind the page the state: the cluster has acknowledged all before them. */
 static void move_on(struct mirror *mirror)
 {
-    memcpy(mirror->state.places, mirror->places, mirror->files * sizeof mirror->places[0]);
+    memcpy(mirror->state.places, mirror->changes.places,
+           mirror->files * sizeof mirror->state.places[0]);
+    mirror_state_end_page(&mirror->state);
     mirror_lag_look(&mirror->lag, &mirror->state);
     mirror->unsaved = true;
 }
@@ -140,7 +140,7 @@ static void move_on(struct mirror *mirror)
 static enum kv_status take_places(struct mirror *mirror)
 {
     for (uint32_t i = 0; i < mirror->files; i++) {
-        enum kv_status status = mirror_changes_now(mirror->store, i, &mirror->places[i]);
+        enum kv_status status = mirror_changes_now(mirror->store, i, &mirror->changes.places[i]);
         if (status != KV_OK)
             return status;
     }
@@ -200,57 +200,45 @@ static enum kv_status fill_anew(struct mirror *mirror)
 
 /* Following ------------------------------------------------------------------------------------ */
 
-/* Fills the page from one file, from its place on. A file that cannot be read is left alone for a
- * while, and logged once. *more: there are more changes, or may be; *spoiled: see
- * mirror_changes_read. */
-static enum kv_status try_file(struct mirror *mirror, uint32_t file, bool *more, bool *spoiled)
+/* Returns true if a page was begun of which nobody knows whether it is in the copy. */
+static bool has_begun_page(const struct mirror *mirror)
 {
-    uint64_t now_ms = clock_monotonic_coarse_ms();
-    if (mirror->again_ms[file] > now_ms)
+    for (uint32_t i = 0; i < mirror->files; i++)
+        if (mirror->state.page[i] > 0)
+            return true;
+    return false;
+}
+
+/* Fills the page. The first time after a crash that is the page of before: if it was written, its
+ * transactions are in the copy, and pages that end elsewhere would take it back to within them. */
+static enum kv_status fill_next_page(struct mirror *mirror, bool *more)
+{
+    *more = true;
+    if (has_begun_page(mirror) &&
+        mirror_changes_fill_again(&mirror->changes, mirror->state.places, mirror->state.page))
         return KV_OK;
-    enum kv_status status = mirror_changes_read(mirror->store, file, mirror->page,
-                                                &mirror->places[file], more, spoiled);
-    if (status == KV_OK || status == KV_MISSED) {
-        mirror->again_ms[file] = 0;
-        return status;
-    }
-    if (mirror->again_ms[file] == 0)
-        log_warn("mirror: changes of data file %" PRIu32 " cannot be read: %s%s", file,
-                 kv_status_text(status),
-                 status == KV_CORRUPT ? "" : "; trying again every 3 seconds (logged once)");
-    mirror->again_ms[file] = now_ms + AGAIN_MS;
-    *more = false;
-    return status == KV_CORRUPT ? KV_MISSED : KV_OK;
+    return mirror_changes_fill(&mirror->changes, mirror->state.places, more);
 }
 
 /* Copies one page of changes of all files to the cluster. KV_MISSED: the changes of some file
- * cannot be followed from its place on; a damaged record has that effect, too. */
+ * cannot be followed from its place on. */
 static enum kv_status copy_page_of_changes(struct mirror *mirror, bool *more)
 {
-    enum kv_status status = KV_OK;
-    bool spoiled = false;
-    *more = false;
-    mirror->first_file++; /* another one each time: one that fills the page holds up no other */
-    memcpy(mirror->places, mirror->state.places, mirror->files * sizeof mirror->places[0]);
-    for (uint32_t i = 0; i < mirror->files && status == KV_OK && !spoiled; i++) {
-        bool more_here = false;
-        uint32_t file = (mirror->first_file + i) % mirror->files;
-        status = try_file(mirror, file, &more_here, &spoiled);
-        *more |= more_here;
-    }
+    enum kv_status status = fill_next_page(mirror, more);
     if (*more && copy_page_is_empty(mirror->page)) /* perhaps for lack of memory */
         sleep_a_while(mirror, EMPTY_MS);
     if (!copy_page_is_empty(mirror->page)) /* the listener may be called only for the next write */
         mirror_lag_note_change(&mirror->lag);
-    if (spoiled) { /* begin again at the same places, but without that file */
-        copy_page_clear(mirror->page);
-        *more = true;
-        return KV_OK;
+    if (status != KV_OK)
+        return status;
+    if (copy_page_has_transactions(mirror->page)) {
+        memcpy(mirror->state.page, mirror->changes.taken,
+               mirror->files * sizeof *mirror->state.page);
+        mirror->unsaved = true;
+        save(mirror, true);
     }
-    enum kv_status sent = copy_page_send(mirror->page, mirror->engine);
-    if (sent != KV_OK)
-        return sent;
-    if (status != KV_MISSED)
+    status = copy_page_send(mirror->page, mirror->engine);
+    if (status == KV_OK)
         move_on(mirror);
     return status;
 }
@@ -401,10 +389,8 @@ static struct mirror *create_mirror(const struct mirror_options *options, struct
     sem_init(&mirror->wakes, 0, 0);
     sem_init(&mirror->answered, 0, 0);
     pthread_mutex_init(&mirror->lock, NULL);
-    mirror->places = calloc(mirror->files, sizeof *mirror->places);
-    mirror->again_ms = calloc(mirror->files, sizeof *mirror->again_ms);
-    mirror->page = copy_page_create(&mirror->stop);
-    if (mirror->places && mirror->again_ms && mirror->page)
+    mirror->page = copy_page_create(&mirror->stop, natskv_shard);
+    if (mirror->page && mirror_changes_begin(&mirror->changes, store, mirror->page))
         return mirror;
     mirror_free(mirror);
     return NULL;
@@ -470,8 +456,7 @@ void mirror_free(struct mirror *mirror)
     copy_page_free(mirror->page);
     mirror_lag_free(&mirror->lag);
     mirror_state_free(&mirror->state);
-    free(mirror->places);
-    free(mirror->again_ms);
+    mirror_changes_free(&mirror->changes);
     sem_destroy(&mirror->wakes);
     sem_destroy(&mirror->answered);
     pthread_mutex_destroy(&mirror->lock);

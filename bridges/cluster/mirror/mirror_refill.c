@@ -17,7 +17,8 @@ struct filling {
 static bool add_to_page(void *context, const struct kvstore_scanned *entry)
 {
     struct filling *filling = context;
-    filling->refused = !copy_page_add(filling->page, entry->key, &entry->value, entry->expiry_ms);
+    filling->refused =
+        !copy_page_add(filling->page, entry->key, &entry->value, entry->expiry_ms, false);
     filling->added += !filling->refused;
     return !filling->refused;
 }
@@ -102,8 +103,8 @@ static enum kv_status delete_unknown(struct kvstore *store, struct store_engine 
         at += sizeof size + size;
         if (kvstore_get(store, key, NULL, 0, &entry) != KV_NOT_FOUND)
             continue;
-        if (!copy_page_add(page, key, NULL, 0) &&
-            (copy_page_send(page, engine) != KV_OK || !copy_page_add(page, key, NULL, 0)))
+        if (!copy_page_add(page, key, NULL, 0, false) &&
+            (copy_page_send(page, engine) != KV_OK || !copy_page_add(page, key, NULL, 0, false)))
             return KV_BUSY;
     }
     return copy_page_send(page, engine);

@@ -27,11 +27,18 @@ void mirror_state_begin_copy(struct mirror_state *state)
 {
     make_up(state->copy);
     state->complete = false;
+    mirror_state_end_page(state);
+}
+
+void mirror_state_end_page(struct mirror_state *state)
+{
+    memset(state->page, 0, state->files * sizeof *state->page);
 }
 
 static void begin_anew(const char *bucket, struct mirror_state *state)
 {
     memset(state->places, 0, state->files * sizeof state->places[0]);
+    mirror_state_end_page(state);
     state->complete = false;
     state->same_ms = 0;
     make_up(state->name);
@@ -56,6 +63,7 @@ uint64_t mirror_version_now(struct kvstore *store, uint32_t file)
 void mirror_state_free(struct mirror_state *state)
 {
     free(state->places);
+    free(state->page);
     *state = (struct mirror_state){0};
 }
 
@@ -93,6 +101,19 @@ static bool read_places(FILE *stream, struct mirror_state *state)
     return true;
 }
 
+/* Older versions write no page. */
+static bool read_begun_page(FILE *stream, struct mirror_state *state)
+{
+    uint32_t number;
+    uint64_t changes;
+    while (fscanf(stream, " page %" SCNu32 " %" SCNu64, &number, &changes) == 2) {
+        if (number >= state->files)
+            return false;
+        state->page[number] = changes;
+    }
+    return true;
+}
+
 static enum kv_status read_state_file(int fd, const char *dir, struct mirror_state *state,
                                       struct kv_error *error)
 {
@@ -101,7 +122,8 @@ static enum kv_status read_state_file(int fd, const char *dir, struct mirror_sta
         close(fd);
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     }
-    bool sound = read_head(stream, state) && read_places(stream, state);
+    bool sound =
+        read_head(stream, state) && read_places(stream, state) && read_begun_page(stream, state);
     fclose(stream);
     if (sound)
         return KV_OK;
@@ -126,8 +148,11 @@ enum kv_status mirror_state_load(const char *dir, const char *bucket, uint32_t f
 {
     *state = (struct mirror_state){.files = files};
     state->places = calloc(files, sizeof state->places[0]);
-    if (!state->places)
+    state->page = calloc(files, sizeof *state->page);
+    if (!state->places || !state->page) {
+        mirror_state_free(state);
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    }
     int fd = open_state(dir, MIRROR_STATE_FILE, O_RDONLY);
     bool is_there = fd >= 0;
     enum kv_status status = KV_OK;
@@ -156,6 +181,9 @@ static bool write_state_file(FILE *stream, const struct mirror_state *state)
             stream, "place %" PRIu32 " %" PRIx64 " %" PRIx64 " %" PRIx64 " version %" PRIu64 "\n",
             i, place->position.log, place->position.version, place->position.place, place->version);
     }
+    for (uint32_t i = 0; i < state->files; i++)
+        if (state->page[i] > 0)
+            fprintf(stream, "page %" PRIu32 " %" PRIu64 "\n", i, state->page[i]);
     return fflush(stream) == 0 && !ferror(stream);
 }
 

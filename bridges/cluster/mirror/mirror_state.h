@@ -36,6 +36,8 @@ struct mirror_state {
     uint64_t same_ms; /* clock_realtime_ms: the copy had all that was written before */
     uint32_t files;
     struct mirror_place *places; /* one for each data file */
+    uint64_t *page; /* so many changes of each are perhaps in the copy, too: all of them are there
+                       that are of transactions, or none; all 0: no such page was begun */
 };
 
 /* Reads the state of a store of `files` data files, or begins a new one if there is none, or only
@@ -45,6 +47,9 @@ enum kv_status mirror_state_load(const char *dir, const char *bucket, uint32_t f
 
 /* Begins to copy everything anew: the copy so far counts no more. */
 void mirror_state_begin_copy(struct mirror_state *state);
+
+/* The page that was begun is in the copy: state->places are behind it. */
+void mirror_state_end_page(struct mirror_state *state);
 
 /* Writes the state. Errors: those of writing a file. */
 enum kv_status mirror_state_save(const char *dir, const struct mirror_state *state,

@@ -12,9 +12,9 @@ static bool plan_step_writes(const struct kvstore_step *step)
 }
 
 /* Returns true if the step does the same whatever the entry is. */
-static bool is_blind(const struct kvstore_step *step)
+static bool is_blind(const struct nats_plan *plan, const struct kvstore_step *step)
 {
-    return step->kind == KVSTORE_STEP_PUT && !step->keep_expiry;
+    return step->kind == KVSTORE_STEP_PUT && !step->keep_expiry && !plan->after_reading;
 }
 
 static enum kv_status blame_part(struct nats_plan *plan, bool in_guard, uint32_t at,
@@ -56,7 +56,7 @@ static enum kv_status take_planned_step(struct nats_plan *plan, const struct kvs
         return KV_BAD_KEY;
     if (step->value.size > plan->max_value_bytes)
         return KV_VALUE_TOO_BIG;
-    *key_of = find_or_add_key(plan, step->key, !is_blind(step));
+    *key_of = find_or_add_key(plan, step->key, !is_blind(plan, step));
     return KV_OK;
 }
 
@@ -231,13 +231,16 @@ enum kv_status nats_plan_judge(struct nats_plan *plan)
         struct planned_key *key = &plan->keys[key_of[i]];
         enum kv_status status = KV_OK;
         plan->results[i] = (struct kvstore_step_result){0};
-        key->matters |= !is_blind(&steps[i]);
+        bool mattered = key->matters;
+        key->matters |= !is_blind(plan, &steps[i]);
         if (plan_step_writes(&steps[i]))
             status = plan_write(plan, &steps[i], i, key);
         else
             lacks_room |= !plan_read(plan, &steps[i], i, &key->entry);
         if (status != KV_OK)
             return blame_part(plan, false, i, status);
+        if (plan->after_reading && plan_step_writes(&steps[i]) && !key->is_written)
+            key->matters = mattered; /* there is no message that might be late */
     }
     return lacks_room ? KV_BUFFER_TOO_SMALL : KV_OK;
 }

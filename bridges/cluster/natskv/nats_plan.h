@@ -30,13 +30,15 @@ struct nats_plan {
     struct kvstore_step_result *results;
     struct kvstore_transacted *told;
     uint32_t max_value_bytes;
+    bool after_reading; /* of the operation: every write counts as a read of its key */
     uint32_t key_count, writes;
     struct planned_key keys[KVSTORE_MAX_TRANSACTION_STEPS];
     uint8_t key_of[KVSTORE_MAX_TRANSACTION_STEPS]; /* of guards, of `then`, of `otherwise` */
 };
 
 /* Begins a plan: checks the transaction, as kvstore_transact does, and finds its keys, whose slices
- * are borrowed, as are the other arguments. KV_OK, or what kvstore_transact refuses it with. */
+ * are borrowed, as are the other arguments; plan->after_reading is set. KV_OK, or what
+ * kvstore_transact refuses it with. */
 enum kv_status nats_plan_begin(struct nats_plan *plan, const struct kvstore_transaction *asked,
                                struct kvstore_step_result *results, struct kvstore_transacted *told,
                                uint32_t max_value_bytes);

@@ -581,6 +581,7 @@ void nats_transact_begin(struct nats_engine *engine, struct engine_operation *op
     if (work) {
         work->engine = engine;
         work->operation = operation;
+        work->plan.after_reading = operation->after_reading;
         status = nats_plan_begin(&work->plan, operation->transaction, operation->results,
                                  &operation->transacted, engine->max_value_bytes);
     }

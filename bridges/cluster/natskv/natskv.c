@@ -227,6 +227,12 @@ enum kv_status natskv_open(const struct natskv_options *options, struct store_en
     return KV_OK;
 }
 
+uint32_t natskv_shard(const struct store_engine *base, struct kv_slice key)
+{
+    const struct nats_engine *engine = (const struct nats_engine *)base;
+    return nats_shard_of(&engine->bucket, key);
+}
+
 enum kv_status natskv_copy(struct store_engine *base, struct natskv_copy *copy,
                            struct kv_error *error)
 {

@@ -32,6 +32,10 @@ void natskv_prepare(const struct natskv_options *options);
 enum kv_status natskv_open(const struct natskv_options *options, struct store_engine **engine,
                            struct kv_error *error);
 
+/* Returns the shard of such an engine in which the key lies: keys of one shard may change in one
+ * transaction. */
+uint32_t natskv_shard(const struct store_engine *engine, struct kv_slice key);
+
 /* natskv_copy reads the mark of the bucket of such an engine, natskv_mark_copy sets it: up to 63
  * letters, digits, and ' '. A stream that was made since has none. They ask the servers, and wait
  * up to 15 seconds for each of the streams. Errors: KV_NO_SERVER, KV_NOT_FOUND (a stream is gone),

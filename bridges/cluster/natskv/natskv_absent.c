@@ -27,6 +27,13 @@ enum kv_status natskv_open(const struct natskv_options *options, struct store_en
     return absent(error);
 }
 
+uint32_t natskv_shard(const struct store_engine *engine, struct kv_slice key)
+{
+    (void)engine;
+    (void)key;
+    return 0;
+}
+
 enum kv_status natskv_copy(struct store_engine *engine, struct natskv_copy *copy,
                            struct kv_error *error)
 {
