@@ -124,6 +124,7 @@ check_equal 1 "$(number_of refills_total)" "everything is copied again: some may
 # The cluster is away: a record is damaged before the mirror has read it.
 signal_nats KILL 0
 client put steady 1 >/dev/null
+wait_until 20 lags # the page that the mirror sends is made, without what follows
 for i in {1..600}; do echo "PUT burst.$i $i"; done | client batch -n 4 - >/dev/null 2>&1
 client put broken XXDAMAGEDXX >/dev/null
 client put broken2 1 >/dev/null
