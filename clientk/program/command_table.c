@@ -24,6 +24,7 @@
 #include "clientk/program/ops/metrics_command.h"
 #include "clientk/program/ops/ping.h"
 #include "clientk/program/commands/priority.h"
+#include "clientk/program/commands/queue_command.h"
 #include "clientk/program/commands/scan_command.h"
 #include "clientk/program/commands/transact_block.h"
 #include "clientk/program/commands/transact_command.h"
@@ -283,6 +284,19 @@ const struct command commands[] = {
      .max_operands = 1,
      .operand = OPERAND_KEY,
      RUNS(watch_run, watch_option_rows, watch_option_defaults)},
+    {.name = "queue",
+     .arguments = "put|take|ack|fail|release|extend|peek|list|length|dead NAME ...",
+     .summary = "put jobs into a queue, take and settle them",
+     .details =
+         "put NAME PAYLOAD... (- is stdin) prints the job's id; take NAME prints RECEIPT PAYLOAD, "
+         "and with\n--format raw the payload's bytes, and the receipt on stderr. ack NAME RECEIPT..., "
+         "fail, release and\nextend NAME RECEIPT settle it within its lease. peek, list NAME "
+         "[ready|leased|later|dead], length and\ndead show jobs. Exit code 1: there is no job, or "
+         "the lease is over.",
+     .places = COMMAND_ANYWHERE,
+     .min_operands = 2,
+     .max_operands = COMMAND_ANY_NUMBER,
+     RUNS(queue_run, queue_option_rows, queue_option_defaults)},
     {.name = "priority",
      .arguments = "[0..31]",
      .summary = "show or set the priority of the commands that follow",
