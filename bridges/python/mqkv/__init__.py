@@ -27,6 +27,7 @@ from .errors import (BadKey, ConditionFailed, Corrupt, Crowded, DeadlineExceeded
                      NotDurable, NotFound, OutcomeUnknown, OutOfBounds, Overloaded, ReadOnly,
                      StorageError, Timeout, TransactionConflict, Unavailable, UnknownOutcome,
                      Unsupported, UsageError, ValueTooBig, VersionMismatch)
+from .jobs import Job, Queue
 from .mapping import Mapping
 from .persistent import Deque, Index
 from .recipes import (Averager, BoundedSemaphore, Lock, RLock, barrier, memoize_stampede,
@@ -36,9 +37,9 @@ from .transaction import Transaction
 __all__ = [
     "Averager", "BadKey", "Batch", "BoundedSemaphore", "Cache", "Client", "ConditionFailed",
     "Corrupt", "Crowded", "DeadlineExceeded", "Denied", "Deque", "Entry", "Error", "Exists",
-    "FanoutCache", "GuardFailed", "Index", "LimitReached", "Lock", "Mapping", "Missed", "NoServer",
+    "FanoutCache", "GuardFailed", "Index", "Job", "LimitReached", "Lock", "Mapping", "Missed", "NoServer",
     "NoSpace", "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown",
-    "Overloaded", "Pipeline", "RLock", "ReadOnly", "Result", "Stat", "StorageError", "Timeout",
+    "Overloaded", "Pipeline", "Queue", "RLock", "ReadOnly", "Result", "Stat", "StorageError", "Timeout",
     "Transaction", "TransactionConflict", "Unavailable", "UnknownOutcome", "Unsupported",
     "UsageError", "ValueTooBig", "VersionMismatch", "barrier", "library_version",
     "memoize_stampede", "throttle",
