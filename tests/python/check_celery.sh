@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# check_celery: Celery runs on mqkv, as broker and for its results; a worker that dies loses no task
+. "$(dirname "$0")/lib.sh"
+
+environment celery celery pytest || exit 0
+start_server
+work=$MQKV_TEST_DIR/work
+mkdir -p "$work"
+cat >"$work/tasks.py" <<PYTHON
+import os
+import signal
+
+from celery import Celery, chord, group
+
+import mqkv.kombu
+
+app = Celery("tasks", broker="mqkv://$server_queue", backend="mqkv.celery:Backend://$server_queue")
+app.conf.update(task_acks_late=True, worker_prefetch_multiplier=1, task_reject_on_worker_lost=True,
+                broker_transport_options={"visibility_timeout": 5}, result_expires=3600,
+                broker_connection_retry_on_startup=True, task_queue_max_priority=9)
+
+
+@app.task
+def add(a, b):
+    return a + b
+
+
+@app.task
+def total(numbers):
+    return sum(numbers)
+
+
+@app.task(bind=True, max_retries=3, default_retry_delay=0.1)
+def fails_once(self):
+    if self.request.retries == 0:
+        raise self.retry()
+    return self.request.retries
+
+
+@app.task(bind=True)
+def dies_once(self, file):
+    if not os.path.exists(file):
+        open(file, "w").close()
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return self.request.delivery_info.get("redelivered")
+PYTHON
+cat >"$work/use.py" <<'PYTHON'
+import sys
+
+from celery import chain, chord, group
+from tasks import add, app, fails_once, total
+
+assert add.delay(1, 2).get(timeout=120) == 3
+assert group(add.s(i, i) for i in range(20))().get(timeout=120) == [2 * i for i in range(20)]
+assert chain(add.s(1, 2), add.s(10))().get(timeout=120) == 13
+assert chord((add.s(i, 0) for i in range(10)), total.s())().get(timeout=120) == 45
+assert add.apply_async((1, 1), countdown=1, priority=9).get(timeout=120) == 2
+assert fails_once.delay().get(timeout=120) == 1
+answers = app.control.ping(timeout=20, limit=1)
+assert len(answers) == 1 and list(answers[0].values()) == [{"ok": "pong"}], answers
+PYTHON
+cat >"$work/dies.py" <<'PYTHON'
+import sys
+
+from tasks import dies_once
+
+print(dies_once.delay(sys.argv[1]).id)
+PYTHON
+cd "$work" || exit
+export PYTHONPATH=$work
+start_worker() {
+    "$environment_python" -m celery -A tasks worker --concurrency 2 --loglevel info \
+        >>"$MQKV_TEST_DIR/worker.log" 2>&1 &
+    worker=$!
+}
+start_worker
+check_status 0 "tasks, groups, chains, chords, countdowns, retries and remote control" \
+    "$environment_python" use.py
+check_match "^ready 0" "$(client queue length celery)" "and nothing is left in the queue"
+check_status 0 "a task kills its worker" "$environment_python" dies.py "$work/died"
+id=$output
+wait "$worker" 2>/dev/null
+start_worker
+check_status 0 "another worker does it when its time is over" "$environment_python" -c "
+from tasks import app
+print(app.AsyncResult('$id').get(timeout=120))"
+check_equal True "$output" "and is told that it is delivered again"
+kill "$worker"
+wait "$worker"
+check_equal 0 $? "a worker ends when it is told to"
+[ "$failed_checks" = 0 ] || tail -n 40 "$MQKV_TEST_DIR/worker.log"
