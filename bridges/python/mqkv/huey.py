@@ -5,8 +5,8 @@
 
     huey = Huey("app", storage_class=Storage, queue="/serverk")     # or directory="/a/path"
 
-Other options are those of mqkv.Client. Workers that wait sleep. Priorities are 0 to 9. As with huey's
-other storages a task is gone from the queue when a worker has it.
+Other options are those of mqkv.Client. Workers that wait sleep. Priorities are 0 to 9. As with
+huey's other storages a task is gone from the queue when a worker has it.
 """
 
 from __future__ import annotations

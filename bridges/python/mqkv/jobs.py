@@ -7,10 +7,10 @@
         with job:                          # acknowledges; an exception gives it back as failed
             send(job.payload)
 
-Payloads are bytes (a str is its UTF-8). A worker has a job for the seconds of its lease; one that has
-died, or takes longer without job.extend(), loses it. A job that was given to a worker max_attempts
-times becomes a dead letter. Nothing is lost when the daemon, a producer or a worker is killed; a
-job may be done twice if its worker is killed between the work and the acknowledgement.
+Payloads are bytes (a str is its UTF-8). A worker has a job for the seconds of its lease; one that
+has died, or takes longer without job.extend(), loses it. A job that was given to a worker
+max_attempts times becomes a dead letter. Nothing is lost when the daemon, a producer or a worker is
+killed; a job may be done twice if its worker is killed between the work and the acknowledgement.
 docs/QUEUES.md has the layout, which the programs in C share.
 """
 

@@ -4,11 +4,11 @@
 
     app = Celery("app", broker="mqkv:///serverk", backend="mqkv.celery:Backend:///serverk")
 
-mqkv:///NAME is the queue NAME of a daemon (mqkv://: $MQKV_QUEUE, else /serverk), mqkv:////a/path the
-store in that directory, whose daemon starts by itself. Messages are jobs of mqkv.Queue, one queue for
-each of kombu's: `clientk queue` shows them. A message that a worker has is its own for
-transport_options["visibility_timeout"] seconds (an hour): a worker that has died loses it then, and
-so does one that is slower. Priorities are 0 to 9, and 9 comes first. Direct, topic and fanout
+mqkv:///NAME is the queue NAME of a daemon (mqkv://: $MQKV_QUEUE, else /serverk), mqkv:////a/path
+the store in that directory, whose daemon starts by itself. Messages are jobs of mqkv.Queue, one
+queue for each of kombu's: `clientk queue` shows them. A message that a worker has is its own for
+transport_options["visibility_timeout"] seconds (an hour): a worker that has died loses it then,
+and so does one that is slower. Priorities are 0 to 9, and 9 comes first. Direct, topic and fanout
 exchanges work over all processes of the store; events and remote control do, too.
 
 A consumer that waits looks for messages every transport_options["polling_interval"] seconds (0.02),
