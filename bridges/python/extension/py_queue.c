@@ -21,7 +21,7 @@ struct py_queue {
 
 static PyTypeObject *queue_type;
 
-/* Calls ----------------------------------------------------------------------------------------- */
+/* Calls ---------------------------------------------------------------------------------------- */
 
 static void py_queue_forget(struct py_queue *self)
 {
@@ -81,7 +81,7 @@ static bool py_queue_leave(struct py_queue *self, enum kv_status status)
     return !PyErr_Occurred();
 }
 
-/* Jobs ------------------------------------------------------------------------------------------ */
+/* Jobs ----------------------------------------------------------------------------------------- */
 
 static PyObject *job_bytes(const struct clientk_value *value)
 {
@@ -238,7 +238,7 @@ static PyObject *py_queue_take(PyObject *object, PyObject *arguments)
     return list;
 }
 
-/* Settling -------------------------------------------------------------------------------------- */
+/* Settling ------------------------------------------------------------------------------------- */
 
 static PyObject *py_queue_ack(PyObject *object, PyObject *list)
 {
@@ -344,7 +344,7 @@ static PyObject *py_queue_extend(PyObject *object, PyObject *arguments)
     return PyLong_FromUnsignedLongLong(job.until_ms);
 }
 
-/* Looking --------------------------------------------------------------------------------------- */
+/* Looking -------------------------------------------------------------------------------------- */
 
 /* lengths(): (ready, leased, later, dead) */
 static PyObject *py_queue_lengths(PyObject *object, PyObject *ignored)
@@ -431,7 +431,7 @@ static PyObject *py_queue_drop(PyObject *object, PyObject *arguments)
     return PyLong_FromUnsignedLongLong(count);
 }
 
-/* The type -------------------------------------------------------------------------------------- */
+/* The type ------------------------------------------------------------------------------------- */
 
 static PyObject *py_queue_new(PyTypeObject *type, PyObject *positional, PyObject *named)
 {

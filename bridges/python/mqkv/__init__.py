@@ -37,10 +37,10 @@ from .transaction import Transaction
 __all__ = [
     "Averager", "BadKey", "Batch", "BoundedSemaphore", "Cache", "Client", "ConditionFailed",
     "Corrupt", "Crowded", "DeadlineExceeded", "Denied", "Deque", "Entry", "Error", "Exists",
-    "FanoutCache", "GuardFailed", "Index", "Job", "LimitReached", "Lock", "Mapping", "Missed", "NoServer",
-    "NoSpace", "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown",
-    "Overloaded", "Pipeline", "Queue", "RLock", "ReadOnly", "Result", "Stat", "StorageError", "Timeout",
-    "Transaction", "TransactionConflict", "Unavailable", "UnknownOutcome", "Unsupported",
+    "FanoutCache", "GuardFailed", "Index", "Job", "LimitReached", "Lock", "Mapping", "Missed",
+    "NoServer", "NoSpace", "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown",
+    "Overloaded", "Pipeline", "Queue", "RLock", "ReadOnly", "Result", "Stat", "StorageError",
+    "Timeout", "Transaction", "TransactionConflict", "Unavailable", "UnknownOutcome", "Unsupported",
     "UsageError", "ValueTooBig", "VersionMismatch", "barrier", "library_version",
     "memoize_stampede", "throttle",
 ]

@@ -2,8 +2,8 @@
 
     app = Celery("app", broker="mqkv:///serverk", backend="mqkv.celery:Backend:///serverk")
 
-What stands behind "://" is as in mqkv.kombu. Results end after result_expires. Importing this module
-makes the broker's mqkv:// known, too.
+What stands behind "://" is as in mqkv.kombu. Results end after result_expires. Importing this
+module makes the broker's mqkv:// known, too.
 """
 
 from __future__ import annotations

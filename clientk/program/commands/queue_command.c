@@ -75,7 +75,7 @@ static int queue_say(const struct queue_run *run, const char *text, uint64_t num
                                                                  .number = (int64_t)number});
 }
 
-/* Jobs ------------------------------------------------------------------------------------------ */
+/* Jobs ----------------------------------------------------------------------------------------- */
 
 static const char *job_state_name(enum clientk_job_state state)
 {
@@ -257,7 +257,7 @@ static int queue_take(struct queue_run *run)
     return status == KV_OK ? EXIT_DONE : queue_fail_with(run, status);
 }
 
-/* Settling -------------------------------------------------------------------------------------- */
+/* Settling ------------------------------------------------------------------------------------- */
 
 static int queue_ack(struct queue_run *run)
 {
@@ -307,7 +307,7 @@ static int queue_extend(struct queue_run *run)
     return status == KV_OK ? queue_say(run, NULL, 0) : queue_fail_with(run, status);
 }
 
-/* Looking --------------------------------------------------------------------------------------- */
+/* Looking -------------------------------------------------------------------------------------- */
 
 /* A clientk_visit_job. */
 static bool print_listed_job(void *context, const struct clientk_job *job,
@@ -395,7 +395,7 @@ static int queue_length(struct queue_run *run)
     return EXIT_DONE;
 }
 
-/* The command ----------------------------------------------------------------------------------- */
+/* The command ---------------------------------------------------------------------------------- */
 
 struct queue_word {
     const char *name, *usage;
