@@ -289,10 +289,10 @@ const struct command commands[] = {
      .summary = "put jobs into a queue, take and settle them",
      .details =
          "put NAME PAYLOAD... (- is stdin) prints the job's id; take NAME prints RECEIPT PAYLOAD, "
-         "and with\n--format raw the payload's bytes, and the receipt on stderr. ack NAME RECEIPT..., "
-         "fail, release and\nextend NAME RECEIPT settle it within its lease. peek, list NAME "
-         "[ready|leased|later|dead], length and\ndead show jobs. Exit code 1: there is no job, or "
-         "the lease is over.",
+         "and with\n--format raw the payload's bytes, and the receipt on stderr. "
+         "ack NAME RECEIPT..., fail, release\nand extend NAME RECEIPT settle it within its lease. "
+         "peek, list NAME [ready|leased|later|dead],\nlength and dead show jobs. Exit code 1: "
+         "there is no job, or the lease is over.",
      .places = COMMAND_ANYWHERE,
      .min_operands = 2,
      .max_operands = COMMAND_ANY_NUMBER,

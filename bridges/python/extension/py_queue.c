@@ -113,7 +113,7 @@ static bool take_receipt(PyObject *object, struct clientk_job *job)
     return status == KV_OK;
 }
 
-/* put ------------------------------------------------------------------------------------------- */
+/* put ----------------------------------------------------------------------------------------- */
 
 /* The slices of a list of payloads, and the references that keep their bytes. */
 struct payloads {
@@ -191,7 +191,7 @@ static PyObject *py_queue_put(PyObject *object, PyObject *arguments)
     return answer;
 }
 
-/* take ------------------------------------------------------------------------------------------ */
+/* take ----------------------------------------------------------------------------------------- */
 
 static PyObject *list_of_jobs(const struct clientk_job *jobs, size_t count)
 {

@@ -152,7 +152,7 @@ static void print_job_header(const struct queue_run *run)
     run->context->output.csv_started = false;
 }
 
-/* put ------------------------------------------------------------------------------------------- */
+/* put ----------------------------------------------------------------------------------------- */
 
 /* Reads standard input to its end; the caller frees *bytes. */
 static enum kv_status read_payload(char **bytes, size_t *size, struct kv_error *error)
@@ -228,7 +228,7 @@ static int queue_put(struct queue_run *run)
     return queue_say(run, text, 0);
 }
 
-/* take ------------------------------------------------------------------------------------------ */
+/* take ----------------------------------------------------------------------------------------- */
 
 static int queue_take(struct queue_run *run)
 {
