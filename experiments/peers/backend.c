@@ -1,5 +1,6 @@
 #include "experiments/peers/backend.h"
 #include "common/report/error.h"
+#include "mqkv/clientk_queue.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -166,6 +167,48 @@ NOT_FOR_PEERS(clientk_watch_next, struct clientk_watch *watch, int timeout_ms,
 NOT_FOR_PEERS(clientk_watch_position, struct clientk_watch *watch, struct clientk_value *text)
 NOT_FOR_PEERS(clientk_watch_transaction, const struct clientk_watch *watch,
               struct clientk_change_transaction *transaction)
+
+NOT_FOR_PEERS(clientk_queue_open, struct clientk *c, struct kv_slice name,
+              const struct clientk_queue_options *options, struct clientk_queue **queue,
+              struct kv_error *error)
+NOT_FOR_PEERS(clientk_queue_put, struct clientk_queue *q, const struct kv_slice *payloads,
+              size_t count, const struct clientk_put_job_options *options, uint64_t *ids,
+              size_t *put)
+NOT_FOR_PEERS(clientk_queue_take, struct clientk_queue *q, size_t count, int timeout_ms,
+              struct clientk_job *jobs, size_t *taken)
+NOT_FOR_PEERS(clientk_queue_ack, struct clientk_queue *q, const struct clientk_job *jobs,
+              size_t count)
+NOT_FOR_PEERS(clientk_queue_fail, struct clientk_queue *q, const struct clientk_job *job,
+              struct kv_slice reason, int64_t delay_ms, bool *dead)
+NOT_FOR_PEERS(clientk_queue_release, struct clientk_queue *q, const struct clientk_job *job,
+              uint64_t delay_ms)
+NOT_FOR_PEERS(clientk_queue_bury, struct clientk_queue *q, const struct clientk_job *job,
+              struct kv_slice reason)
+NOT_FOR_PEERS(clientk_queue_extend, struct clientk_queue *q, struct clientk_job *job,
+              uint64_t lease_ms)
+NOT_FOR_PEERS(clientk_queue_read_receipt, struct kv_slice text, struct clientk_job *job)
+NOT_FOR_PEERS(clientk_queue_length, struct clientk_queue *q, struct clientk_queue_lengths *lengths)
+NOT_FOR_PEERS(clientk_queue_list, struct clientk_queue *q, enum clientk_job_state state,
+              uint64_t limit, clientk_visit_job visit, void *context)
+NOT_FOR_PEERS(clientk_queue_revive, struct clientk_queue *q, uint64_t limit, uint64_t *count)
+NOT_FOR_PEERS(clientk_queue_drop, struct clientk_queue *q, enum clientk_job_state state,
+              uint64_t limit, uint64_t *count)
+
+void clientk_queue_receipt(const struct clientk_job *job, char text[CLIENTK_RECEIPT_BYTES])
+{
+    (void)job;
+    text[0] = '\0';
+}
+
+void clientk_queue_close(struct clientk_queue *queue)
+{
+    (void)queue;
+}
+
+void clientk_job_free(struct clientk_job *job)
+{
+    (void)job;
+}
 
 void clientk_watch_close(struct clientk_watch *watch)
 {
