@@ -446,8 +446,13 @@ struct kvstore_range {
     struct kv_slice prefix; /* only keys that begin with it */
     bool behind_from;       /* `from` itself is not meant */
     bool reverse;           /* the last one first */
+    bool keys_only;         /* records are not verified, and shown without their values */
     uint32_t max_entries;   /* visits; 0, or more than it: KVSTORE_RANGE_ENTRIES */
-    uint64_t reserved[2];
+    uint8_t *last;          /* room for KVSTORE_MAX_KEY_BYTES, perhaps where `from` (of a reverse
+                               range, `to`) is. Then a call ends after some thousand entries, even
+                               if all of them have expired; unless the visitor refused, the key that
+                               was looked at last is there if there are more. NULL: not wanted */
+    uint64_t reserved[1];
 };
 
 #define KVSTORE_RANGE_ENTRIES 4096u
@@ -458,14 +463,15 @@ struct kvstore_range_result {
     bool more;           /* the range may go on behind the last of them */
     uint32_t bad_file;   /* after KV_CORRUPT and KV_IO: the data file, and where the first record */
     uint64_t bad_offset; /* that cannot be relied on is in its log, in bytes */
-    uint64_t reserved[2];
+    uint64_t last_bytes; /* of the key in range->last; 0: none is there */
+    uint64_t reserved[1];
 };
 
-/* Visits the entries of the range in order. Ends at its end; when the visitor refuses (result->more
- * then); after max_entries; or, once one was visited, after some MiB of records. What one call
- * visits was there at one moment, in all data files: the locks of all of them are held for reading.
- * To go on, the last key that was visited is `from` with behind_from, or `to` of a reverse range.
- * So whoever goes on until !more visits each key that is there all the time exactly once, whatever
+/* Visits the entries of the range in order (visit NULL: counts them, in result->visited). Ends at
+ * its end; when the visitor refuses (result->more then); after max_entries; or, once one was
+ * visited, after some MiB of records. What one call visits was there at one moment, in all data
+ * files: the locks of all of them are held for reading. To go on, the last key that was visited, or
+ * that range->last has, is `from` with behind_from, or `to` of a reverse range. So whoever goes on until !more visits each key that is there all the time exactly once, whatever
  * others write, over growth, compaction and a restart.
  *
  * KV_UNSUPPORTED: the store is not ordered, or something in reserved space; KV_BUSY: the order is
@@ -476,18 +482,19 @@ enum kv_status kvstore_range(struct kvstore *store, const struct kvstore_range *
                              kvstore_visit visit, void *context,
                              struct kvstore_range_result *result);
 
-/* Counts the entries of the range, of which max_entries and reverse mean nothing, in steps of
+/* Counts the entries of the range, of which only the bounds mean something, in steps of
  * KVSTORE_RANGE_ENTRIES, between which others may write. Fails as kvstore_range; *count is then
  * of those that could be counted. */
 enum kv_status kvstore_range_count(struct kvstore *store, const struct kvstore_range *range,
                                    uint64_t *count);
 
-/* Deletes entries of the range, its first max_entries, or fewer (*more: there may be others). The
- * keys are found at one moment and then deleted one by one, whatever was written to them meanwhile;
- * *deleted tells how many were. Fails as kvstore_range and kvstore_delete. */
+/* Deletes entries of the range, its first max_entries, or fewer (*more: there may be others);
+ * keys_only and last mean nothing. The keys are found at one moment and then deleted one by one,
+ * whatever was written to them meanwhile; *deleted tells how many were. Fails as kvstore_range and kvstore_delete. */
 enum kv_status kvstore_range_delete(struct kvstore *store, const struct kvstore_range *range,
                                     uint64_t *deleted, bool *more);
 
+/* Of a data file whose lock somebody keeps, the size is what was told last. */
 struct kvstore_order_facts {
     bool ordered;
     bool whole;      /* ranges can be read */
@@ -498,7 +505,7 @@ struct kvstore_order_facts {
     uint64_t room;   /* keys for which the leaves have room */
     uint64_t reserved[2];
 };
-void kvstore_order_facts(const struct kvstore *store, struct kvstore_order_facts *facts);
+void kvstore_order_facts(struct kvstore *store, struct kvstore_order_facts *facts);
 
 /* Transactions --------------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
 #include "kvstore/api/store.h"
+#include "kvstore/maintenance/order_filler.h"
 
 void kvstore_fork_begin(struct kvstore *store)
 {
@@ -13,5 +14,7 @@ void kvstore_fork_end(struct kvstore *store)
 void kvstore_fork_in_child(struct kvstore *store)
 {
     lockset_renew(store->context.locks);
+    if (store->order_filler)
+        order_filler_in_child(store->order_filler);
     store->cache = NULL; /* stays as it is: another thread may have been at work in it */
 }

@@ -13,9 +13,10 @@
 
 #include "kvstore/api/shared_index.h"
 #include "kvstore/core/context.h"
+#include "kvstore/order/key_tree.h"
 #include "kvstore/table/bound.h"
-#include "kvstore/table/quota.h"
 #include "kvstore/table/datafile.h"
+#include "kvstore/table/quota.h"
 
 struct cache;
 struct compaction_queue;
@@ -29,7 +30,8 @@ struct sync;
 
 /* The last statistics of a data file. */
 struct told_file {
-    struct kvstore_file_statistics statistics; /* like the next guarded by told_lock */
+    struct kvstore_file_statistics statistics; /* like the next two guarded by told_lock */
+    struct key_tree_size order;
     uint64_t told_ms;                          /* clock_monotonic_coarse_ms */
     _Atomic uint64_t policy_bytes;
 };

@@ -8,9 +8,11 @@
 #include "kvstore/cache/cache.h"
 #include "kvstore/eviction/s3fifo.h"
 #include "kvstore/index/arena.h"
+#include "kvstore/maintenance/order_filler.h"
 #include "kvstore/maintenance/past_logs.h"
 #include "kvstore/sync/sync.h"
 #include "kvstore/table/disk_fit.h"
+#include "kvstore/table/ordering.h"
 
 uint32_t kvstore_datafiles(const struct kvstore *store)
 {
@@ -119,6 +121,42 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     statistics->syncs = counts.syncs;
     statistics->sync_failures = counts.failures;
     statistics->unsynced_ms = counts.unsynced_ms;
+}
+
+/* The size of a file's tree. */
+static struct key_tree_size tell_order(struct kvstore *store, uint32_t number)
+{
+    struct told_file *told = &store->told[number];
+    struct key_tree_size size = {0};
+    bool locked = lock_patiently(store, number);
+    if (locked) {
+        size = key_tree_size(store->context.files[number].ordering->tree);
+        lockset_read_unlock(store->context.locks, number);
+    }
+    pthread_mutex_lock(&store->told_lock);
+    if (locked)
+        told->order = size;
+    size = told->order;
+    pthread_mutex_unlock(&store->told_lock);
+    return size;
+}
+
+void kvstore_order_facts(struct kvstore *store, struct kvstore_order_facts *facts)
+{
+    *facts = (struct kvstore_order_facts){.ordered = store->order_filler != NULL, .whole = true};
+    for (uint32_t number = 0; facts->ordered && number < store->context.datafiles; number++) {
+        struct key_tree_size size = tell_order(store, number);
+        facts->whole &= ordering_is_whole(store->context.files[number].ordering);
+        facts->keys += size.keys;
+        facts->bytes += size.bytes;
+        facts->leaves += size.leaves;
+        facts->room += size.leaves * KEY_LEAF_ITEMS;
+        facts->depth = size.depth > facts->depth ? size.depth : facts->depth;
+    }
+    /* A writer that could not follow a tree, for a damaged record, empties it and wakes nobody. */
+    if (facts->ordered && !facts->whole)
+        order_filler_wake(store->order_filler);
+    facts->whole &= facts->ordered;
 }
 
 void kvstore_bound_statistics(struct kvstore *store, struct kvstore_bound_statistics *statistics)

@@ -36,9 +36,7 @@ struct range_walk {
     const struct kvstore_range *range;
     struct key_point from; /* goes on, where the locks were released before a visit */
     struct key_point to;
-    kvstore_visit visit; /* NULL: entries are counted, and their values not looked at */
-    uint8_t *last;       /* of a count: gets the key with which the next step begins */
-    uint32_t last_bytes;
+    kvstore_visit visit; /* NULL: entries are counted */
     void *visit_context;
     struct range_head *heads;
     struct range_head **heap; /* heap[0] has the next key of all */
@@ -243,15 +241,16 @@ static void show_top(struct range_walk *walk)
     uint64_t size_bytes = 0;
     uint32_t mark = mapguard_mark(log->guard);
     enum record_verdict verdict;
+    bool without_value = !walk->visit || walk->range->keys_only;
     logfile_begin(log, READ_BUFFER_VISIT);
-    if (!walk->visit)
+    if (without_value)
         verdict = logfile_parse(log, READ_BUFFER_VISIT, head->offset, &record, &size_bytes);
     else if (!context->options.no_read_verify || logfile_is_broken(log))
         verdict = logfile_read(log, READ_BUFFER_VISIT, head->offset, &record, &size_bytes);
     else
         verdict = logfile_load(log, READ_BUFFER_VISIT, head->offset, &record, &size_bytes);
     uint64_t looks =
-        verdict == RECORD_VALID && walk->visit ? at_least(size_bytes / BYTES_PER_LOOK, 1) : 1;
+        verdict == RECORD_VALID && !without_value ? at_least(size_bytes / BYTES_PER_LOOK, 1) : 1;
     walk->looks_left -= at_most(looks, walk->looks_left);
     if (verdict != RECORD_VALID) {
         note_bad_record(walk, head, verdict, head->offset);
@@ -259,20 +258,28 @@ static void show_top(struct range_walk *walk)
     }
     if (!record_is_live(&record))
         return;
-    struct kvstore_scanned entry = {record.key, record.value, record.version, record.expiry_ms};
+    struct kvstore_scanned entry = {record.key, without_value ? kv_slice(NULL, 0) : record.value,
+                                    record.version, record.expiry_ms};
     bool taken = !walk->visit || walk->visit(walk->visit_context, &entry);
     if (!mapguard_held(log->guard, mark)) { /* what the visitor saw may be zeros */
+        walk->status = KV_OK;               /* nothing that was found before is worse */
         note_bad(walk, head, datafile_tell_broken(context, head->file, log), 0);
         walk->refused = true;
         return;
     }
-    if (walk->last) {
-        memcpy(walk->last, record.key.data, record.key.size);
-        walk->last_bytes = record.key.size;
-    }
     walk->refused = !taken;
     walk->result.visited += taken;
     walk->visits_left -= taken;
+}
+
+/* Keeps the key at the top for the caller, if the call ends with it. */
+static void keep_last(struct range_walk *walk)
+{
+    struct kv_slice key = walk->heap[0]->key;
+    if (!walk->range->last || (walk->looks_left > 0 && walk->visits_left > 0))
+        return;
+    memcpy(walk->range->last, key.data, key.size);
+    walk->result.last_bytes = key.size;
 }
 
 static bool walk_is_over(const struct range_walk *walk)
@@ -329,10 +336,12 @@ static bool walk_once(struct range_walk *walk, uint8_t **kept)
         walk->status = status;
     while (status == KV_OK && !walk_is_over(walk) && walk->looks_left > 0) {
         show_top(walk);
-        if (!walk->refused)
+        if (!walk->refused) {
+            keep_last(walk);
             advance_top(walk);
+        }
     }
-    if (status == KV_OK && !walk_is_over(walk) && walk->result.visited == 0) {
+    if (status == KV_OK && !walk_is_over(walk) && walk->result.visited == 0 && !walk->range->last) {
         again = keep_place(walk, kept) == KV_OK;
         if (!again)
             walk->status = KV_NO_MEMORY;
@@ -408,25 +417,25 @@ enum kv_status kvstore_range_count(struct kvstore *store, const struct kvstore_r
     struct kvstore_range rest = *range;
     enum kv_status status = KV_OK;
     bool more = true;
-    uint8_t *last = malloc(KVSTORE_MAX_KEY_BYTES);
     *count = 0;
-    if (!last)
+    rest.last = malloc(KVSTORE_MAX_KEY_BYTES);
+    if (!rest.last)
         return KV_NO_MEMORY;
     rest.max_entries = 0;
     rest.reverse = false;
     while (more) {
-        struct range_walk walk = {.store = store, .range = &rest, .last = last};
+        struct range_walk walk = {.store = store, .range = &rest};
         enum kv_status of_step = walk_range(&walk);
         if (status == KV_OK)
             status = of_step;
         *count += walk.result.visited;
         more = walk.result.more && (of_step == KV_OK || of_step == KV_CORRUPT || of_step == KV_IO);
-        if (walk.last_bytes > 0) {
-            rest.from = kv_slice(last, walk.last_bytes);
+        if (walk.result.last_bytes > 0) {
+            rest.from = kv_slice(rest.last, walk.result.last_bytes);
             rest.behind_from = true;
         }
     }
-    free(last);
+    free(rest.last);
     return status;
 }
 
@@ -457,8 +466,11 @@ enum kv_status kvstore_range_delete(struct kvstore *store, const struct kvstore_
     *more = false;
     if (!step.keys)
         return KV_NO_MEMORY;
+    struct kvstore_range keys = *range;
+    keys.keys_only = true;
+    keys.last = NULL;
     struct range_walk walk = {
-        .store = store, .range = range, .visit = keep_range_key, .visit_context = &step};
+        .store = store, .range = &keys, .visit = keep_range_key, .visit_context = &step};
     enum kv_status status = walk_range(&walk);
     enum kv_status of_key = KV_OK;
     uint16_t size;
@@ -471,25 +483,4 @@ enum kv_status kvstore_range_delete(struct kvstore *store, const struct kvstore_
     free(step.keys);
     *more = walk.result.more;
     return of_key == KV_OK || of_key == KV_NOT_FOUND ? status : of_key;
-}
-
-void kvstore_order_facts(const struct kvstore *store, struct kvstore_order_facts *facts)
-{
-    const struct store_context *context = &store->context;
-    *facts = (struct kvstore_order_facts){.ordered = store->order_filler != NULL, .whole = true};
-    for (uint32_t i = 0; facts->ordered && i < context->datafiles; i++) {
-        lockset_read_lock(context->locks, i);
-        struct key_tree_size size = key_tree_size(context->files[i].ordering->tree);
-        facts->whole &= ordering_is_whole(context->files[i].ordering);
-        lockset_read_unlock(context->locks, i);
-        facts->keys += size.keys;
-        facts->bytes += size.bytes;
-        facts->leaves += size.leaves;
-        facts->room += size.leaves * KEY_LEAF_ITEMS;
-        facts->depth = size.depth > facts->depth ? size.depth : facts->depth;
-    }
-    /* A writer that could not follow a tree, for a damaged record, empties it and wakes nobody. */
-    if (facts->ordered && !facts->whole)
-        order_filler_wake(store->order_filler);
-    facts->whole &= facts->ordered;
 }

@@ -25,7 +25,8 @@ struct order_filler {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t work;
-    bool told; /* guarded by the mutex */
+    bool told;     /* guarded by the mutex */
+    bool in_child; /* the mutex may be held for ever */
     atomic_bool stop;
 };
 
@@ -121,8 +122,15 @@ enum kv_status order_filler_create(const struct store_context *context,
     return KV_OK;
 }
 
+void order_filler_in_child(struct order_filler *filler)
+{
+    filler->in_child = true;
+}
+
 void order_filler_wake(struct order_filler *filler)
 {
+    if (filler->in_child)
+        return;
     pthread_mutex_lock(&filler->mutex);
     filler->told = true;
     pthread_cond_signal(&filler->work);

@@ -19,6 +19,9 @@ enum kv_status order_filler_create(const struct store_context *context,
 /* Ends the thread. NULL is harmless. */
 void order_filler_free(struct order_filler *filler);
 
+/* In a forked child, which has no such thread: others are not told any more. */
+void order_filler_in_child(struct order_filler *filler);
+
 /* Has the thread look for orderings that are not whole. Holds no lock of a file. */
 void order_filler_wake(struct order_filler *filler);
 

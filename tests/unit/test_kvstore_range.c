@@ -563,6 +563,77 @@ START_TEST(what_has_expired_is_passed_over)
 }
 END_TEST
 
+static bool refuse_values(void *context, const struct kvstore_scanned *entry)
+{
+    *(unsigned *)context += 1;
+    return entry->value.size == 0;
+}
+
+/* With `last` each call is one hold of the locks, and tells the key that it came to. */
+START_TEST(a_call_tells_the_key_that_it_came_to)
+{
+    static uint8_t last[KVSTORE_MAX_KEY_BYTES];
+    struct kvstore_options options = ordered_options;
+    struct kvstore_put_options expiring = {.expiry_ms = 1};
+    struct kvstore_range_result result;
+    options.sweep_interval_ms = 3600000;
+    store = must_open(dir, &options);
+    for (int i = 0; i < 10000; i++)
+        ck_assert_int_eq(kvstore_put(store, KEY(numbered("key", i)), KEY("value"), &expiring, NULL),
+                         KV_OK);
+    must_put(store, "a", "first");
+    must_put(store, "z", "last");
+    ck_assert(wait_until(order_is_whole, NULL));
+    for (int reverse = 0; reverse < 2; reverse++) {
+        struct kvstore_range range = {.reverse = reverse == 1, .keys_only = true, .last = last};
+        unsigned calls = 0, visited = 0;
+        do {
+            ck_assert_int_eq(kvstore_range(store, &range, refuse_values, &visited, &result), KV_OK);
+            ck_assert(!result.more || result.last_bytes > 0);
+            if (reverse)
+                range.to = kv_slice(last, result.last_bytes);
+            else
+                range.from = kv_slice(last, result.last_bytes);
+            range.behind_from = true;
+            calls++;
+        } while (result.more);
+        ck_assert_uint_eq(visited, 2);
+        ck_assert_uint_ge(calls, 3);
+    }
+    struct kvstore_range first = {.max_entries = 1, .last = last};
+    ck_assert_int_eq(kvstore_range(store, &first, NULL, NULL, &result), KV_OK);
+    ck_assert_uint_eq(result.visited, 1);
+    ck_assert_uint_eq(result.last_bytes, 1);
+    ck_assert_uint_eq(last[0], 'a');
+}
+END_TEST
+
+/* A forked child reads ranges, and waits for no thread that it has not. */
+START_TEST(a_child_reads_ranges)
+{
+    store = must_open(dir, &ordered_options);
+    must_put_numbers(store, 0, 300);
+    ck_assert(wait_until(order_is_whole, NULL));
+    for (int whole = 1; whole >= 0; whole--) {
+        if (!whole)
+            atomic_store(&store->context.files[0].ordering->filled_to, 0);
+        kvstore_fork_begin(store);
+        pid_t pid = fork();
+        if (pid == 0) {
+            uint64_t count;
+            kvstore_fork_in_child(store);
+            enum kv_status status =
+                kvstore_range_count(store, &(struct kvstore_range){.reverse = false}, &count);
+            _exit(whole ? status != KV_OK || count != 300 : status != KV_BUSY);
+        }
+        kvstore_fork_end(store);
+        int status;
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(status, 0);
+    }
+}
+END_TEST
+
 /* Damage --------------------------------------------------------------------------------------- */
 
 static bool count_visited(void *context, const struct kvstore_scanned *entry)
@@ -696,6 +767,8 @@ TEST_SUITE(kvstore_range)
     tcase_add_loop_test(tests, what_stays_is_visited_once_beside_writers, 0, 3);
     tcase_add_loop_test(tests, evicted_keys_leave_the_order, 0, 2);
     tcase_add_test(tests, what_has_expired_is_passed_over);
+    tcase_add_test(tests, a_call_tells_the_key_that_it_came_to);
+    tcase_add_test(tests, a_child_reads_ranges);
     tcase_add_test(tests, a_damaged_record_is_told_and_left_out);
     tcase_add_loop_test(tests, a_damaged_key_misleads_no_range, 0, 4);
     tcase_add_test(tests, a_range_is_of_many_files);
