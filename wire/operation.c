@@ -44,6 +44,11 @@ static const struct operation_rule rules[] = {
                        KEY_OPTIONAL, ANY_VALUE},
     [WIRE_OP_TRANSACT] = {WIRE_VALUE_IN_SEGMENT | SYNC_FLAGS, 1, KEY_NONE,
                           ANY_VALUE + WIRE_TRANSACT_EXTRA_BYTES},
+    [WIRE_OP_RANGE] = {WIRE_KEYS_ONLY | WIRE_ATOMIC | WIRE_VALUE_IN_SEGMENT, 1, KEY_OPTIONAL,
+                       WIRE_RANGE_MAX_BYTES},
+    [WIRE_OP_RANGE_COUNT] = {WIRE_VALUE_IN_SEGMENT, 1, KEY_OPTIONAL, WIRE_RANGE_MAX_BYTES},
+    [WIRE_OP_RANGE_DELETE] = {WIRE_VALUE_IN_SEGMENT | SYNC_FLAGS, 1, KEY_OPTIONAL,
+                              WIRE_RANGE_MAX_BYTES},
 };
 
 #define RESULT_FLAGS                                                             \
@@ -120,9 +125,7 @@ bool wire_put_operation(struct write_cursor *cursor, const struct wire_operation
     size_t field_bytes = operation_field_bytes(operation->opcode, operation->flags);
     size_t size =
         WIRE_OPERATION_FIXED_BYTES + field_bytes + key.size + (in_segment ? 4u : value.size);
-    size_t max_value_bytes =
-        WIRE_MAX_VALUE_BYTES +
-        (operation->opcode == WIRE_OP_TRANSACT ? WIRE_TRANSACT_EXTRA_BYTES : 0u);
+    size_t max_value_bytes = WIRE_MAX_VALUE_BYTES + wire_extra_value_bytes(operation->opcode);
     if (key.size > WIRE_MAX_KEY_BYTES || value.size > max_value_bytes ||
         size > write_cursor_left(cursor) || cursor->failed)
         return false;
@@ -306,7 +309,8 @@ bool wire_put_scan_entry(struct write_cursor *cursor, const struct wire_scan_ent
         wire_scan_entry_size(entry) > write_cursor_left(cursor) || cursor->failed)
         return false;
     write_u16(cursor, (uint16_t)entry->key.size);
-    write_u16(cursor, entry->expiry_ms ? WIRE_RESULT_HAS_EXPIRY : 0);
+    write_u16(cursor, (uint16_t)((entry->expiry_ms ? WIRE_RESULT_HAS_EXPIRY : 0u) |
+                                 (entry->passed ? WIRE_ENTRY_PASSED : 0u)));
     write_u32(cursor, (uint32_t)entry->value.size);
     write_u64(cursor, entry->version);
     if (entry->expiry_ms)
@@ -322,8 +326,9 @@ enum kv_status wire_get_scan_entry(struct read_cursor *cursor, struct wire_scan_
     unsigned flags = read_u16(cursor);
     size_t value_bytes = read_u32(cursor);
     entry->version = read_u64(cursor);
-    if (flags & ~(unsigned)WIRE_RESULT_HAS_EXPIRY)
+    if (flags & ~(unsigned)(WIRE_RESULT_HAS_EXPIRY | WIRE_ENTRY_PASSED))
         return KV_UNSUPPORTED;
+    entry->passed = flags & WIRE_ENTRY_PASSED;
     entry->expiry_ms = flags & WIRE_RESULT_HAS_EXPIRY ? read_u64(cursor) : 0;
     entry->key = read_slice(cursor, key_bytes);
     entry->value = read_slice(cursor, value_bytes);

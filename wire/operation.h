@@ -22,18 +22,21 @@ enum wire_opcode {
     WIRE_OP_DELETE = 4,
     WIRE_OP_ADD = 5,
     WIRE_OP_APPEND = 6,
-    WIRE_OP_EXCHANGE = 7, /* get-and-set */
-    WIRE_OP_TOUCH = 8,    /* expiry_ms 0: persist */
-    WIRE_OP_SCAN = 9,     /* key: the prefix */
-    WIRE_OP_STATS = 10,   /* the statistics as JSON text; key: a section, empty: all */
-    WIRE_OP_PING = 11,    /* answers the value it was sent */
-    WIRE_OP_SYNC = 12,    /* everything written before is on disk when the reply comes */
-    WIRE_OP_BACKUP = 13,  /* key: "begin", "read FILE OFFSET BYTES", "touch", "end" */
-    WIRE_OP_ADMIN = 14,   /* for the server's owner; key: a command, value: its argument */
-    WIRE_OP_WATCH = 15,   /* key: a prefix, value: positions (change.h) */
-    WIRE_OP_TRANSACT = 16 /* value: guards and steps (transact_value.h) */
+    WIRE_OP_EXCHANGE = 7,  /* get-and-set */
+    WIRE_OP_TOUCH = 8,     /* expiry_ms 0: persist */
+    WIRE_OP_SCAN = 9,      /* key: the prefix */
+    WIRE_OP_STATS = 10,    /* the statistics as JSON text; key: a section, empty: all */
+    WIRE_OP_PING = 11,     /* answers the value it was sent */
+    WIRE_OP_SYNC = 12,     /* everything written before is on disk when the reply comes */
+    WIRE_OP_BACKUP = 13,   /* key: "begin", "read FILE OFFSET BYTES", "touch", "end" */
+    WIRE_OP_ADMIN = 14,    /* for the server's owner; key: a command, value: its argument */
+    WIRE_OP_WATCH = 15,    /* key: a prefix, value: positions (change.h) */
+    WIRE_OP_TRANSACT = 16, /* value: guards and steps (transact_value.h) */
+    WIRE_OP_RANGE = 17,    /* key: the first one, value: the bounds (range_value.h); and so */
+    WIRE_OP_RANGE_COUNT = 18,
+    WIRE_OP_RANGE_DELETE = 19
 };
-#define WIRE_OPCODES 17u /* the numbers below are opcodes, but for 0 */
+#define WIRE_OPCODES 20u /* the numbers below are opcodes, but for 0 */
 
 #define WIRE_MAX_KEY_BYTES   65535u
 #define WIRE_MAX_VALUE_BYTES (64u << 20)
@@ -41,6 +44,21 @@ enum wire_opcode {
 /* What the value of a TRANSACT may have beyond the largest value: such a request is as large as the
  * largest that is sent in parts (docs/PROTOCOL.md, 2.4). */
 #define WIRE_TRANSACT_EXTRA_BYTES 131012u
+
+/* The most that the value of a range has: its bounds. */
+#define WIRE_RANGE_MAX_BYTES 131082u
+
+static inline bool wire_is_range(enum wire_opcode opcode)
+{
+    return opcode == WIRE_OP_RANGE || opcode == WIRE_OP_RANGE_COUNT ||
+           opcode == WIRE_OP_RANGE_DELETE;
+}
+
+/* Returns what the value of the operation may have beyond the largest value of the store. */
+static inline uint32_t wire_extra_value_bytes(enum wire_opcode opcode)
+{
+    return opcode == WIRE_OP_TRANSACT || wire_is_range(opcode) ? WIRE_TRANSACT_EXTRA_BYTES : 0;
+}
 
 /* Bits of wire_operation.flags. The table in operation.c says which flags an operation takes; any
  * other flag is KV_UNSUPPORTED. */
@@ -55,8 +73,9 @@ enum {
     WIRE_VALUE_IN_SEGMENT = 1 << 7, /* in place of the value: its u32 offset in the segment */
     WIRE_SYNC_INTERVAL = 1 << 8, /* the write asks for a sync within the server's interval, ... */
     WIRE_SYNC_ALWAYS = 1 << 9,   /* ... or before it is answered */
-    WIRE_KEYS_ONLY = 1 << 10,    /* SCAN, WATCH: values are left out */
-    WIRE_ATOMIC = 1 << 11,       /* SCAN: whole data files, each as it was at one moment */
+    WIRE_KEYS_ONLY = 1 << 10,    /* SCAN, WATCH, RANGE: values are left out */
+    WIRE_ATOMIC = 1 << 11,       /* SCAN: whole data files, each as it was at one moment; RANGE: all
+                                    of it as it was at one moment */
     WIRE_CANONICAL = 1 << 12,    /* ADD: refuse a number that begins with zeros */
     WIRE_GIVE_VERSION = 1 << 13, /* the version that the entry is to get follows (PUT) */
     WIRE_TELL_TRANSACTIONS = 1 << 14 /* WATCH: changes tell to which transaction they belong */
@@ -104,7 +123,8 @@ enum kv_status wire_get_operation(struct read_cursor *cursor, struct wire_operat
 enum {
     WIRE_RESULT_HAS_VERSION = 1 << 0,
     WIRE_RESULT_HAS_EXPIRY = 1 << 1,
-    WIRE_RESULT_HAS_NUMBER = 1 << 2, /* ADD: the sum; APPEND: the new size; SCAN: next cursor */
+    WIRE_RESULT_HAS_NUMBER = 1 << 2, /* ADD: the sum; APPEND: the new size; SCAN: next cursor;
+                                        ranges: range_value.h */
     WIRE_RESULT_IN_SEGMENT = 1 << 3, /* in place of the value: its u32 offset in the segment */
     WIRE_RESULT_NO_VALUE = 1 << 4,   /* value_bytes is the size of the value, which does not follow
                                         (EXISTS; GET with KV_BUFFER_TOO_SMALL) */
@@ -151,7 +171,11 @@ struct wire_scan_entry {
     struct kv_slice value;
     uint64_t version;
     uint64_t expiry_ms;
+    bool passed; /* of a range: no entry, but the key behind which the range goes on */
 };
+
+/* Bits of an entry's flags, beside WIRE_RESULT_HAS_EXPIRY. */
+enum { WIRE_ENTRY_PASSED = 1 << 0 };
 
 /* Returns the number of bytes that *entry takes in the value of a SCAN. */
 size_t wire_scan_entry_size(const struct wire_scan_entry *entry);

@@ -2,6 +2,7 @@
 #include "clientk/api/calls.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "clientk/api/threads.h"
 #include "clientk/base/handles.h"
@@ -59,6 +60,11 @@ enum kv_status client_execute_one(struct clientk *client, struct task *task,
     } while (run_call(client, &call));
     KV_ASSERT(call_finished(&call) && !call.queue.first);
     return result->status == KV_OK ? KV_OK : last_error_explain(error, result->status);
+}
+
+bool client_operation_is_unknown(void)
+{
+    return strstr(last_error_of_thread()->text, "is unknown") != NULL;
 }
 
 /* Tasks that a call has on its stack; more are allocated. */

@@ -6,6 +6,7 @@
 #ifndef MQKV_CLIENTK_API_CALLS_H
 #define MQKV_CLIENTK_API_CALLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,5 +29,9 @@ static inline uint64_t client_deadline_ms(const struct clientk *client)
  * the status of *result, or KV_USAGE as client_check does. The thread's last error says why. */
 enum kv_status client_execute_one(struct clientk *client, struct task *task,
                                   struct clientk_result *result);
+
+/* Returns true if the thread's last error is what a server says of an operation that it does not
+ * know. */
+bool client_operation_is_unknown(void);
 
 #endif

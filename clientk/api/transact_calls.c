@@ -30,13 +30,6 @@ static bool surely_not_executed(enum kv_status status)
     }
 }
 
-static unsigned transaction_sync_flags(enum clientk_durability durability)
-{
-    return durability == CLIENTK_SYNC_INTERVAL ? WIRE_SYNC_INTERVAL
-           : durability == CLIENTK_SYNC_ALWAYS ? WIRE_SYNC_ALWAYS
-                                               : 0u;
-}
-
 /* The results of a transaction that was not done. */
 static void fail_results(const struct clientk_transaction *transaction,
                          struct clientk_result *results, enum kv_status status)
@@ -48,12 +41,6 @@ static void fail_results(const struct clientk_transaction *transaction,
         result_clear(&results[i], status);
 }
 
-/* Returns true if that is what a server says of an operation that it does not know. */
-static bool is_unknown_operation(const struct kv_error *error)
-{
-    return strstr(error->text, "is unknown") != NULL;
-}
-
 /* Sends the value of a TRANSACT, and reads the answer. */
 static enum kv_status exchange_bodies(struct clientk *client,
                                       const struct clientk_transaction *transaction,
@@ -62,7 +49,7 @@ static enum kv_status exchange_bodies(struct clientk *client,
 {
     struct task task;
     task.operation.opcode = WIRE_OP_TRANSACT;
-    task.operation.flags = (uint16_t)transaction_sync_flags(transaction->durability);
+    task.operation.flags = (uint16_t)translate_durability(transaction->durability);
     task.operation.key = kv_slice(NULL, 0);
     task.operation.value = body;
     struct clientk_result answer = {.status = KV_OK};
@@ -80,7 +67,7 @@ static enum kv_status exchange_bodies(struct clientk *client,
             transacted->outcome = CLIENTK_UNKNOWN;
             status = kv_error_set(last_error_of_thread(), KV_IO,
                                   "the server's answer to the transaction is empty");
-        } else if (status == KV_UNSUPPORTED && is_unknown_operation(last_error_of_thread())) {
+        } else if (status == KV_UNSUPPORTED && client_operation_is_unknown()) {
             kv_error_set(last_error_of_thread(), status,
                          "the server has no transactions: it is too old");
         }

@@ -17,7 +17,7 @@ _Static_assert((int)CLIENTK_GET == WIRE_OP_GET && (int)CLIENTK_EXISTS == WIRE_OP
                    (int)CLIENTK_ADMIN == WIRE_OP_ADMIN,
                "opcodes of clientk.h are those of the wire");
 
-static unsigned durability_flags(enum clientk_durability durability)
+unsigned translate_durability(enum clientk_durability durability)
 {
     switch (durability) {
     case CLIENTK_SYNC_INTERVAL:
@@ -110,7 +110,7 @@ enum kv_status translate_write(const struct clientk_write_options *options,
         (options->if_version ? WIRE_HAS_VERSION : 0u) |
         (options->give_version ? WIRE_GIVE_VERSION : 0u) |
         (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
-        (options->keep_expiry ? WIRE_KEEP_EXPIRY : 0u) | durability_flags(options->durability);
+        (options->keep_expiry ? WIRE_KEEP_EXPIRY : 0u) | translate_durability(options->durability);
     unsigned refused = flags & ~write_option_flags(to->opcode);
     if (refused)
         return refuse_members(to->opcode, refused);
@@ -139,7 +139,7 @@ enum kv_status translate_add(const struct clientk_add_options *options, int64_t 
         (uint16_t)((bounded ? WIRE_HAS_BOUNDS : 0u) | (options->if_present ? 0u : WIRE_CREATE) |
                    (options->expiry_ms ? WIRE_HAS_EXPIRY : 0u) |
                    (options->canonical ? WIRE_CANONICAL : 0u) |
-                   durability_flags(options->durability));
+                   translate_durability(options->durability));
     return to->min <= to->max ? KV_OK : refuse_usage("min is above max");
 }
 
@@ -234,7 +234,7 @@ bool operation_repeatable(const struct wire_operation *operation, bool repeat_wr
         return true;
     bool conditional = operation->flags & (WIRE_HAS_VERSION | WIRE_IF_ABSENT | WIRE_IF_PRESENT);
     bool settable = operation->opcode == WIRE_OP_PUT || operation->opcode == WIRE_OP_DELETE ||
-                    operation->opcode == WIRE_OP_TOUCH;
+                    operation->opcode == WIRE_OP_TOUCH || operation->opcode == WIRE_OP_RANGE_DELETE;
     return repeat_writes && settable && !conditional;
 }
 

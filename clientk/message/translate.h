@@ -28,13 +28,16 @@ enum kv_status translate_write(const struct clientk_write_options *options,
 enum kv_status translate_add(const struct clientk_add_options *options, int64_t delta,
                              struct wire_operation *to);
 
+/* Returns the flags of an operation that is to be that durable. */
+unsigned translate_durability(enum clientk_durability durability);
+
 /* Returns KV_OK, or the status of an operation that is not sent: KV_BAD_KEY, KV_VALUE_TOO_BIG.
  * max_value_bytes: the server's limit. */
 static inline enum kv_status translate_check(const struct wire_operation *operation,
                                              uint64_t max_value_bytes)
 {
     bool key_optional = operation->opcode >= WIRE_OP_SCAN;
-    uint64_t extra_bytes = operation->opcode == WIRE_OP_TRANSACT ? WIRE_TRANSACT_EXTRA_BYTES : 0u;
+    uint64_t extra_bytes = wire_extra_value_bytes(operation->opcode);
     if (operation->key.size > WIRE_MAX_KEY_BYTES || (operation->key.size == 0 && !key_optional))
         return KV_BAD_KEY;
     if (operation->value.size > max_value_bytes + extra_bytes ||
@@ -60,10 +63,12 @@ void translate_result(const struct wire_result *from, const struct large_values 
 enum {
     OPERATIONS_THAT_WRITE = 1 << WIRE_OP_PUT | 1 << WIRE_OP_DELETE | 1 << WIRE_OP_ADD |
                             1 << WIRE_OP_APPEND | 1 << WIRE_OP_EXCHANGE | 1 << WIRE_OP_TOUCH |
-                            1 << WIRE_OP_ADMIN | 1 << WIRE_OP_TRANSACT,
+                            1 << WIRE_OP_ADMIN | 1 << WIRE_OP_TRANSACT | 1 << WIRE_OP_RANGE_DELETE,
     OPERATIONS_THAT_GIVE_A_VALUE = 1 << WIRE_OP_GET | 1 << WIRE_OP_EXCHANGE | 1 << WIRE_OP_SCAN |
                                    1 << WIRE_OP_STATS | 1 << WIRE_OP_PING | 1 << WIRE_OP_BACKUP |
-                                   1 << WIRE_OP_ADMIN | 1 << WIRE_OP_WATCH | 1 << WIRE_OP_TRANSACT
+                                   1 << WIRE_OP_ADMIN | 1 << WIRE_OP_WATCH | 1 << WIRE_OP_TRANSACT |
+                                   1 << WIRE_OP_RANGE | 1 << WIRE_OP_RANGE_COUNT |
+                                   1 << WIRE_OP_RANGE_DELETE
 };
 
 static inline bool operation_writes(const struct wire_operation *operation)

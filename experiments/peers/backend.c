@@ -155,6 +155,13 @@ NOT_FOR_PEERS(clientk_admin, struct clientk *c, const char *command, struct kv_s
 NOT_FOR_PEERS(clientk_ping, struct clientk *c, uint64_t *round_trip_ns)
 NOT_FOR_PEERS(clientk_delete_prefix, struct clientk *c, struct kv_slice p, uint64_t *cursor,
               uint64_t *deleted)
+NOT_FOR_PEERS(clientk_cursor_open, struct clientk *c, const struct clientk_range *range,
+              struct clientk_cursor **cursor)
+NOT_FOR_PEERS(clientk_cursor_next, struct clientk_cursor *cursor, struct clientk_entry *entry)
+NOT_FOR_PEERS(clientk_count_range, struct clientk *c, const struct clientk_range *range,
+              uint64_t *count)
+NOT_FOR_PEERS(clientk_delete_range, struct clientk *c, const struct clientk_range *range,
+              uint64_t *deleted)
 NOT_FOR_PEERS(clientk_sync, struct clientk *c)
 NOT_FOR_PEERS(clientk_transact, struct clientk *c, const struct clientk_transaction *transaction,
               struct clientk_result *results, struct clientk_transacted *transacted)
@@ -208,6 +215,11 @@ void clientk_queue_close(struct clientk_queue *queue)
 void clientk_job_free(struct clientk_job *job)
 {
     (void)job;
+}
+
+void clientk_cursor_close(struct clientk_cursor *cursor)
+{
+    (void)cursor;
 }
 
 void clientk_watch_close(struct clientk_watch *watch)

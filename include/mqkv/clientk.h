@@ -270,6 +270,64 @@ enum kv_status clientk_delete_prefix(struct clientk *client, struct kv_slice pre
 enum kv_status clientk_read_page(const struct clientk_value *page, clientk_visit visit,
                                  void *context);
 
+/* Ranges: keys in the order of their bytes, of a server with --ordered ------------------------- */
+
+/* Which keys, in the order of their bytes (as memcmp; a prefix before what it begins). {0}: all. */
+struct clientk_range {
+    struct kv_slice from;   /* the first; empty: from the first one that there is */
+    struct kv_slice to;     /* behind the last, itself not meant; empty: to the end */
+    struct kv_slice prefix; /* only keys that begin with it */
+    bool behind_from;       /* `from` itself is not meant */
+    bool reverse;           /* the last one first */
+    bool keys_only;         /* a cursor gives no values */
+    bool atomic;    /* a cursor gives the entries as they were at one moment; without limit */
+    uint32_t page;  /* entries that a cursor asks for at once, at most 4,096; 0: 1,000 */
+    uint64_t limit; /* entries that a cursor gives, or that are deleted; 0: no limit */
+    enum clientk_durability durability; /* of deletions */
+    uint64_t reserved[4];
+};
+
+struct clientk_cursor;
+
+/* Makes a cursor, *cursor, at the beginning of *range, whose keys are copied; nothing is sent yet.
+ * One thread at a time uses it; it is closed before the handle. KV_OK; KV_USAGE, KV_BAD_KEY,
+ * KV_UNSUPPORTED (reserved), KV_NO_MEMORY. */
+enum kv_status clientk_cursor_open(struct clientk *client, const struct clientk_range *range,
+                                   struct clientk_cursor **cursor);
+
+/* Gives the next entry; its slices live until the next call for the cursor. KV_NOT_FOUND: there is
+ * none any more. Entries come page by page: those of a page are as they were at one moment, in all
+ * of the store. Between two pages others may write; each key that is there all the while comes
+ * exactly once, also over restarts of the server, since the cursor's place is a key.
+ *
+ * KV_CORRUPT, KV_IO: records that are damaged or cannot be read were left out, as
+ * clientk_last_error says: call again to go on. KV_UNSUPPORTED: the server keeps no order (serverk
+ * --ordered), its data are in a cluster, or it is too old. KV_BUSY: the server was still building
+ * the order when timeout_ms were over; clientk_scan works meanwhile. KV_LIMIT,
+ * KV_BUFFER_TOO_SMALL: atomic, and the range has more than 4,096 entries, or more bytes than the
+ * largest answer holds. Others, as KV_TIMEOUT: call again to try once more. */
+enum kv_status clientk_cursor_next(struct clientk_cursor *cursor, struct clientk_entry *entry);
+
+/* Frees the cursor. NULL is harmless. */
+void clientk_cursor_close(struct clientk_cursor *cursor);
+
+/* Counts the entries of the range, of which only the bounds mean something: *count is how many were
+ * counted, whatever the status. In a large range others write meanwhile. Fails as
+ * clientk_cursor_next; KV_CORRUPT, KV_IO: all but those left out were counted. */
+enum kv_status clientk_count_range(struct clientk *client, const struct clientk_range *range,
+                                   uint64_t *count);
+
+/* Deletes the entries of the range, at most `limit` of them, at the cost of what it deletes. This
+ * is not atomic: others read and write meanwhile; an entry that is put meanwhile may be deleted or
+ * not. *deleted (may be NULL): how many entries were deleted, whatever the status (with
+ * repeat_writes perhaps more). Fails as clientk_cursor_next and clientk_delete; KV_CORRUPT, KV_IO:
+ * perhaps all but those left out were deleted, as clientk_last_error says. KV_DENIED: the user may
+ * not write all of the range (the prefix, or both ends, must lie in what the user may write). */
+enum kv_status clientk_delete_range(struct clientk *client, const struct clientk_range *range,
+                                    uint64_t *deleted);
+
+/* The server ----------------------------------------------------------------------------------- */
+
 /* Returns the server's statistics in *json, as JSON text. section: one part of them; NULL: all. */
 enum kv_status clientk_stats(struct clientk *client, const char *section,
                              struct clientk_value *json);

@@ -471,8 +471,9 @@ struct kvstore_range_result {
  * its end; when the visitor refuses (result->more then); after max_entries; or, once one was
  * visited, after some MiB of records. What one call visits was there at one moment, in all data
  * files: the locks of all of them are held for reading. To go on, the last key that was visited, or
- * that range->last has, is `from` with behind_from, or `to` of a reverse range. So whoever goes on until !more visits each key that is there all the time exactly once, whatever
- * others write, over growth, compaction and a restart.
+ * that range->last has, is `from` with behind_from, or `to` of a reverse range. So whoever goes on
+ * until !more visits each key that is there all the time exactly once, whatever others write, over
+ * growth, compaction and a restart.
  *
  * KV_UNSUPPORTED: the store is not ordered, or something in reserved space; KV_BUSY: the order is
  * still being built (kvstore_order_facts tells how far): kvstore_scan works meanwhile. KV_CORRUPT,
@@ -490,7 +491,8 @@ enum kv_status kvstore_range_count(struct kvstore *store, const struct kvstore_r
 
 /* Deletes entries of the range, its first max_entries, or fewer (*more: there may be others);
  * keys_only and last mean nothing. The keys are found at one moment and then deleted one by one,
- * whatever was written to them meanwhile; *deleted tells how many were. Fails as kvstore_range and kvstore_delete. */
+ * whatever was written to them meanwhile; *deleted tells how many were. Fails as kvstore_range and
+ * kvstore_delete. */
 enum kv_status kvstore_range_delete(struct kvstore *store, const struct kvstore_range *range,
                                     uint64_t *deleted, bool *more);
 

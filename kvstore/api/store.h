@@ -32,7 +32,7 @@ struct sync;
 struct told_file {
     struct kvstore_file_statistics statistics; /* like the next two guarded by told_lock */
     struct key_tree_size order;
-    uint64_t told_ms;                          /* clock_monotonic_coarse_ms */
+    uint64_t told_ms; /* clock_monotonic_coarse_ms */
     _Atomic uint64_t policy_bytes;
 };
 

@@ -251,7 +251,8 @@ static bool only_reads(const struct read_request *request)
         struct wire_operation operation;
         if (wire_get_operation(&cursor, &operation) != KV_OK ||
             (operation.opcode != WIRE_OP_GET && operation.opcode != WIRE_OP_EXISTS &&
-             operation.opcode != WIRE_OP_SCAN))
+             operation.opcode != WIRE_OP_SCAN && operation.opcode != WIRE_OP_RANGE &&
+             operation.opcode != WIRE_OP_RANGE_COUNT))
             return false;
     }
     return request->header.count > 0;

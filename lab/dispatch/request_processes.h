@@ -1,6 +1,7 @@
 /*
  * request_processes: --dispatch process: a process for each request that only reads (GET, EXISTS,
- * SCAN, and batches of these). Whatever else comes, the receiving thread executes itself, at once.
+ * SCAN, RANGE, RANGE_COUNT, and batches of these). Whatever else comes, the receiving thread
+ * executes itself, at once.
  *
  * The snapshot. The receiving thread forks while it holds every lock of the store, so that nobody
  * is in the middle of a change (kvstore_fork_begin). The child then reads

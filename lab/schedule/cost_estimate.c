@@ -5,6 +5,7 @@
 
 #include "wire/message.h"
 #include "wire/operation.h"
+#include "wire/range_value.h"
 
 /* Receiving a message and sending its reply. */
 #define MESSAGE_NS 2000u
@@ -22,17 +23,34 @@
 #define PREFIX_ENTRIES    5000u
 
 static const uint32_t operation_ns[] = {
-    [WIRE_OP_GET] = 400,       [WIRE_OP_EXISTS] = 300,   [WIRE_OP_PUT] = 800,
-    [WIRE_OP_DELETE] = 700,    [WIRE_OP_ADD] = 900,      [WIRE_OP_APPEND] = 900,
-    [WIRE_OP_EXCHANGE] = 900,  [WIRE_OP_TOUCH] = 800,    [WIRE_OP_SCAN] = 1000,
-    [WIRE_OP_STATS] = 500000,  [WIRE_OP_PING] = 100,     [WIRE_OP_SYNC] = 1000000,
-    [WIRE_OP_BACKUP] = 200000, [WIRE_OP_ADMIN] = 500000, [WIRE_OP_WATCH] = 20000,
+    [WIRE_OP_GET] = 400,
+    [WIRE_OP_EXISTS] = 300,
+    [WIRE_OP_PUT] = 800,
+    [WIRE_OP_DELETE] = 700,
+    [WIRE_OP_ADD] = 900,
+    [WIRE_OP_APPEND] = 900,
+    [WIRE_OP_EXCHANGE] = 900,
+    [WIRE_OP_TOUCH] = 800,
+    [WIRE_OP_SCAN] = 1000,
+    [WIRE_OP_STATS] = 500000,
+    [WIRE_OP_PING] = 100,
+    [WIRE_OP_SYNC] = 1000000,
+    [WIRE_OP_BACKUP] = 200000,
+    [WIRE_OP_ADMIN] = 500000,
+    [WIRE_OP_WATCH] = 20000,
     [WIRE_OP_TRANSACT] = 4000,
+    [WIRE_OP_RANGE] = 2000,
+    [WIRE_OP_RANGE_COUNT] = 1000000,
+    [WIRE_OP_RANGE_DELETE] = 1000000,
 };
 
 static uint64_t one_operation_ns(const struct wire_operation *operation)
 {
     uint64_t ns = operation_ns[operation->opcode] + operation->value.size / BYTES_PER_NS;
+    struct wire_range_bounds bounds;
+    if (operation->opcode == WIRE_OP_RANGE && !(operation->flags & WIRE_VALUE_IN_SEGMENT) &&
+        wire_get_range_bounds(operation->value, &bounds) == KV_OK)
+        return ns + (bounds.limit > 0 ? bounds.limit : UNLIMITED_ENTRIES) * (uint64_t)ENTRY_NS;
     if (operation->opcode != WIRE_OP_SCAN)
         return ns;
     uint64_t entries = operation->limit > 0 ? operation->limit : UNLIMITED_ENTRIES;

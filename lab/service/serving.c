@@ -109,9 +109,10 @@ static operation_runner served_runners[STATISTICS_OPCODES];
 /* Before main begins, so that no thread sees half a table. */
 __attribute__((constructor)) static void fill_served_runners(void)
 {
-    static const unsigned served[] = {
-        WIRE_OP_GET,    WIRE_OP_EXISTS,   WIRE_OP_PUT,   WIRE_OP_DELETE, WIRE_OP_ADD,
-        WIRE_OP_APPEND, WIRE_OP_EXCHANGE, WIRE_OP_TOUCH, WIRE_OP_SCAN,   WIRE_OP_TRANSACT};
+    static const unsigned served[] = {WIRE_OP_GET,      WIRE_OP_EXISTS, WIRE_OP_PUT,
+                                      WIRE_OP_DELETE,   WIRE_OP_ADD,    WIRE_OP_APPEND,
+                                      WIRE_OP_EXCHANGE, WIRE_OP_TOUCH,  WIRE_OP_SCAN,
+                                      WIRE_OP_TRANSACT, WIRE_OP_RANGE};
     memcpy(served_runners, execution_runners, sizeof served_runners);
     for (size_t i = 0; i < sizeof served / sizeof served[0]; i++)
         served_runners[served[i]] = run_served;

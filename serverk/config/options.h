@@ -66,6 +66,7 @@ struct server_options {
     uint64_t cache_bytes; /* 0: none */
     uint64_t max_bytes;   /* of live records; 0: no bound */
     enum kvstore_evict evict;
+    bool ordered; /* keys are kept in their order as well */
     enum lanes_mode lanes;
     enum request_order sched;
     bool nice;            /* workers take their nice value from the request's priority */

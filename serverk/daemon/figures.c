@@ -299,3 +299,26 @@ void figures_put_bound(const struct service *service, struct figures to)
     figure_put(to, "policy_bytes", "policy_bytes", "Memory of the eviction policy.",
                bound.memory_bytes);
 }
+
+/* The metrics tell of an order where there is one. */
+void figures_put_order(const struct service *service, struct figures to)
+{
+    struct kvstore_order_facts order = {0};
+    if (service->store)
+        kvstore_order_facts(service->store, &order);
+    if (!order.ordered)
+        to.metrics = NULL;
+    if (to.json) {
+        json_put_flag(to.json, "ordered", order.ordered);
+        json_put_flag(to.json, "whole", order.whole);
+    }
+    figure_put(to, NULL, "order_whole",
+               "Whether ranges can be read; 0: the order of the keys is being built.", order.whole);
+    figure_put(to, "keys", "order_keys",
+               "Keys that are in order; while that is being built, of all that there are.",
+               order.keys);
+    figure_put(to, "bytes", "order_bytes", "Memory of the order.", order.bytes);
+    figure_put(to, "depth", "order_depth", "Levels of its highest tree.", order.depth);
+    figure_put(to, "leaves", "order_leaves", "Leaves of its trees.", order.leaves);
+    figure_put(to, "room", "order_room", "Keys for which the leaves have room.", order.room);
+}

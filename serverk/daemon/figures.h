@@ -63,5 +63,6 @@ void figures_put_file_totals(const struct file_totals *totals, struct figures to
 void figures_put_disk(const struct service *service, struct figures to);
 void figures_put_cache(const struct service *service, struct figures to);
 void figures_put_bound(const struct service *service, struct figures to);
+void figures_put_order(const struct service *service, struct figures to);
 
 #endif

@@ -438,6 +438,7 @@ enum kv_status metrics_text(const struct stats_source *source, char **text, size
     put_session_metrics(source->service, out);
     figures_put_cache(source->service, to);
     figures_put_bound(source->service, to);
+    figures_put_order(source->service, to);
     if (source->service->access)
         put_user_metrics(source->service, out);
     const struct service *service = source->service;

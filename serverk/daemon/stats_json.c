@@ -402,6 +402,11 @@ static void put_bound_section(const struct stats_source *source, struct json *js
     figures_put_bound(source->service, (struct figures){.json = json});
 }
 
+static void put_order_section(const struct stats_source *source, struct json *json)
+{
+    figures_put_order(source->service, (struct figures){.json = json});
+}
+
 static const struct {
     const char *name;
     void (*put)(const struct stats_source *source, struct json *json);
@@ -411,7 +416,7 @@ static const struct {
     {"files", put_files_section},       {"cache", put_cache_section},
     {"sessions", put_sessions_section}, {"engine", put_engine_section},
     {"mirror", put_mirror_section},     {"bound", put_bound_section},
-    {"access", put_access_section},
+    {"order", put_order_section},       {"access", put_access_section},
 };
 
 enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size)

@@ -12,6 +12,7 @@ struct kvstore_options store_opening(const struct server_options *options)
                                       .cache_bytes = options->cache_bytes,
                                       .max_bytes = options->max_bytes,
                                       .evict = options->evict,
+                                      .ordered = options->ordered,
                                       .quotas = options->access ? options->access->quotas : NULL,
                                       .quota_count =
                                           options->access ? options->access->quota_count : 0,

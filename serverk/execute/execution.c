@@ -105,7 +105,7 @@ enum kv_status take_request_value(struct execution *execution)
 {
     const struct wire_operation *operation = execution->operation;
     size_t size = operation->value.size;
-    size_t extra_bytes = operation->opcode == WIRE_OP_TRANSACT ? WIRE_TRANSACT_EXTRA_BYTES : 0;
+    size_t extra_bytes = wire_extra_value_bytes(operation->opcode);
     execution->value = operation->value;
     if (size > live_max_value_bytes(execution->context->live) + extra_bytes)
         return KV_VALUE_TOO_BIG;
@@ -255,14 +255,25 @@ static void execute_sync(struct execution *execution)
 /* Operations ----------------------------------------------------------------------------------- */
 
 const operation_runner execution_runners[] = {
-    [WIRE_OP_GET] = execute_get,           [WIRE_OP_EXISTS] = execute_exists,
-    [WIRE_OP_PUT] = execute_put,           [WIRE_OP_DELETE] = execute_delete,
-    [WIRE_OP_ADD] = execute_add,           [WIRE_OP_APPEND] = execute_append,
-    [WIRE_OP_EXCHANGE] = execute_exchange, [WIRE_OP_TOUCH] = execute_touch,
-    [WIRE_OP_SCAN] = execute_scan,         [WIRE_OP_STATS] = execute_stats,
-    [WIRE_OP_PING] = execute_ping,         [WIRE_OP_SYNC] = execute_sync,
-    [WIRE_OP_BACKUP] = execute_backup,     [WIRE_OP_ADMIN] = execute_admin,
-    [WIRE_OP_WATCH] = execute_watch,       [WIRE_OP_TRANSACT] = execute_transact,
+    [WIRE_OP_GET] = execute_get,
+    [WIRE_OP_EXISTS] = execute_exists,
+    [WIRE_OP_PUT] = execute_put,
+    [WIRE_OP_DELETE] = execute_delete,
+    [WIRE_OP_ADD] = execute_add,
+    [WIRE_OP_APPEND] = execute_append,
+    [WIRE_OP_EXCHANGE] = execute_exchange,
+    [WIRE_OP_TOUCH] = execute_touch,
+    [WIRE_OP_SCAN] = execute_scan,
+    [WIRE_OP_STATS] = execute_stats,
+    [WIRE_OP_PING] = execute_ping,
+    [WIRE_OP_SYNC] = execute_sync,
+    [WIRE_OP_BACKUP] = execute_backup,
+    [WIRE_OP_ADMIN] = execute_admin,
+    [WIRE_OP_WATCH] = execute_watch,
+    [WIRE_OP_TRANSACT] = execute_transact,
+    [WIRE_OP_RANGE] = execute_range,
+    [WIRE_OP_RANGE_COUNT] = execute_range_count,
+    [WIRE_OP_RANGE_DELETE] = execute_range_delete,
 };
 
 _Static_assert(sizeof execution_runners / sizeof execution_runners[0] == STATISTICS_OPCODES,
@@ -295,7 +306,8 @@ __attribute__((noinline)) static bool is_operation_permitted(struct execution *e
 static bool is_write_opcode(enum wire_opcode opcode)
 {
     return opcode == WIRE_OP_PUT || opcode == WIRE_OP_DELETE || opcode == WIRE_OP_ADD ||
-           opcode == WIRE_OP_APPEND || opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_TOUCH;
+           opcode == WIRE_OP_APPEND || opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_TOUCH ||
+           opcode == WIRE_OP_RANGE_DELETE;
 }
 
 bool passes_write_gate(struct execution *execution)

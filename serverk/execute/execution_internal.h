@@ -2,7 +2,7 @@
  * execution_internal: what the files that execute operations share; no other file of serverk
  * includes it. Operations on keys are in execution.c; SCAN, STATS, PING and ADMIN, whose results
  * are texts or pages made for them, in inquiries.c; WATCH in watch.c; BACKUP in backup.c; TRANSACT
- * in transact_request.c.
+ * in transact_request.c; ranges in range_request.c.
  */
 #ifndef MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
 #define MQKV_SERVERK_EXECUTE_EXECUTION_INTERNAL_H
@@ -66,6 +66,11 @@ void execute_watch(struct execution *execution);
 
 /* TRANSACT (docs/PROTOCOL.md): guards and two lists of steps, one of which is done as a whole. */
 void execute_transact(struct execution *execution);
+
+/* RANGE, RANGE_COUNT and RANGE_DELETE (docs/PROTOCOL.md): keys in their order. */
+void execute_range(struct execution *execution);
+void execute_range_count(struct execution *execution);
+void execute_range_delete(struct execution *execution);
 
 /* BACKUP (docs/PROTOCOL.md): data files as they were at one moment, for the daemon's own user and
  * root. Others may read all entries too, but a data file has more than those: what was deleted and

@@ -38,8 +38,7 @@ bool scan_page_add(void *context, const struct kvstore_scanned *scanned)
     return false;
 }
 
-/* The same, but goes on where there is no room any more, to find out how much is missing. */
-static bool add_or_measure(void *context, const struct kvstore_scanned *scanned)
+bool scan_page_add_or_measure(void *context, const struct kvstore_scanned *scanned)
 {
     struct scan_page *page = context;
     if (page->refused_bytes == 0) {
@@ -61,7 +60,8 @@ static enum kv_status add_file(struct scan_page *page, struct kvstore *store,
                                struct kv_slice prefix)
 {
     struct scan_page before = *page;
-    enum kv_status status = kvstore_scan_file(store, &page->next, prefix, add_or_measure, page);
+    enum kv_status status =
+        kvstore_scan_file(store, &page->next, prefix, scan_page_add_or_measure, page);
     if (status == KV_OK && page->refused_bytes == 0)
         return KV_OK;
     size_t refused_bytes = page->refused_bytes + (size_t)(page->cursor.at - before.cursor.at);

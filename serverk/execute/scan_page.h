@@ -33,6 +33,10 @@ void scan_page_begin(struct scan_page *page, const struct wire_operation *operat
 /* A kvstore_visit of the page: adds the entry; refuses what has no room. */
 bool scan_page_add(void *page, const struct kvstore_scanned *scanned);
 
+/* The same, but takes all: what has no room is added to page->refused_bytes, to find out how much
+ * is missing. */
+bool scan_page_add_or_measure(void *page, const struct kvstore_scanned *scanned);
+
 /* The most entries of a page, at least 1. */
 uint32_t scan_page_limit(const struct wire_operation *operation);
 

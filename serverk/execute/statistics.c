@@ -63,12 +63,25 @@ void statistics_finish_sum(struct worker_statistics *sum)
 }
 
 static const char *const opcode_names[STATISTICS_OPCODES] = {
-    [WIRE_OP_GET] = "get",           [WIRE_OP_EXISTS] = "exists", [WIRE_OP_PUT] = "put",
-    [WIRE_OP_DELETE] = "delete",     [WIRE_OP_ADD] = "add",       [WIRE_OP_APPEND] = "append",
-    [WIRE_OP_EXCHANGE] = "exchange", [WIRE_OP_TOUCH] = "touch",   [WIRE_OP_SCAN] = "scan",
-    [WIRE_OP_STATS] = "stats",       [WIRE_OP_PING] = "ping",     [WIRE_OP_SYNC] = "sync",
-    [WIRE_OP_BACKUP] = "backup",     [WIRE_OP_ADMIN] = "admin",   [WIRE_OP_WATCH] = "watch",
+    [WIRE_OP_GET] = "get",
+    [WIRE_OP_EXISTS] = "exists",
+    [WIRE_OP_PUT] = "put",
+    [WIRE_OP_DELETE] = "delete",
+    [WIRE_OP_ADD] = "add",
+    [WIRE_OP_APPEND] = "append",
+    [WIRE_OP_EXCHANGE] = "exchange",
+    [WIRE_OP_TOUCH] = "touch",
+    [WIRE_OP_SCAN] = "scan",
+    [WIRE_OP_STATS] = "stats",
+    [WIRE_OP_PING] = "ping",
+    [WIRE_OP_SYNC] = "sync",
+    [WIRE_OP_BACKUP] = "backup",
+    [WIRE_OP_ADMIN] = "admin",
+    [WIRE_OP_WATCH] = "watch",
     [WIRE_OP_TRANSACT] = "transact",
+    [WIRE_OP_RANGE] = "range",
+    [WIRE_OP_RANGE_COUNT] = "range_count",
+    [WIRE_OP_RANGE_DELETE] = "range_delete",
 };
 
 const char *statistics_operation_name(unsigned opcode)

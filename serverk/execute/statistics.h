@@ -12,7 +12,7 @@
 #include "common/numbers/histogram.h"
 #include "mqkv/status.h"
 
-#define STATISTICS_OPCODES      17u /* enum wire_opcode as index; 0 unused */
+#define STATISTICS_OPCODES      20u /* enum wire_opcode as index; 0 unused */
 #define STATISTICS_LAB_COUNTERS 3u
 
 /* Messages without a reply, because their sender could not be proven. */

@@ -177,6 +177,9 @@ static bool is_alone(const struct wire_operation *operation)
     case WIRE_OP_ADMIN:
     case WIRE_OP_WATCH:
     case WIRE_OP_TRANSACT:
+    case WIRE_OP_RANGE:
+    case WIRE_OP_RANGE_COUNT:
+    case WIRE_OP_RANGE_DELETE:
         break;
     }
     return true;

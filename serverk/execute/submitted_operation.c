@@ -66,7 +66,7 @@ static enum kv_status take_submitted_value(struct submitted_operation *submitted
     size_t size = operation->value.size;
     submitted->engine.value = operation->value;
     KV_ASSERT(!submitted->brought);
-    if (operation->opcode != WIRE_OP_TRANSACT && /* whose values are checked one by one */
+    if (wire_extra_value_bytes(operation->opcode) == 0 && /* values of TRANSACT: one by one */
         size > engine_max_value_bytes(services_of(submitted)->engine))
         return KV_VALUE_TOO_BIG;
     if (!(operation->flags & WIRE_VALUE_IN_SEGMENT))
@@ -224,6 +224,10 @@ void submitted_operation_begin(struct submitted_operation *submitted,
         engine->status = take_submitted_value(submitted);
     if (opcode == WIRE_OP_BACKUP || opcode == WIRE_OP_WATCH) /* there are no data files */
         engine->status = KV_UNSUPPORTED;
+    if (wire_is_range(opcode)) {
+        engine->status = KV_UNSUPPORTED;
+        engine->sentence = "a cluster has its keys in no order: use scan";
+    }
     if (opcode == WIRE_OP_TRANSACT && engine->status == KV_OK)
         engine->status =
             submitted_transaction_begin(&submitted->transaction, engine, engine->value,
@@ -343,6 +347,9 @@ static bool add_result(struct submitted_operation *submitted, struct wire_result
     case WIRE_OP_SYNC:
     case WIRE_OP_BACKUP:
     case WIRE_OP_WATCH:
+    case WIRE_OP_RANGE:
+    case WIRE_OP_RANGE_COUNT:
+    case WIRE_OP_RANGE_DELETE:
         return false;
     }
     if (applied)

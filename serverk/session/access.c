@@ -133,11 +133,90 @@ bool access_may_read(struct access_user *user, struct kv_slice key)
     return readable;
 }
 
+static struct kv_slice prefix_slice(const struct access_prefix *prefix)
+{
+    return kv_slice(prefix->bytes, prefix->size);
+}
+
+/* Below 0, 0, above 0: in the order of their bytes. */
+static int compare_prefixes(struct kv_slice a, struct kv_slice b)
+{
+    size_t shorter = a.size < b.size ? a.size : b.size;
+    int order = shorter > 0 ? memcmp(a.data, b.data, shorter) : 0;
+    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+/* Returns whether another prefix of the rule has all keys of this one. */
+static bool is_within_another(const struct access_rule *rule, struct kv_slice prefix)
+{
+    for (unsigned i = 0; i < rule->prefix_count; i++)
+        if (rule->prefixes[i].size < prefix.size && key_has_prefix(prefix, &rule->prefixes[i]))
+            return true;
+    return false;
+}
+
+/* Finds the rule's prefix that follows `before`, and has no key that this one has. */
+static bool find_next_prefix(const struct access_rule *rule, bool reverse, struct kv_slice before,
+                             struct kv_slice *next)
+{
+    bool found = false;
+    for (unsigned i = 0; i < rule->prefix_count; i++) {
+        struct kv_slice prefix = prefix_slice(&rule->prefixes[i]);
+        int order = before.data ? compare_prefixes(prefix, before) : 0;
+        bool follows = !before.data ||
+                       ((reverse ? order < 0 : order > 0) && !kv_slice_has_prefix(prefix, before) &&
+                        !kv_slice_has_prefix(before, prefix));
+        if (!follows || is_within_another(rule, prefix) || prefix.size > WIRE_MAX_KEY_BYTES)
+            continue;
+        if (!found || (compare_prefixes(prefix, *next) < 0) != reverse)
+            *next = prefix;
+        found = true;
+    }
+    return found;
+}
+
+bool access_next_prefix(struct access_user *user, bool reverse, uint8_t *room,
+                        struct kv_slice *prefix)
+{
+    struct kv_slice before = *prefix;
+    *prefix = kv_slice(room, 0);
+    if (!user)
+        return !before.data;
+    unsigned epoch = enter_rules(user);
+    const struct access_rule *rule = atomic_load(&user->rule);
+    struct kv_slice next = kv_slice(NULL, 0);
+    bool found = rule ? find_next_prefix(rule, reverse, before, &next) : !before.data;
+    if (found && next.size > 0)
+        memcpy(room, next.data, next.size);
+    prefix->size = next.size;
+    leave_rules(user, epoch);
+    return found;
+}
+
+bool access_may_write_range(struct access_user *user, struct kv_slice from, struct kv_slice to,
+                            struct kv_slice prefix)
+{
+    if (!user)
+        return true;
+    unsigned epoch = enter_rules(user);
+    const struct access_rule *rule = atomic_load(&user->rule);
+    bool permitted = !rule && !user->reads_only;
+    for (unsigned i = 0; rule && !user->reads_only && i < rule->prefix_count; i++) {
+        const struct access_prefix *allowed = &rule->prefixes[i];
+        bool within = key_has_prefix(prefix, allowed) ||
+                      (key_has_prefix(from, allowed) && key_has_prefix(to, allowed));
+        permitted |= allowed->may_write && within;
+    }
+    leave_rules(user, epoch);
+    return permitted;
+}
+
 /* Returns whether the operation is one of a user who may only read, whichever keys. */
 static bool is_read_opcode(enum wire_opcode opcode)
 {
     return opcode == WIRE_OP_GET || opcode == WIRE_OP_EXISTS || opcode == WIRE_OP_SCAN ||
            opcode == WIRE_OP_WATCH || opcode == WIRE_OP_STATS || opcode == WIRE_OP_PING ||
+           opcode == WIRE_OP_RANGE || opcode == WIRE_OP_RANGE_COUNT ||
            opcode == WIRE_OP_TRANSACT; /* its keys are checked one by one */
 }
 
@@ -154,8 +233,11 @@ static bool rule_permits(const struct access_rule *rule, const struct wire_opera
     case WIRE_OP_EXCHANGE:
     case WIRE_OP_TOUCH:
         return may(rule, operation->key, true);
-    case WIRE_OP_TRANSACT: /* access_check_key */
-    case WIRE_OP_SCAN:     /* shows what may be read */
+    case WIRE_OP_TRANSACT:     /* access_check_key */
+    case WIRE_OP_RANGE_DELETE: /* access_may_write_range, and access_check_key */
+    case WIRE_OP_RANGE:        /* access_next_prefix */
+    case WIRE_OP_RANGE_COUNT:
+    case WIRE_OP_SCAN: /* shows what may be read */
     case WIRE_OP_WATCH:
     case WIRE_OP_PING:
     case WIRE_OP_SYNC:

@@ -69,6 +69,18 @@ void access_free(struct access *access);
 /* Returns whether the user may read the key; user NULL: yes. */
 bool access_may_read(struct access_user *user, struct kv_slice key);
 
+/* Gives the next of the prefixes below which the user may read, in their order, or backwards
+ * (reverse); none begins with another. *prefix is the one before it (bytes NULL: begin), and then
+ * it, in `room` of WIRE_MAX_KEY_BYTES. False: there is none any more. user NULL, and one without a
+ * rule: the empty prefix, once. */
+bool access_next_prefix(struct access_user *user, bool reverse, uint8_t *room,
+                        struct kv_slice *prefix);
+
+/* Returns whether the user may write all keys that begin with `prefix`, or all those from `from` on
+ * and before `to`. */
+bool access_may_write_range(struct access_user *user, struct kv_slice from, struct kv_slice to,
+                            struct kv_slice prefix);
+
 /* Checks whether the user may execute the operation, and counts it: KV_OK, KV_DENIED, KV_QUOTA. */
 enum kv_status access_check(struct access_user *user, const struct wire_operation *operation);
 

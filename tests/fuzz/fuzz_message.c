@@ -1,5 +1,5 @@
 /*
- * covers: wire/message.c wire/operation.c wire/transact_value.c
+ * covers: wire/message.c wire/operation.c wire/transact_value.c wire/range_value.c
  *
  * The message decoder under libFuzzer: any bytes decode to a message or to a named error, no slice
  * leaves the message, and what was decoded encodes to the same bytes (wire_read_whole aborts if

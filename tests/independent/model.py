@@ -17,11 +17,13 @@ from mqkv_messages import (
     OPCODE_NAMES,
     PING,
     PUT,
+    RANGE_COUNT,
     SYNC,
     SYNC_ALWAYS,
     SYNC_INTERVAL,
     TOUCH,
     operation,
+    ranged,
 )
 
 Entry = collections.namedtuple(
@@ -197,6 +199,35 @@ class Model:
         missing = [key for key in missing if key in self.entries]
         if missing:
             raise Wrong(f"scan does not give {missing!r:.300}")
+
+
+    def judge_ranges(self, session, rng):
+        """Compares ranges, and counts of them, of a server that was started with --ordered."""
+        keys = sorted(self.entries)
+        for _ in range(4):
+            start, to, prefix = (
+                rng.choice(keys)[: rng.randrange(1, 8)] if keys and rng.random() < 0.4 else b""
+                for _ in range(3)
+            )
+            reverse, limit = rng.random() < 0.5, rng.choice((0, 1, 7))
+            self.expire()
+            found = [e.key for e in session.range_all(start, to, prefix, reverse, limit)]
+            counted = session.once_in_order(ranged(RANGE_COUNT, start, to=to, prefix=prefix))
+            if found != sorted(found, reverse=reverse) or len(found) != len(set(found)):
+                raise Wrong(f"a range is not in order: {found!r:.300}")
+            self.expire()
+            expected = [
+                key
+                for key in self.entries
+                if key >= start and (not to or key < to) and key.startswith(prefix)
+            ]
+            wrong = [key for key in set(expected) ^ set(found) if not self.at_an_edge(key)]
+            if wrong:
+                raise Wrong(f"{start!r} {to!r} {prefix!r}: a range differs in {wrong!r:.300}")
+            if counted.status or not any(map(self.at_an_edge, set(expected) | set(found))) and (
+                counted.number != len(expected)
+            ):
+                raise Wrong(f"{len(expected)} keys are counted as {counted}")
 
 
 class Choice:

@@ -21,6 +21,8 @@ OPCODE_NAMES = dict(
     enumerate("GET EXISTS PUT DELETE ADD APPEND EXCHANGE TOUCH SCAN STATS PING SYNC".split(), 1)
 )
 WATCH, TRANSACT = 15, 16
+RANGE, RANGE_COUNT, RANGE_DELETE = 17, 18, 19
+REVERSE, BEHIND = 0x0001, 0x0002  # ways of a range
 
 # Flags of an operation.
 HAS_EXPIRY, HAS_VERSION, IF_ABSENT, IF_PRESENT = 0x0001, 0x0002, 0x0004, 0x0008
@@ -299,6 +301,16 @@ def watch(positions=b"", prefix=b"", first=0, wait_ms=0, flags=0, **fields):
     return operation(WATCH, prefix, positions, flags, cursor=first, limit=wait_ms, **fields)
 
 
+def bounds(to=b"", prefix=b"", limit=0, way=0, reserved=0):
+    """The value of RANGE, RANGE_COUNT and RANGE_DELETE."""
+    return struct.pack("<IHHHH", limit, way, len(to), len(prefix), reserved) + to + prefix
+
+
+def ranged(opcode, start=b"", flags=0, **fields):
+    """fields: those of bounds."""
+    return operation(opcode, start, bounds(**fields), flags)
+
+
 def guard(kind, key, value=b"", version=None, reserved=0):
     """kind: 1 VERSION, 2 PRESENT, 3 ABSENT, 4 VALUE."""
     field = b"" if version is None else struct.pack("<Q", version)
@@ -450,7 +462,8 @@ def decode_entries(value, keys_only=None):
     entries = []
     while reader.at < len(value):
         key_bytes, flags, value_bytes, version = reader.fields("<HHIQ")
-        if not key_bytes or flags & ~0x02 or not version:
+        passed = flags & 0x01 and flags == 0x01 and not version and not value_bytes
+        if not key_bytes or not passed and (flags & ~0x02 or not version):
             raise Violation(
                 f"entry with key_bytes {key_bytes}, flags {flags:#x}, version {version}"
             )

@@ -9,6 +9,7 @@ import threading
 import time
 
 from mqkv_messages import (
+    BEHIND,
     BYE,
     FIRST_PRIORITY,
     Failure,
@@ -20,10 +21,12 @@ from mqkv_messages import (
     Message,
     NoServer,
     PART,
+    RANGE,
     REFUSED,
     REPLY,
     REPLY_PART,
     REQUEST,
+    REVERSE,
     Reader,
     Refused,
     Result,
@@ -41,6 +44,7 @@ from mqkv_messages import (
     get,
     header,
     put,
+    ranged,
     scan,
 )
 from mqkv_queues import Queue, Ring, SharedMemory, unlink_queue
@@ -630,6 +634,34 @@ class Session:
             ]
             cursor = page.next_cursor
             if cursor == 0:
+                return entries
+
+    def once_in_order(self, operation_bytes):
+        """The Result, when the server has built its order."""
+        until = time.monotonic() + 60
+        while True:
+            result = self.one(operation_bytes)
+            if result.status != S.BUSY or time.monotonic() > until:
+                return result
+            time.sleep(0.002)
+
+    def range_all(self, start=b"", to=b"", prefix=b"", reverse=False, limit=0, flags=0):
+        """All entries of a range, page by page."""
+        way = REVERSE if reverse else 0
+        entries = []
+        while True:
+            page = self.once_in_order(
+                ranged(RANGE, start, flags, to=to, prefix=prefix, limit=limit, way=way)
+            )
+            if page.status:
+                raise Failure(f"range: {page}")
+            found = page.entries
+            if found and reverse:
+                to = found[-1].key
+            elif found:
+                start, way = found[-1].key, way | BEHIND
+            entries += [entry for entry in found if entry.version]
+            if page.number == 0:
                 return entries
 
 

@@ -129,6 +129,9 @@ class Run:
             self.counts["in flight"] += 1
         self.model.judge_all(self.session)
         self.counts["scans"] += 1
+        if "--ordered" in self.daemon.options:
+            self.model.judge_ranges(self.session, self.rng)
+            self.counts["ranges"] += 4
 
     def answer(self, request_id):
         """The Reply that came before the end, with the results of what was executed; without

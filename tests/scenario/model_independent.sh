@@ -21,13 +21,13 @@ while read -ra options; do
     setting=$((setting + 1))
 done <<END
 --lanes auto
---lanes shared -w 4 --sync always
+--lanes shared -w 4 --sync always --ordered
 --lanes worker -w 4 -d 1 --sync none
---dispatch thread --locking optimistic
---dispatch process --locking global-mutex
---dispatch event --io pread
+--dispatch thread --locking optimistic --ordered
+--dispatch process --locking global-mutex --ordered
+--dispatch event --io pread --ordered
 --sched cost -w 4 --cache 64k
 --lanes shared -w 4 --io pread --cache 1M --locking optimistic
---locking file-mutex --verify every -d 16
+--locking file-mutex --verify every -d 16 --ordered
 $past_cache
 END

@@ -11,6 +11,12 @@ static void set_up(void)
     fixture_connect(&fixture, &only_client, (struct wire_geometry){4, 1024});
 }
 
+static void set_up_ordered(void)
+{
+    fixture_open_ordered(&fixture, KVSTORE_SYNC_NONE, MAX_VALUE_BYTES);
+    fixture_connect(&fixture, &only_client, (struct wire_geometry){4, 1024});
+}
+
 static void tear_down(void)
 {
     fixture_disconnect(&fixture, &only_client);
@@ -47,6 +53,11 @@ void late_client_case_add(TCase *tcase)
 void one_client_case_add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, set_up, tear_down);
+}
+
+void ordered_client_case_add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, set_up_ordered, tear_down);
 }
 
 struct wire_result call(struct wire_operation asked)

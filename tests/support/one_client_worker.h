@@ -18,6 +18,9 @@ extern struct fixture_client only_client;
 
 void one_client_case_add(TCase *tcase);
 
+/* The same with a store that keeps its keys in order, too. */
+void ordered_client_case_add(TCase *tcase);
+
 /* The same with a worker that submits its operations (late_engine.h). */
 void late_client_case_add(TCase *tcase);
 

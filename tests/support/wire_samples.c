@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "wire/range_value.h"
 #include "wire/transact_value.h"
 
 /* Samples ----------------------------------------------------------------------------------- */
@@ -63,6 +64,11 @@ static uint16_t sample_flags(struct random_state *random, enum wire_opcode opcod
         return pick_flag(random, segment);
     case WIRE_OP_TRANSACT:
         return pick_flag(random, segment) | pick_flag(random, sync);
+    case WIRE_OP_RANGE:
+        return pick_flag(random, keys_only);
+    case WIRE_OP_RANGE_DELETE:
+        return pick_flag(random, sync);
+    case WIRE_OP_RANGE_COUNT:
     case WIRE_OP_GET:
     case WIRE_OP_EXISTS:
     case WIRE_OP_STATS:
@@ -96,6 +102,20 @@ static struct kv_slice sample_transaction(struct random_state *random,
     return kv_slice(bytes->value, write_cursor_used(&cursor));
 }
 
+/* Bounds of a range, or any bytes. */
+static struct kv_slice sample_bounds(struct random_state *random, struct wire_sample_bytes *bytes)
+{
+    struct wire_range_bounds bounds = {.limit = (uint32_t)random_below(random, 5),
+                                       .way = (uint16_t)random_below(random, 4),
+                                       .to = kv_slice("kz", random_below(random, 3)),
+                                       .prefix = kv_slice("key", random_below(random, 4))};
+    if (random_below(random, 2) == 0)
+        return sample_slice(random, bytes->value, 0);
+    struct write_cursor cursor = write_cursor(bytes->value, sizeof bytes->value);
+    wire_put_range_bounds(&cursor, &bounds);
+    return kv_slice(bytes->value, write_cursor_used(&cursor));
+}
+
 static void sample_add(struct random_state *random, struct wire_operation *operation)
 {
     operation->delta = (int64_t)random_next(random);
@@ -114,8 +134,8 @@ struct wire_operation wire_sample_operation(struct random_state *random, enum wi
                                        .flags = sample_flags(random, opcode),
                                        .min = INT64_MIN,
                                        .max = INT64_MAX};
-    bool key_optional =
-        opcode == WIRE_OP_SCAN || opcode == WIRE_OP_STATS || opcode == WIRE_OP_WATCH;
+    bool key_optional = opcode == WIRE_OP_SCAN || opcode == WIRE_OP_STATS ||
+                        opcode == WIRE_OP_WATCH || wire_is_range(opcode);
     if (!wire_sample_has_no_key(opcode))
         operation.key = sample_slice(random, bytes->key, key_optional ? 0 : 1);
     if (operation.flags & WIRE_HAS_EXPIRY)
@@ -136,6 +156,8 @@ struct wire_operation wire_sample_operation(struct random_state *random, enum wi
         operation.value = sample_slice(random, bytes->value, 0);
     } else if (opcode == WIRE_OP_TRANSACT) {
         operation.value = sample_transaction(random, bytes);
+    } else if (wire_is_range(opcode)) {
+        operation.value = sample_bounds(random, bytes);
     }
     return operation;
 }
@@ -355,6 +377,23 @@ static void read_transaction(struct kv_slice value, uint8_t *again, struct kv_sl
     }
 }
 
+/* Likewise, what a range asks for. */
+static void read_bounds(struct kv_slice value, uint8_t *again, struct kv_slice message)
+{
+    struct wire_range_bounds bounds;
+    enum kv_status status = wire_get_range_bounds(value, &bounds);
+    demand(status == KV_OK || status == KV_BAD_REQUEST || status == KV_UNSUPPORTED,
+           "bounds have a status without a name");
+    if (status != KV_OK)
+        return;
+    const uint8_t *start = value.data;
+    struct write_cursor writer = write_cursor(again, message.size);
+    touch(bounds.to, message.data, message.size);
+    touch(bounds.prefix, message.data, message.size);
+    bool written = wire_put_range_bounds(&writer, &bounds);
+    demand_same(start, start + value.size, again, write_cursor_used(&writer), written);
+}
+
 /* Likewise, what a result has of one. */
 static void read_outcome(struct kv_slice value, const uint8_t *message, size_t size)
 {
@@ -386,6 +425,8 @@ static enum kv_status read_operations(struct read_cursor *cursor, unsigned count
         demand_same(start, cursor->at, again, write_cursor_used(&writer), written);
         if (operation.opcode == WIRE_OP_TRANSACT)
             read_transaction(operation.value, again, kv_slice(message, size));
+        if (wire_is_range(operation.opcode) && operation.value.data)
+            read_bounds(operation.value, again, kv_slice(message, size));
     }
     free(again);
     return status;

@@ -41,6 +41,7 @@ static void open_store(struct worker_fixture *fixture)
     struct kv_error error = {0};
     const struct kvstore_options options = {.create = true,
                                             .datafiles = 3,
+                                            .ordered = fixture->options.ordered,
                                             .durability = fixture->options.durability,
                                             .max_value_bytes = fixture->options.max_value_bytes};
     store_dir_make(fixture->dir);
@@ -49,8 +50,8 @@ static void open_store(struct worker_fixture *fixture)
     fixture->service.store = fixture->service.engine->store;
 }
 
-void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durability,
-                  uint32_t max_value_bytes)
+static void open_fixture(struct worker_fixture *fixture, enum kvstore_durability durability,
+                         uint32_t max_value_bytes, bool ordered)
 {
     struct kv_error error = {0};
     *fixture = (struct worker_fixture){0};
@@ -64,6 +65,7 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
                                                .lanes = LANES_SHARED,
                                                .durability = durability,
                                                .max_value_bytes = max_value_bytes,
+                                               .ordered = ordered,
                                                .mode = 0600};
     open_store(fixture);
     const struct lanes_options lanes = {.name = fixture->name,
@@ -100,6 +102,23 @@ void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durabi
     fixture->worker.receiver.statistics = fixture->worker.statistics;
     fixture->worker.receiver.buffer = malloc(FIXTURE_MESSAGE_BYTES);
     fixture->worker.receiver.buffer_bytes = FIXTURE_MESSAGE_BYTES;
+}
+
+void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durability,
+                  uint32_t max_value_bytes)
+{
+    open_fixture(fixture, durability, max_value_bytes, false);
+}
+
+void fixture_open_ordered(struct worker_fixture *fixture, enum kvstore_durability durability,
+                          uint32_t max_value_bytes)
+{
+    struct kvstore_order_facts facts;
+    open_fixture(fixture, durability, max_value_bytes, true);
+    do {
+        clock_sleep_ms(1);
+        kvstore_order_facts(fixture->service.store, &facts);
+    } while (!facts.whole);
 }
 
 void fixture_close(struct worker_fixture *fixture)

@@ -43,6 +43,10 @@ struct fixture_client {
 /* max_value_bytes of the store; the rest are defaults. */
 void fixture_open(struct worker_fixture *fixture, enum kvstore_durability durability,
                   uint32_t max_value_bytes);
+
+/* The same with a store that keeps its keys in order, too; the order is whole. */
+void fixture_open_ordered(struct worker_fixture *fixture, enum kvstore_durability durability,
+                          uint32_t max_value_bytes);
 void fixture_close(struct worker_fixture *fixture);
 
 void fixture_connect(struct worker_fixture *fixture, struct fixture_client *client,

@@ -8,6 +8,7 @@
 #include "wire/change.h"
 #include "wire/message.h"
 #include "wire/operation.h"
+#include "wire/range_value.h"
 #include "wire/transact_value.h"
 
 #define COOKIE      0x0123456789abcdef
@@ -108,6 +109,32 @@
     "8877665544332211" "2e00000000000000" "07020000"                                               \
     "0100" "0003" "01000000" "2d00000000000000" "04020000" "0700000000000000" "02000000" "61" "31" \
     "0100" "0002" "01000000" "2e00000000000000" "07020000" "0700000000000000" "02000000" "62" "32"
+#define GOLDEN_RANGE_REQUEST                                                                       \
+    "4d514b56" "01" "04" "0000" "05000000" "0100" "0000"                                           \
+    "0700000000000000" "efcdab8967452301" "005c260500000000" "00000000" "00000000"                 \
+    "11" "00" "0000" "0200" "0000" "0d000000"                                                      \
+    "6e61"                                                                                         \
+    "02000000" "0000" "0000" "0100" "0000"                                                         \
+    "6e"
+#define GOLDEN_RANGE_REPLY                                                                         \
+    "4d514b56" "01" "05" "0000" "05000000" "0100" "0000"                                           \
+    "0700000000000000" "1032547698badcfe" NO_WINDOW                                                \
+    "0000" "0400" "1f000000"                                                                       \
+    "0000000000000000"                                                                             \
+    "0400" "0200" "03000000" "2a00000000000000" "00505c18a3010000"                                 \
+    "6e616d65" "416461"
+#define GOLDEN_DELETE_REQUEST                                                                      \
+    "4d514b56" "01" "04" "0000" "05000000" "0100" "0000"                                           \
+    "0800000000000000" "efcdab8967452301" "005c260500000000" "00000000" "00000000"                 \
+    "13" "00" "0002" "0000" "0000" "0d000000"                                                      \
+    "01000000" "0000" "0000" "0100" "0000"                                                         \
+    "6e"
+#define GOLDEN_DELETE_REPLY                                                                        \
+    "4d514b56" "01" "05" "0000" "05000000" "0100" "0000"                                           \
+    "0800000000000000" "1032547698badcfe" NO_WINDOW                                                \
+    "0000" "0400" "04000000"                                                                       \
+    "0100000000000000"                                                                             \
+    "6e616d65"
 #define GOLDEN_PART                                                                                \
     "4d514b56" "01" "08" "0000" "05000000" "0000" "0000"                                           \
     "0200000000000000" "efcdab8967452301" NO_WINDOW                                                \
@@ -322,6 +349,39 @@ START_TEST(watch_that_tells_transactions)
 }
 END_TEST
 
+START_TEST(ranges_of_a_prefix)
+{
+    uint8_t value[64];
+    struct write_cursor cursor = write_cursor(value, sizeof value);
+    struct wire_range_bounds bounds = {.limit = 2, .prefix = kv_slice_from_string("n")};
+    ck_assert(wire_put_range_bounds(&cursor, &bounds));
+    struct wire_operation range = {.opcode = WIRE_OP_RANGE,
+                                   .key = kv_slice_from_string("na"),
+                                   .value = kv_slice(value, write_cursor_used(&cursor))};
+    assert_request(7, &range, GOLDEN_RANGE_REQUEST);
+    cursor = write_cursor(value, sizeof value);
+    struct wire_scan_entry entry = {.key = kv_slice_from_string("name"),
+                                    .value = kv_slice_from_string("Ada"),
+                                    .version = 42,
+                                    .expiry_ms = EXPIRY_MS};
+    ck_assert(wire_put_scan_entry(&cursor, &entry));
+    struct wire_result page = {.flags = WIRE_RESULT_HAS_NUMBER,
+                               .value = kv_slice(value, write_cursor_used(&cursor))};
+    assert_reply(7, &page, GOLDEN_RANGE_REPLY);
+
+    cursor = write_cursor(value, sizeof value);
+    bounds.limit = 1;
+    ck_assert(wire_put_range_bounds(&cursor, &bounds));
+    struct wire_operation doomed = {.opcode = WIRE_OP_RANGE_DELETE,
+                                    .flags = WIRE_SYNC_ALWAYS,
+                                    .value = kv_slice(value, write_cursor_used(&cursor))};
+    assert_request(8, &doomed, GOLDEN_DELETE_REQUEST);
+    struct wire_result deleted = {
+        .flags = WIRE_RESULT_HAS_NUMBER, .number = 1, .value = kv_slice_from_string("name")};
+    assert_reply(8, &deleted, GOLDEN_DELETE_REPLY);
+}
+END_TEST
+
 START_TEST(part_and_more)
 {
     struct example_message message;
@@ -358,13 +418,26 @@ static void take_hex(const char *line, char *hex, size_t capacity)
 /* The page is read where the sources are: tests are run in the root of the repository. */
 START_TEST(the_page_shows_the_golden_bytes)
 {
-    static const char *const golden[] = {
-        GOLDEN_HELLO,         GOLDEN_WELCOME,          GOLDEN_PUT_REQUEST,
-        GOLDEN_PUT_REPLY,     GOLDEN_GET_REQUEST,      GOLDEN_GET_REPLY,
-        GOLDEN_ADD_REQUEST,   GOLDEN_ADD_REPLY,        GOLDEN_SCAN_REQUEST,
-        GOLDEN_SCAN_REPLY,    GOLDEN_TRANSACT_REQUEST, GOLDEN_TRANSACT_REPLY,
-        GOLDEN_WATCH_REQUEST, GOLDEN_WATCH_REPLY,      GOLDEN_PART,
-        GOLDEN_MORE};
+    static const char *const golden[] = {GOLDEN_HELLO,
+                                         GOLDEN_WELCOME,
+                                         GOLDEN_PUT_REQUEST,
+                                         GOLDEN_PUT_REPLY,
+                                         GOLDEN_GET_REQUEST,
+                                         GOLDEN_GET_REPLY,
+                                         GOLDEN_ADD_REQUEST,
+                                         GOLDEN_ADD_REPLY,
+                                         GOLDEN_SCAN_REQUEST,
+                                         GOLDEN_SCAN_REPLY,
+                                         GOLDEN_TRANSACT_REQUEST,
+                                         GOLDEN_TRANSACT_REPLY,
+                                         GOLDEN_WATCH_REQUEST,
+                                         GOLDEN_WATCH_REPLY,
+                                         GOLDEN_RANGE_REQUEST,
+                                         GOLDEN_RANGE_REPLY,
+                                         GOLDEN_DELETE_REQUEST,
+                                         GOLDEN_DELETE_REPLY,
+                                         GOLDEN_PART,
+                                         GOLDEN_MORE};
     FILE *page = fopen("docs/PROTOCOL.md", "re");
     ck_assert_msg(page != NULL, "docs/PROTOCOL.md is not here");
     char line[512], hex[512] = "";
@@ -397,6 +470,7 @@ TEST_SUITE(wire_example)
     tcase_add_test(golden, scan_of_a_prefix);
     tcase_add_test(golden, transaction_of_a_guard_and_two_lists);
     tcase_add_test(golden, watch_that_tells_transactions);
+    tcase_add_test(golden, ranges_of_a_prefix);
     tcase_add_test(golden, part_and_more);
     tcase_add_test(golden, the_page_shows_the_golden_bytes);
     suite_add_tcase(suite, golden);

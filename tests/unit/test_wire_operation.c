@@ -107,8 +107,8 @@ static enum kv_status verdict(struct wire_operation operation)
 START_TEST(key_is_there_exactly_where_it_belongs)
 {
     for (unsigned opcode = WIRE_OP_GET; opcode < WIRE_OPCODES; opcode++) {
-        bool optional =
-            opcode == WIRE_OP_SCAN || opcode == WIRE_OP_STATS || opcode == WIRE_OP_WATCH;
+        bool optional = opcode == WIRE_OP_SCAN || opcode == WIRE_OP_STATS ||
+                        opcode == WIRE_OP_WATCH || wire_is_range((enum wire_opcode)opcode);
         bool none = wire_sample_has_no_key((enum wire_opcode)opcode);
         struct wire_operation operation = {.opcode = (enum wire_opcode)opcode};
         ck_assert_int_eq(verdict(operation), optional || none ? KV_OK : KV_BAD_REQUEST);
@@ -124,7 +124,7 @@ START_TEST(value_is_there_only_where_it_belongs)
         bool takes_value = opcode == WIRE_OP_PUT || opcode == WIRE_OP_APPEND ||
                            opcode == WIRE_OP_EXCHANGE || opcode == WIRE_OP_PING ||
                            opcode == WIRE_OP_ADMIN || opcode == WIRE_OP_WATCH ||
-                           opcode == WIRE_OP_TRANSACT;
+                           opcode == WIRE_OP_TRANSACT || wire_is_range((enum wire_opcode)opcode);
         struct wire_operation operation = {.opcode = (enum wire_opcode)opcode, .value = VALUE};
         if (!wire_sample_has_no_key(operation.opcode))
             operation.key = KEY;
@@ -160,6 +160,9 @@ START_TEST(each_operation_takes_its_own_flags_only)
         {WIRE_OP_ADMIN, WIRE_VALUE_IN_SEGMENT},
         {WIRE_OP_WATCH, WIRE_KEYS_ONLY | WIRE_VALUE_IN_SEGMENT | WIRE_TELL_TRANSACTIONS},
         {WIRE_OP_TRANSACT, WIRE_VALUE_IN_SEGMENT | WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS},
+        {WIRE_OP_RANGE, WIRE_KEYS_ONLY | WIRE_ATOMIC | WIRE_VALUE_IN_SEGMENT},
+        {WIRE_OP_RANGE_COUNT, WIRE_VALUE_IN_SEGMENT},
+        {WIRE_OP_RANGE_DELETE, WIRE_VALUE_IN_SEGMENT | WIRE_SYNC_INTERVAL | WIRE_SYNC_ALWAYS},
     };
     for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) {
         for (unsigned bit = 0; bit < 16; bit++) {

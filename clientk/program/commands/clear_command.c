@@ -38,15 +38,34 @@ static int fail_clear(struct cli_context *context, const char *command, enum kv_
     return output_failure(&context->output, command, status, sentence);
 }
 
-static int delete_by_prefix(struct cli_context *context, const char *command,
-                            struct kv_slice prefix)
+/* Looks at every key. */
+static enum kv_status delete_by_scan(struct cli_context *context, struct kv_slice prefix,
+                                     uint64_t *total)
 {
-    uint64_t deleted = 0, cursor = 0, total = 0;
+    uint64_t deleted = 0, cursor = 0;
     enum kv_status status;
     do {
         status = clientk_delete_prefix(context->client, prefix, &cursor, &deleted);
-        total += deleted;
+        *total += deleted;
     } while (status == KV_OK && cursor != 0 && !interrupt_pending());
+    return status;
+}
+
+/* Whether a scan may succeed: there is no order, or the user may not write all that begins so, but
+ * perhaps all that there is. */
+static bool should_scan_instead(enum kv_status status)
+{
+    return status == KV_UNSUPPORTED || status == KV_BUSY || status == KV_DENIED;
+}
+
+static int delete_by_prefix(struct cli_context *context, const char *command,
+                            struct kv_slice prefix)
+{
+    const struct clientk_range range = {.prefix = prefix};
+    uint64_t total = 0;
+    enum kv_status status = clientk_delete_range(context->client, &range, &total);
+    if (should_scan_instead(status) && !interrupt_pending())
+        status = delete_by_scan(context, prefix, &total);
     if (interrupt_pending())
         return fail_clear(context, command, KV_TIMEOUT, total, "interrupted");
     if (status != KV_OK)

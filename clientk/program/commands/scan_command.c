@@ -15,6 +15,14 @@ const struct option_row scan_option_rows[] = {
      OPTION_FIELD(struct scan_options, count_only)},
     {"atomic", 0, OPTION_FLAG, NULL, "a consistent view of each data file, under its reader lock",
      OPTION_FIELD(struct scan_options, atomic)},
+    {"from", 0, OPTION_TEXT, "KEY", "in order, from this key on",
+     OPTION_FIELD(struct scan_options, bounds.from), .expects = "a key"},
+    {"to", 0, OPTION_TEXT, "KEY", "in order, up to this key, without it",
+     OPTION_FIELD(struct scan_options, bounds.to), .expects = "a key"},
+    {"prefix", 0, OPTION_TEXT, "PREFIX", "in order, keys that begin so",
+     OPTION_FIELD(struct scan_options, bounds.prefix), .expects = "a prefix"},
+    {"reverse", 0, OPTION_FLAG, NULL, "in order, the last key first",
+     OPTION_FIELD(struct scan_options, bounds.reverse)},
     {.name = NULL},
 };
 const struct scan_options scan_option_defaults = {0};
@@ -38,12 +46,20 @@ static bool list_entry(void *context, const struct clientk_entry *entry)
     return !interrupt_pending() && !ferror(scan->output->stream);
 }
 
-static enum kv_status visit_all(struct cli_context *context, struct kv_slice prefix,
+static enum kv_status visit_all(struct cli_context *context, const struct clientk_range *range,
                                 struct listing *scan, uint64_t *left_out)
 {
     const struct scan_options *options = scan->options;
+    struct kv_slice prefix = range->prefix;
     bool keys_only = options->keys_only || options->count_only;
     *left_out = 0;
+    if (range_bounds_are_given(&options->bounds)) {
+        struct clientk_range ordered = *range;
+        ordered.keys_only = keys_only;
+        ordered.atomic = options->atomic;
+        ordered.limit = options->limit;
+        return range_visit_all(context, "scan", &ordered, list_entry, scan, left_out);
+    }
     if (options->atomic)
         return clientk_scan_atomic(context->client, prefix, keys_only, list_entry, scan);
     struct whole_scan whole = {.command = "scan",
@@ -62,15 +78,22 @@ int scan_run(struct cli_context *context, const void *options_given, const struc
     if (options->atomic && options->limit > 0)
         return output_failure(&context->output, "scan", KV_USAGE,
                               "--atomic lists everything: leave out --limit");
+    struct kv_error error = {0};
+    struct clientk_range range;
+    if (range_bounds_take(&options->bounds, operands, count, &range, &error) != KV_OK)
+        return output_failure(&context->output, "scan", error.status, error.text);
     int code = cli_connect_for(context, "scan");
     if (code != EXIT_DONE)
         return code;
     struct listing scan = {&context->output, options, 0};
     if (context->output.one_shot) /* only this thread writes */
         __fsetlocking(context->output.stream, FSETLOCKING_BYCALLER);
-    struct kv_slice prefix = count > 0 ? word_slice(&operands[0]) : kv_slice(NULL, 0);
     uint64_t left_out;
-    enum kv_status status = visit_all(context, prefix, &scan, &left_out);
+    enum kv_status status = visit_all(context, &range, &scan, &left_out);
+    bool ordered = range_bounds_are_given(&options->bounds);
+    if (status == KV_LIMIT && options->atomic && ordered)
+        return output_failure(&context->output, "scan", status,
+                              "the range has too many entries to read them at one moment");
     if (status == KV_LIMIT && options->atomic)
         return output_failure(
             &context->output, "scan", status,

@@ -10,12 +10,14 @@
 
 #include "clientk/program/cli/arguments.h"
 #include "clientk/program/cli/cli_context.h"
+#include "clientk/program/commands/range_command.h"
 
 struct scan_options {
     uint64_t limit; /* 0: all */
     bool keys_only;
     bool count_only;
-    bool atomic; /* each data file is seen at one moment */
+    bool atomic; /* each data file is seen at one moment; a range all of it */
+    struct range_bounds bounds;
 };
 extern const struct option_row scan_option_rows[];
 extern const struct scan_options scan_option_defaults;

@@ -243,6 +243,22 @@ static void diagnose_bound(struct diagnosis *diagnosis, const struct json_value 
                    : "writes may be refused for want of space before they reach it");
 }
 
+/* Tells of the order of the keys, where there is one. */
+static void diagnose_order(struct diagnosis *diagnosis, const struct json_value *order,
+                           const struct json_value *files)
+{
+    uint64_t keys = fact_number(order, "keys");
+    char size[32];
+    format_size(fact_number(order, "bytes"), size);
+    if (is_true(order, "whole"))
+        finding(diagnosis, "ok", "ordered: %" PRIu64 " keys, %s of memory", keys, size);
+    else if (is_true(order, "ordered"))
+        finding(diagnosis, "low",
+                "the order of the keys is being built (%" PRIu64 " of %" PRIu64
+                "): until then ranges are refused",
+                keys, fact_number(json_member(files, "sum"), "keys"));
+}
+
 /* For this long no worker has come back to its queues. For a moment that happens whenever the
  * machine has no CPU for them. */
 #define AWAY_TOO_LONG_MS 1000u
@@ -315,6 +331,7 @@ void doctor_check_store(struct diagnosis *diagnosis)
         check_damage(diagnosis, document, files);
         check_space(diagnosis, document, files);
         diagnose_bound(diagnosis, json_member(document, "bound"));
+        diagnose_order(diagnosis, json_member(document, "order"), files);
         diagnose_engine(diagnosis, json_member(document, "engine"));
         diagnose_mirror(diagnosis, json_member(document, "mirror"));
         const struct json_value *sessions = json_member(document, "sessions");
