@@ -18,6 +18,7 @@
 #include "kvstore/index/arena.h"
 #include "kvstore/index/arena_claim.h"
 #include "kvstore/index/arena_move.h"
+#include "kvstore/shared/shared_order.h"
 #include "kvstore/shared/store_leftovers.h"
 #include "kvstore/shared/store_objects.h"
 #include "kvstore/table/datafile.h"
@@ -337,6 +338,17 @@ static void tell_taken(const struct store_context *context, uint32_t taken)
                  context->dir, pid, taken, context->datafiles);
 }
 
+/* Nobody reads the orders that the process has left: their memory is about to be given to others. */
+static void forget_orders(const struct store_context *context)
+{
+    for (uint32_t number = 0; number < context->datafiles; number++) {
+        struct shared_order *order = &context->files[number].shared->order;
+        __atomic_store_n(&order->root, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&order->changes, (order->changes | 1) + 1, __ATOMIC_RELEASE);
+        order_fence_writes();
+    }
+}
+
 enum kv_status shared_index_take_over(struct shared_index *direct, struct store_context *context,
                                       struct kv_error *error)
 {
@@ -359,6 +371,7 @@ enum kv_status shared_index_take_over(struct shared_index *direct, struct store_
     for (uint32_t number = 0; number < context->datafiles; number++)
         if (!context->files[number].taken_over)
             datafile_give_up_left(&context->files[number]);
+    forget_orders(context);
     arena_end_claims(context->arena);
     return KV_OK;
 }
@@ -371,7 +384,11 @@ void shared_index_serve(const struct shared_index *direct, const struct store_co
     shared->daemon_pid = (uint32_t)getpid();
     __atomic_store_n(&shared->verify_every_read, context->options.verify_every_read,
                      __ATOMIC_RELAXED);
-    __atomic_store_n(&shared->instance, random_secret(), __ATOMIC_RELEASE);
+    uint64_t instance = random_secret();
+    for (uint32_t number = 0; number < context->datafiles; number++)
+        __atomic_store_n(&context->files[number].shared->order.instance, instance,
+                         __ATOMIC_RELEASE);
+    __atomic_store_n(&shared->instance, instance, __ATOMIC_RELEASE);
     __atomic_store_n(&shared->condition, SHARED_STORE_IN_USE, __ATOMIC_RELEASE);
 }
 

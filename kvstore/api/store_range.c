@@ -49,33 +49,6 @@ struct range_walk {
     struct kvstore_range_result result;
 };
 
-/* Points --------------------------------------------------------------------------------------- */
-
-/* The later, or the earlier, of two points. */
-static bool point_is_before(struct key_point a, struct key_point b)
-{
-    int order = key_compare(a.key, b.key);
-    if (b.side == KEY_BEHIND_PREFIX && kv_slice_has_prefix(a.key, b.key))
-        return a.side != KEY_BEHIND_PREFIX || order != 0;
-    if (a.side == KEY_BEHIND_PREFIX && kv_slice_has_prefix(b.key, a.key))
-        return false;
-    return order != 0 ? order < 0 : a.side < b.side;
-}
-
-/* An empty key: without an end on that side, which for `to` is behind the empty prefix. */
-static void set_points(struct range_walk *walk)
-{
-    const struct kvstore_range *range = walk->range;
-    struct key_point prefix_from = key_point(range->prefix, KEY_BEFORE);
-    struct key_point prefix_to = key_point(range->prefix, KEY_BEHIND_PREFIX);
-    walk->from = key_point(range->from, range->behind_from ? KEY_BEHIND : KEY_BEFORE);
-    if (point_is_before(walk->from, prefix_from))
-        walk->from = prefix_from;
-    walk->to = range->to.size > 0 ? key_point(range->to, KEY_BEFORE) : prefix_to;
-    if (point_is_before(prefix_to, walk->to))
-        walk->to = prefix_to;
-}
-
 /* Heads ---------------------------------------------------------------------------------------- */
 
 /* Notes what cannot be relied on. Holds: the file's lock. */
@@ -384,7 +357,8 @@ static enum kv_status walk_range(struct range_walk *walk)
     walk->visits_left = range->max_entries == 0
                             ? KVSTORE_RANGE_ENTRIES
                             : at_most(range->max_entries, KVSTORE_RANGE_ENTRIES);
-    set_points(walk);
+    walk->from = key_range_begin(range->from, range->behind_from, range->prefix);
+    walk->to = key_range_end(range->to, range->prefix);
     if (allocate_walk(walk))
         while (walk_once(walk, &kept))
             ;

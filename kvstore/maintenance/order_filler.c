@@ -101,7 +101,7 @@ enum kv_status order_filler_create(const struct store_context *context,
     for (uint32_t number = 0; number < context->datafiles && has_memory; number++) {
         struct datafile *file = &context->files[number];
         lockset_write_lock(context->locks, number); /* the sweeper may be at work */
-        file->ordering = ordering_create();
+        file->ordering = ordering_create(context->arena, &file->shared->order);
         has_memory = file->ordering != NULL;
         lockset_write_unlock(context->locks, number);
     }

@@ -1,7 +1,6 @@
 #include "kvstore/order/key_source.h"
 
 #include "kvstore/format/keyhash.h"
-#include "kvstore/order/key_point.h"
 
 /* Records of one hash that are looked at. The hash is secret: nobody makes more of them. */
 #define CANDIDATES_MAX 16u
@@ -19,19 +18,13 @@ bool key_source_read(const struct key_source *source, enum read_buffer buffer, u
     return true;
 }
 
-static bool is_within(struct kv_slice key, const struct key_bounds *bounds)
-{
-    return key_compare(key, bounds->low) >= 0 &&
-           (bounds->is_last || key_compare(key, bounds->high) < 0);
-}
-
 /* Reads a candidate into `buffer`. False: it is none, since it cannot be read, is out of bounds or
  * excepted. */
 static bool read_candidate(const struct key_source *source, enum read_buffer buffer, uint32_t hash,
                            uint64_t offset, const struct key_bounds *bounds, struct kv_slice except,
                            struct kv_slice *key)
 {
-    return key_source_read(source, buffer, hash, offset, key) && is_within(*key, bounds) &&
+    return key_source_read(source, buffer, hash, offset, key) && key_is_within(*key, bounds) &&
            !kv_slice_equal(*key, except);
 }
 

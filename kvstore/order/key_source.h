@@ -13,18 +13,11 @@
 
 #include "kvstore/index/index.h"
 #include "kvstore/log/logfile.h"
+#include "kvstore/shared/key_point.h"
 
 struct key_source {
     const struct index *index;
     const struct logfile *log;
-};
-
-/* A part of the keys: from `low` on, before `high`; without an end where `is_last`. An empty `low`
- * leaves nothing out. */
-struct key_bounds {
-    struct kv_slice low;
-    struct kv_slice high;
-    bool is_last;
 };
 
 /* The key of the record at `offset`, in `buffer` if the log is not mapped. False: it cannot be

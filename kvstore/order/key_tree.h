@@ -3,7 +3,8 @@
  * key's hash by which the index knows it, in the order of the keys, and nothing else: keys are
  * looked up through the index and compared in the log (key_source.h). So an overwrite, which moves
  * the record, does not touch the tree; only a new key and a removal do. Inner nodes have
- * separators, the shortest beginnings of keys that tell two leaves apart, and need no log.
+ * separators, the shortest beginnings of keys that tell two leaves apart, and need no log. The tree
+ * lies in the arena of the indexes, where readers in other processes walk it (shared_order.h).
  *
  * Two keys of one hash are told apart by their rank: of the keys with the hash between the two
  * separators around the leaf, the first in order is the first in the leaf.
@@ -17,19 +18,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kvstore/order/key_point.h"
 #include "kvstore/order/key_source.h"
+#include "kvstore/shared/shared_order.h"
 
 struct key_tree;
 
-/* NULL: out of memory. */
-struct key_tree *key_tree_create(void);
+/* Makes a tree in `arena`, which readers without the lock find by *words: these have seen no tree, or
+ * one that was freed. Both outlive the tree. NULL: out of memory. */
+struct key_tree *key_tree_create(struct arena *arena, struct shared_order *words);
 
 /* NULL is harmless. */
 void key_tree_free(struct key_tree *tree);
 
-/* Takes all keys out. */
+/* Takes all keys out, and hides the tree from readers without the lock, as it is at first. */
 void key_tree_clear(struct key_tree *tree);
+
+/* Lets readers without the lock see the tree, which has all keys. */
+void key_tree_show(struct key_tree *tree);
 
 /* Enters `key`, which has `hash`; if the tree has it already, nothing changes. The index may have
  * it or not. False: out of memory, or keys around it cannot be read; nothing has changed. */
@@ -71,8 +76,6 @@ struct key_tree_size {
 struct key_tree_size key_tree_size(const struct key_tree *tree);
 
 /* How many keys a leaf has room for. */
-#ifndef KEY_LEAF_ITEMS
-#define KEY_LEAF_ITEMS 61u
-#endif
+#define KEY_LEAF_ITEMS ORDER_LEAF_ITEMS
 
 #endif

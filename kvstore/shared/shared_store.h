@@ -6,7 +6,8 @@
  *
  *   0                      struct shared_store, SHARED_STORE_HEADER_BYTES
  *   files_offset           struct shared_file, one for each data file
- *   anywhere after         directories and segments of indexes, at multiples of 16
+ *   anywhere after         directories and segments of indexes, and of ordered stores nodes and
+ *                          separators of orders (shared_order.h), at multiples of 16
  *
  * An *offset* counts bytes from the start of the object; a *reference* is an offset in units of 16
  * bytes, 32 bits wide. Reference 0, the header's, means none: freed memory may be punched, and then
@@ -161,13 +162,24 @@ _Static_assert(offsetof(struct shared_generation, check) == 120, "layout");
 /* A sync is under way, or a process was killed during one: its result is not known. */
 #define SHARED_GENERATION_SYNCING  2u
 
+/* Where readers find the order of the file's keys (shared_order.h). */
+struct shared_order {
+    uint64_t changes;  /* odd while the tree is being changed, else changed by each change */
+    uint64_t root;     /* its reference << 8 | levels of inner nodes; 0: not to be read */
+    uint64_t instance; /* of the daemon that keeps it */
+};
+
 struct shared_file {
     uint64_t generation; /* counts replacements; states[generation % 2] is of the generation in use;
                             the other state is the last one's, or is being filled for the next */
-    uint64_t reserved[15];
+    uint64_t reserved[7];
+    struct shared_order
+        order; /* of its keys, if the store is ordered; on a cache line of its own */
+    uint64_t reserved_behind[5];
     struct shared_generation states[2];
 };
 
+_Static_assert(offsetof(struct shared_file, order) == 64, "layout");
 _Static_assert(offsetof(struct shared_file, states) == 128, "layout");
 _Static_assert(sizeof(struct shared_file) == 384, "layout");
 

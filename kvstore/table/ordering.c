@@ -9,10 +9,10 @@
 #define ORDER_KEYS_PER_HOLD 32u
 #endif
 
-struct ordering *ordering_create(void)
+struct ordering *ordering_create(struct arena *arena, struct shared_order *words)
 {
     struct ordering *created = calloc(1, sizeof *created);
-    struct key_tree *tree = key_tree_create();
+    struct key_tree *tree = key_tree_create(arena, words);
     if (!created || !tree) {
         free(created);
         key_tree_free(tree);
@@ -125,6 +125,8 @@ enum kv_status ordering_fill(struct ordering *ordering, const struct generation 
             return KV_NO_MEMORY;
         }
     }
+    if (next_hash == INDEX_HASH_END)
+        key_tree_show(ordering->tree);
     atomic_store(&ordering->filled_to, next_hash);
     return KV_OK;
 }

@@ -21,8 +21,8 @@ struct ordering {
     _Atomic uint64_t filled_to; /* hashes below are in the tree; INDEX_HASH_END: all */
 };
 
-/* Makes an ordering without a key. NULL: out of memory. */
-struct ordering *ordering_create(void);
+/* Makes an ordering without a key; see key_tree_create. NULL: out of memory. */
+struct ordering *ordering_create(struct arena *arena, struct shared_order *words);
 
 /* NULL is harmless. */
 void ordering_free(struct ordering *ordering);
