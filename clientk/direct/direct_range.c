@@ -1,0 +1,653 @@
+#include "clientk/direct/direct_range.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clientk/base/value_memory.h"
+#include "clientk/direct/direct_read.h"
+#include "common/assert/assert.h"
+#include "common/memory/copy.h"
+#include "common/memory/cursor.h"
+#include "common/memory/machine_sizes.h"
+#include "common/time/pause.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/shared/shared_order.h"
+#include "wire/operation.h"
+
+#define RANGE_DEFAULT_LIMIT 1000u
+#define RANGE_MAX_LIMIT     4096u
+
+/* A page that has this many bytes takes no further entry. */
+#define RANGE_FULL_BYTES (UINT64_C(1) << 20)
+
+/* How many records a page looks at for each entry that it may have, if they have expired. */
+#define RANGE_LOOKS_PER_ENTRY 64u
+
+/* How often a page begins anew, and a look at a tree or an index, which changes meanwhile. */
+#define PAGE_TRIES 16u
+#define LOOK_TRIES 64u
+
+/* Items that are found at once, beyond those that the file's share of the page takes. */
+#define ITEMS_AHEAD 4u
+
+/* Records of one hash that are looked at. */
+#define SAME_HASH_MAX 16u
+
+/* In the place of an item's offset, which is a multiple of 8. */
+#define ITEM_GONE    UINT64_C(0)
+#define ITEM_SEVERAL UINT64_C(1) /* several keys have the hash */
+
+enum range_outcome {
+    OUTCOME_FOUND,
+    OUTCOME_END,   /* there is nothing any more; of an item: it is gone */
+    OUTCOME_AGAIN, /* the page is to begin anew */
+    OUTCOME_MORE,  /* as OUTCOME_AGAIN; more of the object is needed */
+    OUTCOME_ASK,   /* the page has to go by message */
+    OUTCOME_NO_MEMORY
+};
+
+/* Where the range is in one data file. */
+struct file_place {
+    struct direct_look look; /* since the leaf was copied; of the leaf `number` and `generation` */
+    uint64_t generation;     /* of all leaves of a page */
+    bool has_leaf;
+    uint64_t changes; /* of the order, when the leaf was copied */
+    uint32_t hashes[ORDER_LEAF_ITEMS];
+    uint64_t offsets[ORDER_LEAF_ITEMS]; /* of records, from known_begin to known_end */
+    uint32_t count;
+    uint32_t at; /* the next item; in a reverse range one more */
+    uint32_t known_begin, known_end;
+    struct key_bounds bounds; /* of the leaf, in `low` and `high` */
+    struct clientk_value low, high;
+    struct clientk_value edge; /* of the last leaf, where the range goes on */
+    struct clientk_value room; /* for a record that is read with calls */
+    struct direct_found found; /* the next record */
+};
+
+struct range_page {
+    struct direct_store *store;
+    const struct direct_view *view;
+    const struct direct_range *range;
+    struct key_point begin, end;
+    uint32_t share;    /* entries of one data file, about */
+    uint32_t together; /* items that are found at once */
+    uint64_t limit;
+    uint64_t entries_left, looks_left;
+    uint64_t transacting;
+    struct clientk_value *entries;
+    size_t bytes;              /* of them */
+    struct kv_slice last;      /* the key of the last one, in `entries`; empty: there is none */
+    struct file_place *places; /* of each data file */
+    struct file_place **heap;  /* heap[0] has the next key of all */
+    uint32_t heap_count;
+    struct clientk_value rooms[2]; /* for records that are compared */
+};
+
+/* Leaves --------------------------------------------------------------------------------------- */
+
+static bool keep_copy(struct clientk_value *copy, struct kv_slice *slice)
+{
+    if (!value_reserve(copy, slice->size))
+        return false;
+    copy_bytes(copy->data, slice->data, slice->size);
+    *slice = kv_slice(copy->data, slice->size);
+    return true;
+}
+
+static enum range_outcome copy_leaf(struct file_place *place, struct order_path *path,
+                                    const struct order_view *view)
+{
+    const struct order_leaf *leaf = order_at(view, path->leaf, sizeof *leaf);
+    uint32_t count = __atomic_load_n(&leaf->count, __ATOMIC_RELAXED);
+    if (count > ORDER_LEAF_ITEMS)
+        return OUTCOME_ASK;
+    memcpy(place->hashes, leaf->hashes, count * sizeof leaf->hashes[0]);
+    place->count = count;
+    place->generation = place->look.generation;
+    place->has_leaf = true;
+    place->known_begin = place->known_end = 0;
+    place->bounds = path->bounds;
+    return keep_copy(&place->low, &place->bounds.low) &&
+                   keep_copy(&place->high, &place->bounds.high)
+               ? OUTCOME_FOUND
+               : OUTCOME_NO_MEMORY;
+}
+
+static bool order_is_unchanged(const struct file_place *place)
+{
+    order_fence_reads();
+    return __atomic_load_n(&place->look.file->order.changes, __ATOMIC_RELAXED) == place->changes;
+}
+
+static enum range_outcome take_leaf_once(struct range_page *page, struct file_place *place,
+                                         struct key_point point)
+{
+    struct direct_look *look = &place->look;
+    const struct order_view view = {
+        page->view->base, atomic_load_explicit(&page->view->usable_bytes, memory_order_relaxed)};
+    struct order_path path;
+    (void)direct_look_begin(page->store, page->view, look->number, look);
+    const struct shared_order *order = &look->file->order;
+    if (look->transacting != page->transacting ||
+        (place->has_leaf && look->generation != place->generation))
+        return OUTCOME_AGAIN;
+    place->changes = __atomic_load_n(&order->changes, __ATOMIC_ACQUIRE);
+    uint64_t root = __atomic_load_n(&order->root, __ATOMIC_RELAXED);
+    if (place->changes % 2 != 0)
+        return OUTCOME_END;
+    if (root == 0 || __atomic_load_n(&order->instance, __ATOMIC_ACQUIRE) != page->store->instance)
+        return OUTCOME_ASK;
+    enum range_outcome outcome =
+        order_walk(&view, root, point, &path) ? copy_leaf(place, &path, &view) : OUTCOME_MORE;
+    return order_is_unchanged(place) ? outcome : OUTCOME_END;
+}
+
+/* Copies the leaf in which the point is, or whose end it is, as it was at one moment. */
+static enum range_outcome take_leaf(struct range_page *page, struct file_place *place,
+                                    struct key_point point)
+{
+    enum range_outcome outcome = OUTCOME_END; /* it changes at this moment */
+    for (unsigned tries = 0; tries < LOOK_TRIES && outcome == OUTCOME_END; tries++) {
+        if (tries > 0)
+            pause_cpu();
+        outcome = take_leaf_once(page, place, point);
+    }
+    return outcome == OUTCOME_END ? OUTCOME_ASK : outcome;
+}
+
+/* Items ---------------------------------------------------------------------------------------- */
+
+static void prefetch_items(const struct range_page *page, struct file_place *place, uint32_t begin,
+                           uint32_t end)
+{
+    for (uint32_t item = begin; item < end; item++) {
+        uint32_t hash = place->hashes[item];
+        const struct index_segment *segment = direct_look_segment(&place->look, page->view, hash);
+        if (segment)
+            __builtin_prefetch(&segment->slots[hash & SEGMENT_HOME_MASK]);
+    }
+}
+
+static void prefetch_item_records(const struct range_page *page, const struct file_place *place,
+                                  uint32_t begin, uint32_t end)
+{
+    const struct direct_log *log =
+        direct_store_known_log(page->store, place->look.number, place->look.generation);
+    for (uint32_t item = begin; log && log->map && item < end; item++) {
+        uint64_t offset = place->offsets[item];
+        if (offset <= ITEM_SEVERAL || offset >= log->map_bytes)
+            continue;
+        __builtin_prefetch(log->map + offset);
+        __builtin_prefetch(log->map + offset + CACHE_LINE_BYTES);
+    }
+}
+
+/* The offsets of the records with the hash, at most SAME_HASH_MAX. */
+static enum range_outcome probe_hash(const struct range_page *page, struct file_place *place,
+                                     uint32_t hash, uint64_t offsets[SAME_HASH_MAX],
+                                     uint32_t *count)
+{
+    struct segment_probe probe;
+    const struct index_segment *segment = direct_look_segment(&place->look, page->view, hash);
+    *count = 0;
+    if (!segment)
+        return place->look.needs_more ? OUTCOME_MORE : OUTCOME_ASK;
+    segment_probe_start(&probe, segment, hash);
+    while (*count < SAME_HASH_MAX && segment_probe_next(&probe, &offsets[*count]))
+        ++*count;
+    return OUTCOME_FOUND;
+}
+
+/* Begins to look at the index of the leaf's generation. False: items are being moved. */
+static bool begin_probes(struct file_place *place)
+{
+    place->look.moves = __atomic_load_n(&place->look.state->moves, __ATOMIC_ACQUIRE);
+    return place->look.moves % 2 == 0;
+}
+
+static bool probes_hold(const struct file_place *place)
+{
+    order_fence_reads();
+    return __atomic_load_n(&place->look.state->moves, __ATOMIC_ACQUIRE) == place->look.moves;
+}
+
+static enum range_outcome find_items_once(const struct range_page *page, struct file_place *place,
+                                          uint32_t begin, uint32_t end)
+{
+    enum range_outcome outcome = OUTCOME_FOUND;
+    if (!begin_probes(place))
+        return OUTCOME_END;
+    for (uint32_t item = begin; item < end && outcome == OUTCOME_FOUND; item++) {
+        uint64_t offsets[SAME_HASH_MAX];
+        uint32_t count;
+        outcome = probe_hash(page, place, place->hashes[item], offsets, &count);
+        place->offsets[item] = count == 0 ? ITEM_GONE : count == 1 ? offsets[0] : ITEM_SEVERAL;
+    }
+    return probes_hold(place) ? outcome : OUTCOME_END;
+}
+
+/* Finds the items around `item` in the index, as many as the page may need, and fewer the more often
+ * somebody moves items meanwhile. */
+static enum range_outcome find_items(const struct range_page *page, struct file_place *place,
+                                     uint32_t item)
+{
+    enum range_outcome outcome = OUTCOME_END;
+    uint32_t wanted = page->together;
+    uint32_t begin = item, end = item + 1;
+    for (unsigned tries = 0; tries < LOOK_TRIES && outcome == OUTCOME_END; tries++) {
+        if (page->range->reverse)
+            begin = wanted > item ? 0 : item + 1 - wanted;
+        else
+            end = wanted > place->count - item ? place->count : item + wanted;
+        if (tries == 0)
+            prefetch_items(page, place, begin, end);
+        else
+            pause_cpu();
+        outcome = find_items_once(page, place, begin, end);
+        wanted = wanted > 1 ? wanted / 2 : 1;
+    }
+    if (outcome == OUTCOME_END)
+        return OUTCOME_ASK;
+    place->known_begin = begin;
+    place->known_end = end;
+    if (outcome == OUTCOME_FOUND)
+        prefetch_item_records(page, place, begin, end);
+    return outcome;
+}
+
+static enum range_outcome unread_record(const struct file_place *place)
+{
+    return direct_look_is_current(&place->look) ? OUTCOME_ASK : OUTCOME_AGAIN;
+}
+
+/* Parses the record at `offset`. OUTCOME_END: its key is none of the leaf. */
+static enum range_outcome read_candidate_record(const struct range_page *page,
+                                                const struct file_place *place, uint64_t offset,
+                                                struct clientk_value *room,
+                                                struct direct_found *found)
+{
+    if (direct_look_record(page->store, &place->look, offset, !page->range->keys_only, room,
+                           found) != RECORD_VALID)
+        return unread_record(place);
+    return key_is_within(found->record.key, &place->bounds) ? OUTCOME_FOUND : OUTCOME_END;
+}
+
+/* How many of the records at `offsets` are of the leaf's keys and before the one at `offset`;
+ * *within: how many are of the leaf's keys. */
+static enum range_outcome rank_candidate(struct range_page *page, const struct file_place *place,
+                                         const uint64_t *offsets, uint32_t count, uint32_t at,
+                                         uint32_t *before, uint32_t *within)
+{
+    struct direct_found one, other;
+    *before = *within = 0;
+    enum range_outcome is_within =
+        read_candidate_record(page, place, offsets[at], &page->rooms[0], &one);
+    if (is_within != OUTCOME_FOUND)
+        return is_within;
+    for (uint32_t i = 0; i < count; i++) {
+        enum range_outcome outcome =
+            read_candidate_record(page, place, offsets[i], &page->rooms[1], &other);
+        if (outcome != OUTCOME_FOUND && outcome != OUTCOME_END)
+            return outcome;
+        *within += outcome == OUTCOME_FOUND;
+        *before += outcome == OUTCOME_FOUND && key_compare(other.record.key, one.record.key) < 0;
+    }
+    return OUTCOME_FOUND;
+}
+
+/* Several keys have the hash of `item`: those of the leaf follow each other there as in order. */
+__attribute__((noinline)) static enum range_outcome
+choose_record(struct range_page *page, struct file_place *place, uint32_t item, uint64_t *offset)
+{
+    uint64_t offsets[SAME_HASH_MAX];
+    uint32_t count = 0, rank = 0, all = 0;
+    for (uint32_t i = 0; i < place->count; i++) {
+        bool same = place->hashes[i] == place->hashes[item];
+        all += same;
+        rank += same && i < item;
+    }
+    enum range_outcome outcome = OUTCOME_END;
+    for (unsigned tries = 0; tries < LOOK_TRIES && outcome == OUTCOME_END; tries++) {
+        if (begin_probes(place))
+            outcome = probe_hash(page, place, place->hashes[item], offsets, &count);
+        if (!probes_hold(place))
+            outcome = OUTCOME_END;
+    }
+    if (outcome != OUTCOME_FOUND)
+        return outcome == OUTCOME_END ? OUTCOME_ASK : outcome;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t before, within;
+        outcome = rank_candidate(page, place, offsets, count, i, &before, &within);
+        if (outcome == OUTCOME_END)
+            continue;
+        if (outcome == OUTCOME_FOUND && within != all) /* one has come or gone since */
+            outcome = OUTCOME_AGAIN;
+        if (outcome != OUTCOME_FOUND)
+            return outcome;
+        *offset = offsets[i];
+        if (before == rank)
+            return OUTCOME_FOUND;
+    }
+    return OUTCOME_AGAIN;
+}
+
+/* Reads the item's record. OUTCOME_END: the item is gone. */
+static enum range_outcome read_item(struct range_page *page, struct file_place *place,
+                                    uint32_t item, struct clientk_value *room,
+                                    struct direct_found *found)
+{
+    enum range_outcome outcome = OUTCOME_FOUND;
+    if (item < place->known_begin || item >= place->known_end)
+        outcome = find_items(page, place, item);
+    if (outcome != OUTCOME_FOUND)
+        return outcome;
+    uint64_t offset = place->offsets[item];
+    if (offset == ITEM_GONE)
+        return OUTCOME_END;
+    if (offset == ITEM_SEVERAL)
+        outcome = choose_record(page, place, item, &offset);
+    return outcome == OUTCOME_FOUND ? read_candidate_record(page, place, offset, room, found)
+                                    : outcome;
+}
+
+/* How many items of the leaf are before the point. The items are found one by one: what the leaf has
+ * is exact as long as the order does not change. OUTCOME_END: it has changed. */
+static enum range_outcome find_rank(struct range_page *page, struct file_place *place,
+                                    struct key_point point, uint32_t *rank)
+{
+    uint32_t low = 0, high = place->count;
+    page->together = 1;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2, at = middle;
+        enum range_outcome outcome = OUTCOME_END;
+        struct direct_found found;
+        for (; at < high && outcome == OUTCOME_END; at += outcome == OUTCOME_END)
+            outcome = read_item(page, place, at, &page->rooms[0], &found);
+        if (outcome != OUTCOME_FOUND && outcome != OUTCOME_END)
+            return outcome;
+        if (outcome == OUTCOME_FOUND && key_is_before(found.record.key, point))
+            low = at + 1;
+        else
+            high = middle;
+    }
+    *rank = low;
+    return order_is_unchanged(place) ? OUTCOME_FOUND : OUTCOME_END;
+}
+
+/* Files ---------------------------------------------------------------------------------------- */
+
+/* Takes the leaf of `leaf_point`, and goes to `point` in it; without a look at its keys if one of
+ * its ends is there. */
+static enum range_outcome go_to(struct range_page *page, struct file_place *place,
+                                struct key_point leaf_point, struct key_point point, bool from_edge)
+{
+    enum range_outcome outcome = OUTCOME_END;
+    for (unsigned tries = 0; tries < LOOK_TRIES && outcome == OUTCOME_END; tries++) {
+        outcome = take_leaf(page, place, leaf_point);
+        if (outcome != OUTCOME_FOUND)
+            return outcome;
+        bool reverse = page->range->reverse;
+        struct kv_slice end = reverse ? place->bounds.high : place->bounds.low;
+        place->at = reverse ? place->count : 0;
+        if (from_edge && !(reverse && place->bounds.is_last) && kv_slice_equal(end, point.key))
+            return OUTCOME_FOUND;
+        outcome = find_rank(page, place, point, &place->at);
+    }
+    return outcome == OUTCOME_END ? OUTCOME_ASK : outcome;
+}
+
+/* Goes on to the leaf behind, or before. OUTCOME_END: there is none. */
+static enum range_outcome next_leaf(struct range_page *page, struct file_place *place)
+{
+    bool reverse = page->range->reverse;
+    struct kv_slice edge = reverse ? place->bounds.low : place->bounds.high;
+    if (reverse ? edge.size == 0 : place->bounds.is_last)
+        return OUTCOME_END;
+    if (!keep_copy(&place->edge, &edge))
+        return OUTCOME_NO_MEMORY;
+    return go_to(page, place, key_point(edge, reverse ? KEY_BEFORE : KEY_BEHIND),
+                 key_point(edge, KEY_BEFORE), true);
+}
+
+/* Returns true if the key may follow the last entry. */
+static bool key_follows(const struct range_page *page, struct kv_slice key)
+{
+    if (page->last.size == 0)
+        return true;
+    int order = key_compare(key, page->last);
+    return page->range->reverse ? order < 0 : order > 0;
+}
+
+/* Goes on to the file's next key. OUTCOME_END: there is none within the range. */
+static enum range_outcome next_key(struct range_page *page, struct file_place *place)
+{
+    bool reverse = page->range->reverse;
+    enum range_outcome outcome = OUTCOME_END;
+    page->together = page->share + ITEMS_AHEAD;
+    while (outcome == OUTCOME_END) {
+        if (place->at == (reverse ? 0 : place->count)) {
+            outcome = next_leaf(page, place);
+            if (outcome != OUTCOME_FOUND)
+                return outcome;
+            page->together = page->share + ITEMS_AHEAD;
+            outcome = OUTCOME_END;
+            continue;
+        }
+        outcome = read_item(page, place, reverse ? --place->at : place->at++, &place->room,
+                            &place->found);
+    }
+    if (outcome != OUTCOME_FOUND)
+        return outcome;
+    struct kv_slice key = place->found.record.key;
+    if (reverse ? key_is_before(key, page->begin) : !key_is_before(key, page->end))
+        return OUTCOME_END;
+    return key_follows(page, key) ? OUTCOME_FOUND : OUTCOME_AGAIN;
+}
+
+static bool place_comes_first(const struct range_page *page, uint32_t a, uint32_t b)
+{
+    int order = key_compare(page->heap[a]->found.record.key, page->heap[b]->found.record.key);
+    return page->range->reverse ? order > 0 : order < 0;
+}
+
+static void sink_place(struct range_page *page, uint32_t at)
+{
+    for (;;) {
+        uint32_t first = at;
+        for (uint32_t child = 2 * at + 1; child <= 2 * at + 2; child++)
+            if (child < page->heap_count && place_comes_first(page, child, first))
+                first = child;
+        if (first == at)
+            return;
+        struct file_place *place = page->heap[at];
+        page->heap[at] = page->heap[first];
+        page->heap[first] = place;
+        at = first;
+    }
+}
+
+static enum range_outcome begin_places(struct range_page *page)
+{
+    struct key_point point = page->range->reverse ? page->end : page->begin;
+    page->heap_count = 0;
+    for (uint32_t number = 0; number < page->store->datafiles; number++) {
+        struct file_place *place = &page->places[number];
+        place->look.number = number;
+        place->has_leaf = false;
+        enum range_outcome outcome = go_to(page, place, point, point, false);
+        if (outcome == OUTCOME_FOUND)
+            outcome = next_key(page, place);
+        if (outcome == OUTCOME_FOUND)
+            page->heap[page->heap_count++] = place;
+        else if (outcome != OUTCOME_END)
+            return outcome;
+    }
+    for (uint32_t at = page->heap_count / 2; at-- > 0;)
+        sink_place(page, at);
+    return OUTCOME_FOUND;
+}
+
+/* Pages ---------------------------------------------------------------------------------------- */
+
+static enum range_outcome add_range_entry(struct range_page *page, const struct record *record)
+{
+    struct wire_scan_entry entry = {.key = record->key,
+                                    .value =
+                                        page->range->keys_only ? kv_slice(NULL, 0) : record->value,
+                                    .version = record->version,
+                                    .expiry_ms = record->expiry_ms};
+    size_t size = wire_scan_entry_size(&entry);
+    if (!value_reserve(page->entries, page->bytes + size))
+        return OUTCOME_NO_MEMORY;
+    uint8_t *at = (uint8_t *)page->entries->data + page->bytes;
+    struct write_cursor cursor = write_cursor(at, size);
+    wire_put_scan_entry(&cursor, &entry);
+    page->bytes += size;
+    page->entries_left--;
+    struct read_cursor written = read_cursor(at, size);
+    if (wire_get_scan_entry(&written, &entry) != KV_OK)
+        return OUTCOME_AGAIN; /* the record's bytes are gone */
+    page->last = entry.key;
+    return OUTCOME_FOUND;
+}
+
+/* Returns true if the record is what was written. Of a record whose value is not wanted the key is
+ * looked at alone. */
+static bool record_counts(const struct range_page *page, const struct file_place *place)
+{
+    const struct direct_found *found = &place->found;
+    if (!page->range->keys_only)
+        return direct_found_is_sound(page->store, found);
+    struct direct_place is = direct_place_of(page->store, found->record.key);
+    uint32_t item = page->range->reverse ? place->at : place->at - 1;
+    return is.file == place->look.number && is.hash == place->hashes[item];
+}
+
+static enum range_outcome show_first(struct range_page *page)
+{
+    const struct file_place *place = page->heap[0];
+    if (!record_counts(page, place))
+        return unread_record(place);
+    page->looks_left--;
+    return record_is_live(&place->found.record) ? add_range_entry(page, &place->found.record)
+                                                : OUTCOME_FOUND;
+}
+
+/* Returns true if the page is what it was meant to be: no log was replaced, and no transaction was
+ * done, since its looks began. */
+static enum range_outcome page_counts(const struct range_page *page)
+{
+    const struct shared_store *header = (const struct shared_store *)page->view->base;
+    for (uint32_t number = 0; number < page->store->datafiles; number++) {
+        const struct direct_look *look = &page->places[number].look;
+        const struct direct_log *log =
+            direct_store_known_log(page->store, number, look->generation);
+        if (!direct_look_is_current(look))
+            return OUTCOME_AGAIN;
+        if (log && mapguard_is_broken(log->guard))
+            return OUTCOME_ASK;
+    }
+    if (mapguard_is_broken(page->view->guard) || direct_store_has_ended(page->store))
+        return OUTCOME_ASK;
+    return shared_store_transacting(header) == page->transacting ? OUTCOME_FOUND : OUTCOME_AGAIN;
+}
+
+static enum range_outcome fill_range_once(struct range_page *page)
+{
+    page->view = direct_store_view(page->store);
+    page->bytes = 0;
+    page->last = kv_slice(NULL, 0);
+    page->entries_left = page->limit;
+    page->looks_left = page->limit * RANGE_LOOKS_PER_ENTRY;
+    page->transacting = shared_store_transacting((const struct shared_store *)page->view->base);
+    if ((page->transacting & SHARED_STORE_TRANSACTING_MASK) != 0)
+        return OUTCOME_AGAIN;
+    enum range_outcome outcome = begin_places(page);
+    while (outcome == OUTCOME_FOUND && page->heap_count > 0 && page->entries_left > 0 &&
+           page->looks_left > 0 && page->bytes < RANGE_FULL_BYTES) {
+        outcome = show_first(page);
+        if (outcome != OUTCOME_FOUND)
+            break;
+        outcome = next_key(page, page->heap[0]);
+        if (outcome == OUTCOME_END) {
+            page->heap[0] = page->heap[--page->heap_count];
+            outcome = OUTCOME_FOUND;
+        }
+        sink_place(page, 0);
+    }
+    return outcome == OUTCOME_FOUND ? page_counts(page) : outcome;
+}
+
+static enum range_outcome fill_range(struct range_page *page)
+{
+    enum range_outcome outcome = OUTCOME_AGAIN;
+    for (unsigned tries = 0; tries < PAGE_TRIES && outcome == OUTCOME_AGAIN; tries++) {
+        if (tries > 0)
+            pause_cpu();
+        outcome = fill_range_once(page);
+        if (outcome == OUTCOME_MORE && direct_store_grow(page->store))
+            outcome = OUTCOME_AGAIN;
+    }
+    return outcome;
+}
+
+static void free_range_page(struct range_page *page)
+{
+    for (uint32_t number = 0; page->places && number < page->store->datafiles; number++) {
+        struct file_place *place = &page->places[number];
+        clientk_value_free(&place->low);
+        clientk_value_free(&place->high);
+        clientk_value_free(&place->edge);
+        clientk_value_free(&place->room);
+    }
+    clientk_value_free(&page->rooms[0]);
+    clientk_value_free(&page->rooms[1]);
+    free(page->places);
+    free(page->heap);
+}
+
+/* Makes the page, between direct_begin and direct_end. False: it has to go by message. */
+static bool range_page(struct direct_store *store, const struct direct_range *range,
+                       struct clientk_result *result)
+{
+    uint64_t limit = range->limit == 0 ? RANGE_DEFAULT_LIMIT : range->limit;
+    struct range_page page = {.store = store,
+                              .range = range,
+                              .begin =
+                                  key_range_begin(range->from, range->behind_from, range->prefix),
+                              .end = key_range_end(range->to, range->prefix),
+                              .limit = at_most(limit, RANGE_MAX_LIMIT),
+                              .entries = &result->value,
+                              .places = calloc(store->datafiles, sizeof *page.places),
+                              .heap = calloc(store->datafiles, sizeof(struct file_place *))};
+    page.share = (uint32_t)(page.limit / store->datafiles) + 1;
+    enum range_outcome outcome = page.places && page.heap ? fill_range(&page) : OUTCOME_NO_MEMORY;
+    bool done = outcome == OUTCOME_FOUND;
+    bool more = page.heap_count > 0;
+    free_range_page(&page);
+    result->status = done ? KV_OK : KV_NO_MEMORY;
+    result->found = false;
+    result->number = done && more;
+    result->value.size = done ? page.bytes : 0;
+    result->value.version = 0;
+    result->value.expiry_ms = 0;
+    /* A page that goes on has an entry, behind which it does. */
+    return (done && (page.bytes > 0 || !more)) || outcome == OUTCOME_NO_MEMORY;
+}
+
+bool direct_range_page(struct direct *direct, struct direct_reader *reader,
+                       const struct direct_range *range, struct clientk_result *result)
+{
+    bool read = false;
+    for (unsigned attempt = 0; attempt < DIRECT_ATTEMPTS && !read; attempt++) {
+        struct direct_store *store = direct_begin(direct, reader);
+        if (!store)
+            return false;
+        bool filled = !direct_store_has_ended(store) && range_page(store, range, result);
+        read = direct_end(store, reader) && filled;
+        if (!filled)
+            break;
+    }
+    direct_reader_count(read ? &reader->reads : &reader->asks, 1);
+    return read;
+}

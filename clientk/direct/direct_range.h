@@ -1,0 +1,40 @@
+/*
+ * direct_range: pages of ranges, keys in the order of their bytes, without messages
+ * (kvstore/shared/shared_order.h has how an order is read).
+ *
+ * A page has each key that is there during the whole call, once and in order, and no key that never
+ * was. It is no one moment of the store, except of transactions: a page sees all of one, or nothing.
+ *
+ * Of each data file the leaf is copied in which the range goes on, and its keys are found by their
+ * hashes, some at once. What a deletion or a compaction has taken away meanwhile shows when the page
+ * is looked at again as a whole: then it begins anew. After a limited number of attempts, and where
+ * something makes no sense or there is no order to read, the page has to go by message.
+ *
+ * Threads: any, with a reader of its own each.
+ */
+#ifndef MQKV_CLIENTK_DIRECT_DIRECT_RANGE_H
+#define MQKV_CLIENTK_DIRECT_DIRECT_RANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clientk/direct/direct.h"
+#include "mqkv/clientk.h"
+
+struct direct_range {
+    struct kv_slice from;   /* the first key; empty: from the first one that there is */
+    struct kv_slice to;     /* behind the last key, itself not meant; empty: to the end */
+    struct kv_slice prefix; /* of the keys */
+    bool behind_from;       /* `from` itself is not meant */
+    bool reverse;           /* the last one first */
+    bool keys_only;
+    uint32_t limit; /* entries of the page, at most 4,096; 0: 1,000 */
+};
+
+/* Fills result->value with the entries at the beginning of *range, as clientk_read_page reads them;
+ * result->number: 1 if the range goes on behind the last one, else 0. True: KV_OK or KV_NO_MEMORY,
+ * in result->status; false: the page has to go by message. */
+bool direct_range_page(struct direct *direct, struct direct_reader *reader,
+                       const struct direct_range *range, struct clientk_result *result);
+
+#endif
