@@ -29,19 +29,19 @@ static uint32_t piece_size(uint32_t bytes)
     return size;
 }
 
-static uint32_t piece_bytes(uint32_t size)
+static uint32_t node_piece_bytes(uint32_t size)
 {
     return SMALLEST_PIECE_BYTES << size;
 }
 
 static uint32_t pieces_of(uint32_t size)
 {
-    return (uint32_t)PIECES_BYTES / piece_bytes(size);
+    return (uint32_t)PIECES_BYTES / node_piece_bytes(size);
 }
 
 static uint8_t *piece_at(struct node_block *block, uint32_t piece)
 {
-    return (uint8_t *)(block + 1) + (size_t)piece * piece_bytes(block->size);
+    return (uint8_t *)(block + 1) + (size_t)piece * node_piece_bytes(block->size);
 }
 
 static uint32_t reference_of_block(const struct node_pool *pool, const struct node_block *block)
@@ -96,7 +96,7 @@ static uint32_t whole_blocks(uint32_t bytes)
     return (bytes + ARENA_BLOCK_BYTES - 1) / ARENA_BLOCK_BYTES * ARENA_BLOCK_BYTES;
 }
 
-static struct node_block *add_block(struct node_pool *pool, uint32_t size)
+static struct node_block *add_node_block(struct node_pool *pool, uint32_t size)
 {
     uint32_t reference = arena_take(pool->arena, ARENA_BLOCK_BYTES);
     if (reference == 0)
@@ -117,7 +117,7 @@ uint32_t node_pool_take(struct node_pool *pool, uint32_t bytes)
         return large;
     }
     uint32_t size = piece_size(bytes), first = pool->with_room[size];
-    struct node_block *block = first != 0 ? node_pool_at(pool, first) : add_block(pool, size);
+    struct node_block *block = first != 0 ? node_pool_at(pool, first) : add_node_block(pool, size);
     if (!block)
         return 0;
     uint32_t piece = block->touched;
@@ -149,7 +149,7 @@ void node_pool_give(struct node_pool *pool, uint32_t reference, uint32_t bytes)
     uint8_t *at = node_pool_at(pool, reference);
     struct node_block *block = (struct node_block *)(void *)(at - within_block);
     uint32_t size = piece_size(bytes);
-    uint32_t piece = (uint32_t)((within_block - sizeof *block) / piece_bytes(size));
+    uint32_t piece = (uint32_t)((within_block - sizeof *block) / node_piece_bytes(size));
     KV_ASSERT(block->size == size && block->used > 0 && at == piece_at(block, piece));
     memcpy(at, &block->given_back, sizeof block->given_back);
     block->given_back = (uint16_t)(piece + 1);

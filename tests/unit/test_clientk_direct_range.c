@@ -102,13 +102,13 @@ static void end_ordered(void)
 /* Comparing ------------------------------------------------------------------------------------ */
 
 /* Keys with their sizes before them. */
-struct key_list {
+struct listed_keys {
     uint8_t *bytes;
     size_t used, room;
     unsigned count;
 };
 
-static void list_key(struct key_list *list, struct kv_slice key)
+static void list_key(struct listed_keys *list, struct kv_slice key)
 {
     uint16_t size = (uint16_t)key.size;
     if (list->used + sizeof size + size > list->room) {
@@ -127,8 +127,8 @@ static bool list_scanned(void *list, const struct kvstore_scanned *entry)
     return true;
 }
 
-struct page_visit {
-    struct key_list *list;
+struct listing_visit {
+    struct listed_keys *list;
     uint8_t last[KVSTORE_MAX_KEY_BYTES];
     size_t last_bytes;
     bool with_values;
@@ -136,7 +136,7 @@ struct page_visit {
 
 static bool list_entry(void *context, const struct clientk_entry *entry)
 {
-    struct page_visit *visit = context;
+    struct listing_visit *visit = context;
     list_key(visit->list, entry->key);
     memcpy(visit->last, entry->key.data, entry->key.size);
     visit->last_bytes = entry->key.size;
@@ -147,10 +147,10 @@ static bool list_entry(void *context, const struct clientk_entry *entry)
 /* Lists the range page by page. A page that has to go by message is tried again: returns how often
  * that was so. */
 static unsigned list_direct(struct direct_reader *reader, struct direct_range range,
-                            struct key_list *list)
+                            struct listed_keys *list)
 {
     unsigned asked = 0;
-    static _Thread_local struct page_visit visit;
+    static _Thread_local struct listing_visit visit;
     struct clientk_result result = {.number = 1};
     visit.list = list;
     visit.with_values = !range.keys_only;
@@ -174,7 +174,7 @@ static unsigned list_direct(struct direct_reader *reader, struct direct_range ra
     return asked;
 }
 
-static void list_of_engine(const struct direct_range *from, struct key_list *list)
+static void list_of_engine(const struct direct_range *from, struct listed_keys *list)
 {
     struct kvstore_range range = {.from = from->from,
                                   .to = from->to,
@@ -188,7 +188,7 @@ static void list_of_engine(const struct direct_range *from, struct key_list *lis
 
 static void compare_ranges(struct direct_range range)
 {
-    struct key_list direct = {.used = 0}, engine = {.used = 0};
+    struct listed_keys direct = {.used = 0}, engine = {.used = 0};
     ck_assert_uint_eq(list_direct(&ordered.reader, range, &direct), 0);
     list_of_engine(&range, &engine);
     ck_assert_uint_eq(direct.count, engine.count);
@@ -369,7 +369,7 @@ static void *compact_often(void *unused)
 }
 
 /* Each key that stays comes once, and keys are in order. */
-static unsigned check_listed(const struct key_list *list, bool reverse)
+static unsigned check_listed(const struct listed_keys *list, bool reverse)
 {
     unsigned staying = 0;
     struct kv_slice before = {.size = 0};
@@ -401,7 +401,7 @@ START_TEST(ranges_beside_writers_miss_nothing)
     pthread_create(&threads[2], NULL, compact_often, NULL);
     uint64_t until_ms = clock_monotonic_coarse_ms() + RANGE_RUN_MS;
     while (clock_monotonic_coarse_ms() < until_ms) {
-        struct key_list list = {.used = 0};
+        struct listed_keys list = {.used = 0};
         struct direct_range range = {.reverse = random_below(&ordered.random, 2) == 0,
                                      .keys_only = random_below(&ordered.random, 2) == 0,
                                      .limit = 1 + (uint32_t)random_below(&ordered.random, 60),
