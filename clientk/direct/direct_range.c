@@ -226,8 +226,8 @@ static enum range_outcome find_items_once(const struct range_page *page, struct 
     return probes_hold(place) ? outcome : OUTCOME_END;
 }
 
-/* Finds the items around `item` in the index, as many as the page may need, and fewer the more often
- * somebody moves items meanwhile. */
+/* Finds the items around `item` in the index, as many as the page may need, and fewer the more
+ * often somebody moves items meanwhile. */
 static enum range_outcome find_items(const struct range_page *page, struct file_place *place,
                                      uint32_t item)
 {
@@ -350,8 +350,8 @@ static enum range_outcome read_item(struct range_page *page, struct file_place *
                                     : outcome;
 }
 
-/* How many items of the leaf are before the point. The items are found one by one: what the leaf has
- * is exact as long as the order does not change. OUTCOME_END: it has changed. */
+/* How many items of the leaf are before the point. The items are found one by one: what the leaf
+ * has is exact as long as the order does not change. OUTCOME_END: it has changed. */
 static enum range_outcome find_rank(struct range_page *page, struct file_place *place,
                                     struct key_point point, uint32_t *rank)
 {

@@ -2,13 +2,13 @@
  * direct_range: pages of ranges, keys in the order of their bytes, without messages
  * (kvstore/shared/shared_order.h has how an order is read).
  *
- * A page has each key that is there during the whole call, once and in order, and no key that never
- * was. It is no one moment of the store, except of transactions: a page sees all of one, or nothing.
+ * A page has each key that is there during the whole call, once and in order, and no key that
+ * never was. It is no one moment of the store, but sees all of a transaction, or nothing.
  *
  * Of each data file the leaf is copied in which the range goes on, and its keys are found by their
- * hashes, some at once. What a deletion or a compaction has taken away meanwhile shows when the page
- * is looked at again as a whole: then it begins anew. After a limited number of attempts, and where
- * something makes no sense or there is no order to read, the page has to go by message.
+ * hashes, some at once. If a log was replaced meanwhile, or a transaction done, the page begins
+ * anew. After a limited number of attempts, and where something makes no sense or there is no order
+ * to read, the page has to go by message.
  *
  * Threads: any, with a reader of its own each.
  */

@@ -338,7 +338,7 @@ static void tell_taken(const struct store_context *context, uint32_t taken)
                  context->dir, pid, taken, context->datafiles);
 }
 
-/* Nobody reads the orders that the process has left: their memory is about to be given to others. */
+/* Nobody reads the orders that the process has left: others are about to get their memory. */
 static void forget_orders(const struct store_context *context)
 {
     for (uint32_t number = 0; number < context->datafiles; number++) {

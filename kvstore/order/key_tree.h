@@ -23,8 +23,8 @@
 
 struct key_tree;
 
-/* Makes a tree in `arena`, which readers without the lock find by *words: these have seen no tree, or
- * one that was freed. Both outlive the tree. NULL: out of memory. */
+/* Makes a tree in `arena`, which readers without the lock find by *words: these have seen no tree,
+ * or one that was freed. Both outlive the tree. NULL: out of memory. */
 struct key_tree *key_tree_create(struct arena *arena, struct shared_order *words);
 
 /* NULL is harmless. */

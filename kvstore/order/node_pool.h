@@ -3,8 +3,8 @@
  * that are smaller than a block of the arena are cut from such blocks, each of which has pieces of
  * one size, a power of 2; larger ones are taken as they are.
  *
- * Threads: none of its own; the lock of the tree's data file covers a pool. Readers without the lock
- * see bytes of pieces that were given back and taken again: see shared_order.h.
+ * Threads: none of its own; the lock of the tree's data file covers a pool. Readers without the
+ * lock see bytes of pieces that were given back and taken again: see shared_order.h.
  */
 #ifndef MQKV_KVSTORE_ORDER_NODE_POOL_H
 #define MQKV_KVSTORE_ORDER_NODE_POOL_H

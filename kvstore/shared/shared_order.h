@@ -6,8 +6,8 @@
  *
  * A *leaf* has the 32 bits of each key's hash by which the index knows the key, in the order of the
  * keys. An *inner node* has children and, between two of them, a *separator*: bytes that no key of
- * the left one reaches and that are not behind any key of the right one. Nodes and separators lie at
- * references, as all of the object does.
+ * the left one reaches and that are not behind any key of the right one. Nodes and separators lie
+ * at references, as all of the object does.
  *
  * How to read a leaf without any lock:
  *
@@ -18,8 +18,8 @@
  *   4. if load(order->changes) != changes or load(store->transacting) != transacting: discard the
  *      copy and begin again
  *
- * A tree is of use only while order->instance is that of the store: a daemon that knows of no orders
- * may serve the object of one that did. What a leaf has was so at one moment; the keys are then
+ * A tree is of use only while order->instance is that of the store: a daemon that knows of no
+ * orders may serve the object of one that did. What a leaf has was so at one moment; the keys are then
  * found one by one, as keys are, by hash and between the separators. A key that is not found any
  * more has been deleted since. An overwrite changes no tree, nor does a compaction.
  *

@@ -3,11 +3,13 @@
  * changes; and, while it writes, deletes and compacts, with what is there all the time.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "clientk/base/handles.h"
@@ -62,9 +64,8 @@ static void leave_reader(struct direct_reader *reader)
     handles_unlock();
 }
 
-static void begin_ordered(uint32_t datafiles, enum clientk_direct mode, bool is_ordered)
+static void set_options(uint32_t datafiles, bool is_ordered)
 {
-    struct kvstore_direct_facts facts;
     ordered.options = (struct kvstore_options){.create = true,
                                                .datafiles = datafiles,
                                                .durability = KVSTORE_SYNC_NONE,
@@ -72,6 +73,11 @@ static void begin_ordered(uint32_t datafiles, enum clientk_direct mode, bool is_
                                                .ordered = is_ordered,
                                                .direct = KVSTORE_DIRECT_OWNER};
     store_dir_make(ordered.dir);
+}
+
+static void open_ordered(enum clientk_direct mode)
+{
+    struct kvstore_direct_facts facts;
     ordered.store = must_open(ordered.dir, &ordered.options);
     kvstore_direct_facts(ordered.store, &facts);
     ordered.settings = (struct client_settings){.direct = mode};
@@ -87,8 +93,14 @@ static void begin_ordered(uint32_t datafiles, enum clientk_direct mode, bool is_
     atomic_store(&ordered.stop, false);
     random_seed(&ordered.random, 1);
     join_reader(&ordered.reader);
-    if (is_ordered)
+    if (ordered.options.ordered)
         ck_assert(wait_until(order_is_built, NULL));
+}
+
+static void begin_ordered(uint32_t datafiles, enum clientk_direct mode, bool is_ordered)
+{
+    set_options(datafiles, is_ordered);
+    open_ordered(mode);
 }
 
 static void end_ordered(void)
@@ -330,6 +342,35 @@ START_TEST(a_damaged_record_is_asked_for_by_message)
 }
 END_TEST
 
+/* The index is taken over; the order that was left is forgotten before its memory is used again. */
+START_TEST(an_order_is_built_anew_after_a_kill)
+{
+    int told[2];
+    char byte;
+    ck_assert_int_eq(pipe(told), 0);
+    set_options(2, true);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        open_ordered(CLIENTK_DIRECT_MAP);
+        change_keys(600);
+        if (write(told[1], "x", 1) != 1)
+            _exit(1);
+        pause();
+        _exit(0);
+    }
+    ck_assert_int_eq(read(told[0], &byte, 1), 1);
+    kill(pid, SIGKILL);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    open_ordered(CLIENTK_DIRECT_MAP);
+    compare_ranges((struct direct_range){.reverse = false});
+    change_keys(600);
+    clock_sleep_ms(3);
+    compare_ranges((struct direct_range){.reverse = true, .limit = 7});
+    end_ordered();
+}
+END_TEST
+
 /* While others write --------------------------------------------------------------------------- */
 
 static struct kv_slice staying_key(char room[32], unsigned number)
@@ -428,6 +469,7 @@ TEST_SUITE(clientk_direct_range)
     tcase_add_test(tcase, keys_of_one_hash_are_told_apart);
     tcase_add_test(tcase, without_an_order_ranges_go_by_message);
     tcase_add_loop_test(tcase, a_damaged_record_is_asked_for_by_message, 0, 2);
+    tcase_add_test(tcase, an_order_is_built_anew_after_a_kill);
     tcase_add_loop_test(tcase, ranges_beside_writers_miss_nothing, 0, 3);
     suite_add_tcase(suite, tcase);
 }
