@@ -20,7 +20,7 @@
 /* A page that has this many bytes takes no further entry. */
 #define RANGE_FULL_BYTES (UINT64_C(1) << 20)
 
-/* How many records a page looks at for each entry that it may have, if they have expired. */
+/* How many records and leaves a page looks at for each entry that it may have. */
 #define RANGE_LOOKS_PER_ENTRY 64u
 
 /* How often a page begins anew, and a look at a tree or an index, which changes meanwhile. */
@@ -403,6 +403,9 @@ static enum range_outcome next_leaf(struct range_page *page, struct file_place *
     struct kv_slice edge = reverse ? place->bounds.low : place->bounds.high;
     if (reverse ? edge.size == 0 : place->bounds.is_last)
         return OUTCOME_END;
+    if (page->looks_left == 0) /* leaves without end: the object is damaged */
+        return OUTCOME_ASK;
+    page->looks_left--;
     if (!keep_copy(&place->edge, &edge))
         return OUTCOME_NO_MEMORY;
     return go_to(page, place, key_point(edge, reverse ? KEY_BEFORE : KEY_BEHIND),
@@ -558,7 +561,7 @@ static enum range_outcome fill_range_once(struct range_page *page)
     page->bytes = 0;
     page->last = kv_slice(NULL, 0);
     page->entries_left = page->limit;
-    page->looks_left = page->limit * RANGE_LOOKS_PER_ENTRY;
+    page->looks_left = page->limit * RANGE_LOOKS_PER_ENTRY + page->store->datafiles;
     page->transacting = shared_store_transacting((const struct shared_store *)page->view->base);
     if ((page->transacting & SHARED_STORE_TRANSACTING_MASK) != 0)
         return OUTCOME_AGAIN;
