@@ -19,9 +19,9 @@
  *      copy and begin again
  *
  * A tree is of use only while order->instance is that of the store: a daemon that knows of no
- * orders may serve the object of one that did. What a leaf has was so at one moment; the keys are then
- * found one by one, as keys are, by hash and between the separators. A key that is not found any
- * more has been deleted since. An overwrite changes no tree, nor does a compaction.
+ * orders may serve the object of one that did. What a leaf has was so at one moment; the keys are
+ * then found one by one, as keys are, by hash and between the separators. A key that is not found
+ * any more has been deleted since. An overwrite changes no tree, nor does a compaction.
  *
  * Every reference, count and size must be checked before it is used: between 1 and 4 any bytes may
  * be there. order_walk does so, and ends after ORDER_LEVELS_MAX nodes.
