@@ -8,6 +8,7 @@
 
 #include "common/assert/assert.h"
 #include "common/report/error.h"
+#include "common/time/clock.h"
 #include "kvstore/api/store.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/log/fileio.h"
@@ -54,6 +55,36 @@ static enum kv_status hold_log(const struct store_context *context, uint32_t num
                               context->dir, context->datafiles);
 }
 
+/* Counts those who want no large values to be under way in the files by one more, or less. Holds:
+ * all locks. */
+static void bar_placings(const struct store_context *context, int one)
+{
+    for (uint32_t i = 0; i < context->datafiles; i++)
+        context->files[i].placings_barred += (uint32_t)one;
+}
+
+static bool has_placings(const struct store_context *context)
+{
+    for (uint32_t i = 0; i < context->datafiles; i++)
+        if (context->files[i].placings)
+            return true;
+    return false;
+}
+
+/* Takes all locks while no large value is being written. What is copied of a log would else have
+ * a value half written, which the log refers to later, when the next backup copies on. */
+static void lock_without_placings(const struct store_context *context)
+{
+    lockset_write_lock_all(context->locks);
+    bar_placings(context, 1);
+    while (has_placings(context)) {
+        lockset_write_unlock_all(context->locks);
+        clock_sleep_ms(1);
+        lockset_write_lock_all(context->locks);
+    }
+    bar_placings(context, -1);
+}
+
 enum kv_status kvstore_hold_begin(struct kvstore *store, struct kvstore_hold **hold,
                                   struct kv_error *error)
 {
@@ -66,7 +97,7 @@ enum kv_status kvstore_hold_begin(struct kvstore *store, struct kvstore_hold **h
     for (uint32_t i = 0; i < context->datafiles; i++)
         created->logs[i].fd = -1;
     enum kv_status status = KV_OK;
-    lockset_write_lock_all(context->locks);
+    lock_without_placings(context);
     for (uint32_t i = 0; i < context->datafiles && status == KV_OK; i++)
         status = hold_log(context, i, &created->logs[i], error);
     if (status == KV_OK) /* before a compaction can replace one of them */

@@ -4,6 +4,7 @@
 #include "common/memory/reserved.h"
 #include "kvstore/api/evict.h"
 #include "kvstore/table/found_record.h"
+#include "kvstore/table/placing.h"
 
 /* A write evicts at most this many entries; the next write continues. */
 #define EVICT_MOST 16384u
@@ -115,6 +116,11 @@ enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv
     unsigned tries = 0;
     if (!options)
         options = &no_options;
+    if (value.size >= PLACE_MIN_BYTES && options->give_version == 0) {
+        status = write_apart(store, key, value, options, written);
+        if (status != KV_BUSY)
+            return status;
+    }
     bool blind = options->condition == KVSTORE_ALWAYS && !options->keep_expiry;
     do {
         status = write_begin(store, key, blind, &write);

@@ -48,6 +48,13 @@ void write_evict(struct kvstore *store, uint32_t file);
  * 0. The caller holds no lock. */
 bool write_may_repeat(struct kvstore *store, struct kv_slice key, unsigned *tries);
 
+/* Puts a value of PLACE_MIN_BYTES or more, which is copied without the lock (placing.h); `options`
+ * give no version, which a place in the log would spoil. KV_BUSY: nothing was written, and the
+ * caller holds the lock for the copy. Else as kvstore_put. */
+enum kv_status write_apart(struct kvstore *store, struct kv_slice key, struct kv_slice value,
+                           const struct kvstore_put_options *options,
+                           struct kvstore_written *written);
+
 /* Whether the condition of a put holds: KV_OK, KV_EXISTS, KV_NOT_FOUND, KV_VERSION_MISMATCH; or the
  * options are no valid ones: KV_UNSUPPORTED, KV_USAGE, KV_BAD_REQUEST. */
 enum kv_status write_check(const struct write *write, const struct kvstore_put_options *options);

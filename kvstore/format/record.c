@@ -27,11 +27,15 @@ _Static_assert(FLAGS_AT + 1 == RECORD_HEADER_BYTES, "layout");
 _Static_assert(EXPIRY_AT + RECORD_EXPIRY_BYTES + RECORD_PART_BYTES == RECORD_MAX_HEADER_BYTES,
                "layout");
 
-#define CHECKSUM_BYTES 4u
-#define FLAG_EXPIRY    0x01u
-#define FLAG_GOES_ON   0x02u
-#define FLAG_PART      0x04u
-#define FLAGS          (FLAG_EXPIRY | FLAG_GOES_ON | FLAG_PART)
+#define CHECKSUM_BYTES   4u
+/* The value of a berth begins with them, so that what follows is aligned. */
+#define BERTH_ZERO_BYTES (RECORD_BERTH_HEAD_BYTES - RECORD_HEADER_BYTES)
+#define PLACE_BYTES      8u
+#define FLAG_EXPIRY      0x01u
+#define FLAG_GOES_ON     0x02u
+#define FLAG_PART        0x04u
+#define FLAG_IN_BERTH    0x08u
+#define USUAL_FLAGS      (FLAG_EXPIRY | FLAG_GOES_ON | FLAG_PART)
 
 /* Where the parts of a record lie, counted from its start. With 64 bits no sum of the fields, at
  * most 4 GiB + 64 KiB, can overflow. */
@@ -57,14 +61,34 @@ static inline struct record_layout layout_of(uint64_t key_bytes, uint64_t value_
 static inline unsigned flags_of(const struct record *record)
 {
     return (record->expiry_ms != 0 ? FLAG_EXPIRY : 0) | (record->goes_on ? FLAG_GOES_ON : 0) |
-           (record->transaction != 0 ? FLAG_PART : 0);
+           (record->transaction != 0 ? FLAG_PART : 0) | (record->in_berth ? FLAG_IN_BERTH : 0);
 }
 
-static uint32_t record_checksum(const uint8_t *at, const struct record_layout *layout,
-                                uint64_t salt, uint64_t offset)
+/* Returns true unless the record is a berth, the content of one, or placed. */
+static inline bool is_usual(const uint8_t *at)
 {
-    return (uint32_t)XXH3_64bits_withSeed(at + CHECKSUM_BYTES, layout->content_end - CHECKSUM_BYTES,
+    return (load_u16(at + KIND_AT) & (FLAG_IN_BERTH << 8 | 0xfcu)) == 0;
+}
+
+static inline uint32_t record_checksum(const uint8_t *at, uint64_t content_end, uint64_t salt,
+                                       uint64_t offset)
+{
+    return (uint32_t)XXH3_64bits_withSeed(at + CHECKSUM_BYTES, content_end - CHECKSUM_BYTES,
                                           salt ^ offset);
+}
+
+/* The seed of the checksum of the content of a berth, which covers what is behind the header. */
+static uint64_t content_seed(const uint8_t *at, uint64_t salt, uint64_t offset)
+{
+    return salt ^ offset ^ load_u32(at + VALUE_BYTES_AT) ^
+           (uint64_t)load_u32(at + KEY_BYTES_AT) << 32;
+}
+
+/* What the checksum of the content of a berth is changed by for its version. */
+__attribute__((noinline)) static uint32_t version_checksum(const uint8_t version[8], uint64_t salt,
+                                                           uint64_t offset)
+{
+    return (uint32_t)XXH3_64bits_withSeed(version, sizeof(uint64_t), salt ^ offset);
 }
 
 static void copy(uint8_t *to, struct kv_slice from)
@@ -110,6 +134,18 @@ static inline void write_head(uint8_t *at, const struct record *record, unsigned
         write_extension(at + EXPIRY_AT, record, flags);
 }
 
+/* Also for what is usual. */
+__attribute__((noinline)) static uint32_t unusual_checksum(const uint8_t *at, uint64_t content_end,
+                                                           uint64_t salt, uint64_t offset)
+{
+    if ((at[FLAGS_AT] & FLAG_IN_BERTH) != 0)
+        return (uint32_t)XXH3_64bits_withSeed(at + RECORD_HEADER_BYTES,
+                                              content_end - RECORD_HEADER_BYTES,
+                                              content_seed(at, salt, offset));
+    return record_checksum(at, at[KIND_AT] == RECORD_BERTH ? RECORD_BERTH_HEAD_BYTES : content_end,
+                           salt, offset);
+}
+
 uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
                       uint64_t salt, uint64_t offset)
 {
@@ -122,7 +158,9 @@ uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice 
     copy(at + layout.key_at, record->key);
     copy(at + layout.value_at, record->value);
     copy(at + layout.value_at + record->value.size, value_tail);
-    store_u32(at + CHECKSUM_AT, record_checksum(at, &layout, salt, offset));
+    store_u32(at + CHECKSUM_AT, __builtin_expect(is_usual(at), 1)
+                                    ? record_checksum(at, layout.content_end, salt, offset)
+                                    : unusual_checksum(at, layout.content_end, salt, offset));
     return layout.end;
 }
 
@@ -160,13 +198,14 @@ int record_write_pieces(const struct record *record, struct kv_slice value_tail,
         return put(context, room, record_write(room, record, value_tail, salt, offset), 0);
 
     XXH3_state_t hashed = {0};
-    XXH3_64bits_reset_withSeed(&hashed, salt ^ offset);
     struct kv_slice left[] = {record->key, record->value, value_tail,
                               kv_slice(padding, layout.end - layout.content_end)};
     store_u32(room + CHECKSUM_AT, 0);
     write_head(room, record, flags, value_bytes);
+    XXH3_64bits_reset_withSeed(&hashed,
+                               record->in_berth ? content_seed(room, salt, offset) : salt ^ offset);
     uint64_t filled = layout.key_at;
-    uint64_t unhashed_at = CHECKSUM_BYTES;
+    uint64_t unhashed_at = record->in_berth ? RECORD_HEADER_BYTES : CHECKSUM_BYTES;
     for (uint64_t done = 0; done < layout.end; done += filled, filled = unhashed_at = 0) {
         filled += take_pieces(left, sizeof left / sizeof left[0], room + filled,
                               piece_limit(offset + done, room_bytes) - filled);
@@ -182,20 +221,55 @@ int record_write_pieces(const struct record *record, struct kv_slice value_tail,
     return put(context, room, CHECKSUM_BYTES, CHECKSUM_AT);
 }
 
-static bool header_is_sound(const uint8_t *at)
+static inline bool version_is_sound(const uint8_t *at)
+{
+    uint64_t version = load_u64(at + VERSION_AT);
+    return version > 0 && version < RECORD_VERSION_LIMIT;
+}
+
+__attribute__((noinline, cold)) static bool unusual_header_is_sound(const uint8_t *at)
+{
+    uint32_t value_bytes = load_u32(at + VALUE_BYTES_AT);
+    bool has_key = load_u16(at + KEY_BYTES_AT) > 0;
+    unsigned flags = at[FLAGS_AT];
+    bool is_of_kind =
+        at[KIND_AT] == RECORD_PUT ? has_key && (flags & ~FLAG_EXPIRY) == FLAG_IN_BERTH
+        : at[KIND_AT] == RECORD_BERTH
+            ? !has_key && flags == 0 && value_bytes % RECORD_ALIGNMENT == BERTH_ZERO_BYTES
+        : at[KIND_AT] == RECORD_PLACED
+            ? has_key && value_bytes == PLACE_BYTES && (flags & ~USUAL_FLAGS) == 0
+            : false;
+    return is_of_kind && version_is_sound(at);
+}
+
+/* Inline: it is on the way of every read. */
+__attribute__((always_inline)) static inline bool header_is_sound(const uint8_t *at)
 {
     uint8_t kind = at[KIND_AT];
-    uint64_t version = load_u64(at + VERSION_AT);
-    return (kind == RECORD_PUT || (kind == RECORD_DELETE && load_u32(at + VALUE_BYTES_AT) == 0)) &&
-           (at[FLAGS_AT] & ~FLAGS) == 0 && load_u16(at + KEY_BYTES_AT) > 0 && version > 0 &&
-           version < RECORD_VERSION_LIMIT;
+    bool is_usual_one =
+        (kind == RECORD_PUT || (kind == RECORD_DELETE && load_u32(at + VALUE_BYTES_AT) == 0)) &&
+        (at[FLAGS_AT] & ~USUAL_FLAGS) == 0 && load_u16(at + KEY_BYTES_AT) > 0 &&
+        version_is_sound(at);
+    return __builtin_expect(is_usual_one, 1) || unusual_header_is_sound(at);
 }
 
 /* The padding is the last of the record's bytes, fewer than 8. */
-static bool padding_is_zero(const uint8_t *at, const struct record_layout *layout)
+static inline bool padding_is_zero(const uint8_t *at, uint64_t content_end, uint64_t end)
 {
-    uint64_t padding = layout->end - layout->content_end;
-    return padding == 0 || load_u64(at + layout->end - 8) >> (64 - 8 * padding) == 0;
+    uint64_t padding = end - content_end;
+    return padding == 0 || load_u64(at + end - 8) >> (64 - 8 * padding) == 0;
+}
+
+__attribute__((noinline)) static bool unusual_is_sound(const uint8_t *at, uint64_t content_end,
+                                                       uint64_t salt, uint64_t offset)
+{
+    uint32_t checksum = unusual_checksum(at, content_end, salt, offset);
+    if (at[KIND_AT] == RECORD_BERTH && load_u32(at + RECORD_HEADER_BYTES) != 0)
+        return false;
+    if ((at[FLAGS_AT] & FLAG_IN_BERTH) != 0)
+        checksum ^= version_checksum(at + VERSION_AT, salt, offset);
+    return checksum == load_u32(at + CHECKSUM_AT) &&
+           padding_is_zero(at, content_end, record_padded(content_end));
 }
 
 /* Inline: it is on the way of every read, from two places. */
@@ -203,8 +277,10 @@ __attribute__((always_inline)) static inline bool
 content_is_sound(const uint8_t *at, const struct record_layout *layout, uint64_t salt,
                  uint64_t offset)
 {
-    return record_checksum(at, layout, salt, offset) == load_u32(at + CHECKSUM_AT) &&
-           padding_is_zero(at, layout);
+    if (__builtin_expect(!is_usual(at), 0))
+        return unusual_is_sound(at, layout->content_end, salt, offset);
+    return record_checksum(at, layout->content_end, salt, offset) == load_u32(at + CHECKSUM_AT) &&
+           padding_is_zero(at, layout->content_end, layout->end);
 }
 
 /* Reads what the header of a record of a transaction says beyond others. False: nothing that may
@@ -241,11 +317,13 @@ parse_layout(const uint8_t *at, uint64_t available, struct record *record,
 
     record->kind = at[KIND_AT];
     record->version = load_u64(at + VERSION_AT);
+    record->in_berth = (flags & FLAG_IN_BERTH) != 0;
     record->expiry_ms = (flags & FLAG_EXPIRY) != 0 ? load_u64(at + EXPIRY_AT) : 0;
     if ((flags & FLAG_EXPIRY) != 0 && record->expiry_ms == 0)
         return RECORD_INVALID;
     record->goes_on = false;
     record->transaction = 0;
+    record->content_at = 0;
     if (__builtin_expect((flags & (FLAG_GOES_ON | FLAG_PART)) != 0, 0) &&
         !parse_transaction(at, flags, record))
         return RECORD_INVALID;
@@ -284,4 +362,77 @@ bool record_is_sound(const uint8_t *at, const struct record *record, uint64_t sa
     const struct record_layout layout = {.content_end = content_end,
                                          .end = record_padded(content_end)};
     return content_is_sound(at, &layout, salt, offset);
+}
+
+/* Berths --------------------------------------------------------------------------------------- */
+
+_Static_assert(RECORD_BERTH_HEAD_BYTES % RECORD_ALIGNMENT == 0, "content is aligned");
+
+void record_write_berth(uint8_t at[RECORD_BERTH_HEAD_BYTES], uint64_t version,
+                        uint64_t content_bytes, uint64_t salt, uint64_t offset)
+{
+    KV_ASSERT(content_bytes % RECORD_ALIGNMENT == 0);
+    const struct record berth = {.kind = RECORD_BERTH, .version = version};
+    write_head(at, &berth, 0, BERTH_ZERO_BYTES + content_bytes);
+    store_u32(at + RECORD_HEADER_BYTES, 0);
+    store_u32(at + CHECKSUM_AT, unusual_checksum(at, RECORD_BERTH_HEAD_BYTES, salt, offset));
+}
+
+void record_number(const struct record *content, uint64_t salt, uint64_t offset,
+                   uint8_t checksum[4], uint8_t version[8])
+{
+    KV_ASSERT(content->in_berth && content->version > 0);
+    store_u64(version, content->version);
+    store_u32(checksum, load_u32(checksum) ^ version_checksum(version, salt, offset));
+}
+
+_Static_assert(RECORD_VERSION_AT == VERSION_AT && CHECKSUM_BYTES == 4, "layout");
+
+void record_place(const struct record *content, uint64_t content_at, uint8_t value[8],
+                  struct record *placed)
+{
+    store_u64(value, content_at);
+    *placed = *content;
+    placed->kind = RECORD_PLACED;
+    placed->value = kv_slice(value, PLACE_BYTES);
+    placed->content_at = 0;
+    placed->in_berth = false;
+}
+
+uint64_t record_placed_at(const struct record *placed, uint64_t offset)
+{
+    KV_ASSERT(placed->kind == RECORD_PLACED && placed->value.size == PLACE_BYTES);
+    uint64_t at = load_u64(placed->value.data);
+    return at % RECORD_ALIGNMENT == 0 && at < offset && offset - at >= RECORD_HEADER_BYTES ? at : 0;
+}
+
+bool record_take_place(const struct record *placed, uint64_t content_at, struct record *content)
+{
+    if (!content->in_berth || content->version != placed->version ||
+        content->expiry_ms != placed->expiry_ms)
+        return false;
+    content->goes_on = placed->goes_on;
+    content->transaction = placed->transaction;
+    content->next_file = placed->next_file;
+    content->parts = placed->parts;
+    content->content_at = content_at;
+    return true;
+}
+
+enum record_verdict record_walk(const uint8_t *file, uint64_t file_bytes, uint64_t salt,
+                                uint64_t offset, struct record *record, uint64_t *size_bytes)
+{
+    enum record_verdict verdict =
+        record_read(file + offset, file_bytes - offset, salt, offset, record, size_bytes);
+    if (verdict != RECORD_VALID || record->kind != RECORD_PLACED)
+        return verdict;
+    const struct record placed = *record;
+    uint64_t at = record_placed_at(&placed, offset);
+    uint64_t content_bytes;
+    return at != 0 &&
+                   record_read(file + at, offset - at, salt, at, record, &content_bytes) ==
+                       RECORD_VALID &&
+                   kv_slice_equal(record->key, placed.key) && record_take_place(&placed, at, record)
+               ? RECORD_VALID
+               : RECORD_INVALID;
 }

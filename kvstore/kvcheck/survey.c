@@ -50,27 +50,30 @@ static enum kv_status take_record(struct survey *survey, const struct walk_step 
     if (step->record.version > survey->max_version)
         survey->max_version = step->record.version;
 
+    if (step->record.kind == RECORD_BERTH)
+        return KV_OK;
     struct newest newest;
     uint32_t hash = survey_hash(survey, &step->record);
+    uint64_t offset = record_entry_offset(&step->record, step->offset);
     find_newest(survey, step->record.key, hash, &newest);
     if (!newest.found) {
         if (!index_reserve(survey->newest, hash))
             return KV_NO_MEMORY;
-        index_insert(survey->newest, hash, step->offset);
+        index_insert(survey->newest, hash, offset);
     } else {
         if (newest.record.version > step->record.version)
             return KV_OK;
-        index_probe_replace(&newest.probe, step->offset);
+        index_probe_replace(&newest.probe, offset);
         survey_count_key(survey, &newest.record, newest.size_bytes, UINT64_MAX); /* one less */
     }
-    survey_count_key(survey, &step->record, step->size_bytes, 1);
+    survey_count_key(survey, &step->record, record_entry_bytes(&step->record, step->size_bytes), 1);
     return KV_OK;
 }
 
 static bool is_misplaced(const struct layout *layout, const struct source *source,
                          const struct record *record)
 {
-    return layout->sound && source->header == SOURCE_HEADER_SOUND &&
+    return record->kind != RECORD_BERTH && layout->sound && source->header == SOURCE_HEADER_SOUND &&
            keyhash_file(layout->seed, record->key, layout->datafiles) != source->identity.number;
 }
 
@@ -126,5 +129,5 @@ bool survey_is_live(const struct survey *survey, const struct walk_step *step)
         return false;
     struct newest newest;
     find_newest(survey, step->record.key, survey_hash(survey, &step->record), &newest);
-    return newest.found && newest.offset == step->offset;
+    return newest.found && newest.offset == record_entry_offset(&step->record, step->offset);
 }

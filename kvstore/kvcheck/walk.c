@@ -20,8 +20,8 @@ static enum record_verdict walk_read_record(const struct walk *walk, uint64_t of
                                             struct walk_step *step)
 {
     const struct source *source = walk->source;
-    return record_read(source->map + offset, source->size_bytes - offset, source->identity.salt,
-                       offset, &step->record, &step->size_bytes);
+    return record_walk(source->map, source->size_bytes, source->identity.salt, offset,
+                       &step->record, &step->size_bytes);
 }
 
 /* Like read_at, but in a gap, where nothing vouches for the header. */

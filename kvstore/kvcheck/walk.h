@@ -25,7 +25,7 @@ struct walk_step {
     uint64_t offset;
     uint64_t size_bytes;
     bool all_zero;        /* of a gap: it has only zeros */
-    struct record record; /* of a record */
+    struct record record; /* of a record; of one that names the content of a berth, the content */
 };
 
 struct walk {

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "common/assert/assert.h"
 #include "common/memory/machine_sizes.h"
@@ -290,6 +291,12 @@ const uint8_t *logfile_bytes(const struct logfile *log, enum read_buffer buffer,
 /* How much of a record is needed. */
 enum extent { UP_TO_KEY, WHOLE };
 
+/* Of a berth the head is all that is looked at. */
+static uint64_t bytes_to_read(const struct record *record, uint64_t size_bytes)
+{
+    return record->kind == RECORD_BERTH ? RECORD_BERTH_HEAD_BYTES : size_bytes;
+}
+
 /* The calls below are kept out of the functions that a mapping uses, so that these cost nothing
  * more. This function reads and parses by turns until the buffer has what its bytes ask for: if a
  * repeated read gives other bytes, nothing outside of them is looked at. */
@@ -306,7 +313,7 @@ parse_by_call(const struct logfile *log, enum read_buffer buffer, enum extent ex
         if (verdict != RECORD_VALID)
             return verdict;
         uint64_t end_of_key = (uint64_t)((const uint8_t *)record->key.data - at) + record->key.size;
-        uint64_t needed = extent == WHOLE ? *size_bytes : end_of_key;
+        uint64_t needed = extent == WHOLE ? bytes_to_read(record, *size_bytes) : end_of_key;
         if (needed <= there)
             return verdict;
         there = needed;
@@ -336,22 +343,77 @@ read_by_call(const struct logfile *log, enum read_buffer buffer, uint64_t offset
         parse_by_call(log, buffer, WHOLE, offset, end, record, size_bytes);
     if (verdict != RECORD_VALID)
         return verdict;
-    const uint8_t *at = bytes_by_call(log, buffer, offset, *size_bytes, end);
+    const uint8_t *at = bytes_by_call(log, buffer, offset, bytes_to_read(record, *size_bytes), end);
     return record_read(at, *size_bytes, log->identity.salt, offset, record, size_bytes);
 }
 
-enum record_verdict logfile_read_before(const struct logfile *log, enum read_buffer buffer,
-                                        uint64_t offset, uint64_t end, struct record *record,
-                                        uint64_t *size_bytes)
+/* logfile_read_before, with placed records as they stand there. */
+static enum record_verdict read_standing(const struct logfile *log, enum read_buffer buffer,
+                                         uint64_t offset, uint64_t end, struct record *record,
+                                         uint64_t *size_bytes)
 {
     KV_ASSERT(offset >= FILE_HEADER_BYTES && offset <= end && end <= log->map_bytes);
     if (!log->map)
         return read_by_call(log, buffer, offset, end, record, size_bytes);
     enum record_verdict verdict = record_read(log->map + offset, end - offset, log->identity.salt,
                                               offset, record, size_bytes);
-    if (verdict == RECORD_VALID)
+    /* The note of a berth would be taken for one of its content. */
+    if (verdict == RECORD_VALID && record->kind != RECORD_BERTH)
         verified_bitmap_note(&log->verified, offset, *size_bytes);
     return verdict;
+}
+
+/* Puts the content of a berth in the place of the placed record at `offset` that names it. Not
+ * `verified`: the content is only parsed. */
+__attribute__((noinline)) static enum record_verdict read_content(const struct logfile *log,
+                                                                  enum read_buffer buffer,
+                                                                  uint64_t offset, bool verified,
+                                                                  struct record *record)
+{
+    const struct record placed = *record;
+    uint64_t key_hash = XXH3_64bits(placed.key.data, placed.key.size); /* the bytes may go */
+    uint64_t at = record_placed_at(&placed, offset);
+    uint64_t size_bytes;
+    if (at < FILE_HEADER_BYTES)
+        return RECORD_INVALID;
+    enum record_verdict verdict =
+        verified ? read_standing(log, buffer, at, offset, record, &size_bytes)
+                 : record_parse(log->map + at, offset - at, record, &size_bytes);
+    if (verdict != RECORD_VALID)
+        return verdict;
+    bool is_of_key = record->key.size == placed.key.size &&
+                     XXH3_64bits(record->key.data, record->key.size) == key_hash;
+    return is_of_key && record_take_place(&placed, at, record) ? RECORD_VALID : RECORD_INVALID;
+}
+
+bool logfile_find_berth(const struct logfile *log, enum read_buffer buffer, uint64_t offset,
+                        uint64_t end, uint64_t *content_at, uint64_t *content_end,
+                        uint64_t *size_bytes)
+{
+    struct record record;
+    uint64_t berth_bytes;
+    if (read_standing(log, buffer, offset, end, &record, size_bytes) != RECORD_VALID ||
+        record.kind != RECORD_PLACED)
+        return false;
+    uint64_t at = record_placed_at(&record, offset);
+    if (at < FILE_HEADER_BYTES + RECORD_BERTH_HEAD_BYTES ||
+        read_standing(log, buffer, at - RECORD_BERTH_HEAD_BYTES, offset, &record, &berth_bytes) !=
+            RECORD_VALID ||
+        record.kind != RECORD_BERTH)
+        return false;
+    *content_at = at;
+    *content_end = at - RECORD_BERTH_HEAD_BYTES + berth_bytes;
+    return true;
+}
+
+enum record_verdict logfile_read_before(const struct logfile *log, enum read_buffer buffer,
+                                        uint64_t offset, uint64_t end, struct record *record,
+                                        uint64_t *size_bytes)
+{
+    enum record_verdict verdict = read_standing(log, buffer, offset, end, record, size_bytes);
+    return verdict == RECORD_VALID && record->kind == RECORD_PLACED
+               ? read_content(log, buffer, offset, true, record)
+               : verdict;
 }
 
 enum record_verdict logfile_walk(const struct logfile *log, enum read_buffer buffer,
@@ -361,13 +423,23 @@ enum record_verdict logfile_walk(const struct logfile *log, enum read_buffer buf
     *verified = !log->map ||
                 record_parse(log->map + offset, end - offset, record, size_bytes) != RECORD_VALID ||
                 !verified_bitmap_has(&log->verified, offset, *size_bytes);
-    return *verified ? logfile_read_before(log, buffer, offset, end, record, size_bytes)
-                     : RECORD_VALID;
+    enum record_verdict verdict =
+        *verified ? read_standing(log, buffer, offset, end, record, size_bytes) : RECORD_VALID;
+    if (verdict != RECORD_VALID || record->kind != RECORD_PLACED)
+        return verdict;
+    *verified = !log->map;
+    return read_content(log, buffer, offset, *verified, record);
 }
 
 bool logfile_verify(const struct logfile *log, uint64_t offset, const struct record *record)
 {
-    return record_is_sound(log->map + offset, record, log->identity.salt, offset);
+    uint64_t at = record_entry_offset(record, offset);
+    struct record alone = *record;
+    if (record->content_at != 0) {
+        record_detach(&alone);
+        alone.in_berth = true;
+    }
+    return record_is_sound(log->map + at, &alone, log->identity.salt, at);
 }
 
 enum record_verdict logfile_read(const struct logfile *log, enum read_buffer buffer,
@@ -387,7 +459,7 @@ bool logfile_holds(const struct logfile *log, enum read_buffer buffer, uint64_t 
     const uint8_t *at = bytes_by_call(log, buffer, offset, RECORD_MAX_HEADER_BYTES,
                                       offset + RECORD_MAX_HEADER_BYTES); /* without reading */
     return record_parse(at, LOGFILE_MAX_BYTES, &record, &size_bytes) != RECORD_VALID ||
-           read_buffer_holds(buffer, offset, size_bytes);
+           (record.kind != RECORD_PLACED && read_buffer_holds(buffer, offset, size_bytes));
 }
 
 bool logfile_is_end(const struct logfile *log, uint64_t offset)

@@ -145,21 +145,30 @@ enum record_verdict logfile_read(const struct logfile *log, enum read_buffer buf
                                  uint64_t offset, struct record *record, uint64_t *size_bytes);
 
 /* logfile_read with another end of the log than its tail. No lock is needed if `end` was the tail
- * once. */
+ * once. In the place of a placed record all three give the content of the berth that it names, and
+ * *size_bytes of the placed record itself (record_entry_offset, record_entry_bytes); if the content
+ * is not sound, neither is the placed record. */
 enum record_verdict logfile_read_before(const struct logfile *log, enum read_buffer buffer,
                                         uint64_t offset, uint64_t end, struct record *record,
                                         uint64_t *size_bytes);
 
 /* logfile_read_before, except that a large record of a mapped log that this process has written or
- * verified before is parsed only: then *verified is false, and logfile_verify verifies the record
- * if that is needed. */
+ * verified before, or the content of a berth, is parsed only: then *verified is false, and
+ * logfile_verify verifies the record that was found at `offset`, if that is needed. */
 enum record_verdict logfile_walk(const struct logfile *log, enum read_buffer buffer,
                                  uint64_t offset, uint64_t end, struct record *record,
                                  uint64_t *size_bytes, bool *verified);
 bool logfile_verify(const struct logfile *log, uint64_t offset, const struct record *record);
 
+/* Returns true if a sound placed record, of *size_bytes, stands at `offset`, before `end`, and
+ * names the content of a berth with a sound head; then *content_at and *content_end are where that
+ * content, which need not be sound, begins and ends. */
+bool logfile_find_berth(const struct logfile *log, enum read_buffer buffer, uint64_t offset,
+                        uint64_t end, uint64_t *content_at, uint64_t *content_end,
+                        uint64_t *size_bytes);
+
 /* Returns true if reading the record at `offset` leaves the read buffer as it is; always with a
- * mapping. */
+ * mapping, and never without one if it is a placed record. */
 bool logfile_holds(const struct logfile *log, enum read_buffer buffer, uint64_t offset);
 
 /* Returns true if there is no record but zeros at `offset`, which is not beyond the allocated

@@ -259,8 +259,8 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
     KV_ASSERT(!log->bundle || value_tail.size == 0);
     KV_ASSERT(record->key.size > 0 && record->version > 0);
     KV_ASSERT(record->version < RECORD_VERSION_LIMIT);
-    KV_ASSERT(record->kind == RECORD_PUT || record->kind == RECORD_DELETE);
-    KV_ASSERT(record->kind == RECORD_PUT || record->value.size + value_tail.size == 0);
+    KV_ASSERT(record->kind != RECORD_BERTH);
+    KV_ASSERT(record->kind != RECORD_DELETE || record->value.size + value_tail.size == 0);
     if (__builtin_expect(log->unerased_end != 0, 0))
         status = logtail_erase_remains(log);
     if (status != KV_OK)
@@ -284,6 +284,79 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
     verified_bitmap_note(&log->verified, offset, size);
     return KV_OK;
 }
+
+/* Berths --------------------------------------------------------------------------------------- */
+
+enum kv_status logtail_append_berth(struct logfile *log, uint64_t version, uint64_t content_bytes)
+{
+    uint8_t head[RECORD_BERTH_HEAD_BYTES];
+    uint64_t offset = log->tail;
+    KV_ASSERT(log->writable && !log->bundle && log->unerased_end <= offset);
+    KV_ASSERT(RECORD_BERTH_HEAD_BYTES + content_bytes <= log->allocated_bytes - offset);
+    record_write_berth(head, version, content_bytes, log->identity.salt, offset);
+    enum kv_status status = KV_OK;
+    if (fileio->write_at(log->fd, head, sizeof head, (off_t)offset) < 0)
+        status = kv_status_from_errno(errno);
+    else if (logfile_is_broken(log))
+        status = KV_IO;
+    if (status != KV_OK) {
+        (void)erase_written(log, offset, sizeof head);
+        return status;
+    }
+    __atomic_store_n(&log->tail, offset + sizeof head + content_bytes, __ATOMIC_RELEASE);
+    return KV_OK;
+}
+
+struct berth_filling {
+    const struct logfile *log;
+    uint64_t offset;
+};
+
+static int put_content(void *context, const uint8_t *bytes, uint64_t size, uint64_t at)
+{
+    const struct berth_filling *filling = context;
+    return fileio->write_at(filling->log->fd, bytes, size, (off_t)(filling->offset + at)) < 0 ? -1
+                                                                                              : 0;
+}
+
+enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
+                                  const struct record *content)
+{
+    struct record unnumbered = *content;
+    record_detach(&unnumbered);
+    unnumbered.in_berth = true;
+    unnumbered.version = RECORD_NO_VERSION_YET;
+    uint64_t size = record_bytes_in_log(&unnumbered, unnumbered.value.size);
+    uint64_t room_bytes = at_most(size, READ_BUFFER_KEPT_BYTES);
+    uint8_t *room = read_buffer_reserve(READ_BUFFER_APPEND, room_bytes);
+    struct berth_filling filling = {log, offset};
+    if (!room)
+        return KV_NO_MEMORY;
+    if (record_write_pieces(&unnumbered, kv_slice(NULL, 0), log->identity.salt, offset, room,
+                            room_bytes, put_content, &filling) != 0)
+        return kv_status_from_errno(errno);
+    if (logfile_is_broken(log)) /* source or destination may read as zeros now */
+        return KV_IO;
+    verified_bitmap_note(&log->verified, offset, size);
+    return KV_OK;
+}
+
+enum kv_status logtail_number_berth(const struct logfile *log, uint64_t offset,
+                                    const struct record *content)
+{
+    uint8_t checksum[4], version[8];
+    errno = EIO; /* if fewer bytes come */
+    if (fileio->read_at(log->fd, checksum, sizeof checksum, (off_t)offset) != sizeof checksum)
+        return kv_status_from_errno(errno);
+    record_number(content, log->identity.salt, offset, checksum, version);
+    return fileio->write_at(log->fd, version, sizeof version, (off_t)(offset + RECORD_VERSION_AT)) <
+                       0 ||
+                   fileio->write_at(log->fd, checksum, sizeof checksum, (off_t)offset) < 0
+               ? kv_status_from_errno(errno)
+               : KV_OK;
+}
+
+/* ---------------------------------------------------------------------------------------------- */
 
 void logtail_take_back(struct logfile *log, uint64_t tail)
 {

@@ -65,6 +65,21 @@ enum kv_status logtail_close_bundle(struct logfile *log);
  * not stored to large folios. (Where syncs are rare, large folios are less work.) */
 void logtail_expect_syncs(struct logfile *log);
 
+/* Takes a place at the end of the log: appends a berth, with a version of its own, for
+ * content_bytes, which come later. On failure nothing has changed: KV_IO ... */
+enum kv_status logtail_append_berth(struct logfile *log, uint64_t version, uint64_t content_bytes);
+
+/* Writes `content`, a put, to its place at `offset` in a berth that was appended, without its
+ * version. Needs no lock: nobody else writes there, and nobody reads there yet. KV_IO,
+ * KV_NO_MEMORY. */
+enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
+                                  const struct record *content);
+
+/* Gives `content`, which was written, its version. It counts when a placed record that names it was
+ * appended. KV_IO ... */
+enum kv_status logtail_number_berth(const struct logfile *log, uint64_t offset,
+                                    const struct record *content);
+
 /* Drops everything from `tail` on, for good: bytes that are allocated there again read as zeros.
  * KV_OK, KV_IO ... */
 enum kv_status logtail_cut(struct logfile *log, uint64_t tail);

@@ -22,6 +22,7 @@
 #include "kvstore/log/fileio.h"
 #include "kvstore/table/bound.h"
 #include "kvstore/table/disk_fit.h"
+#include "kvstore/table/placing.h"
 #include "kvstore/table/recovery.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/shared/shared_store.h"
@@ -155,7 +156,7 @@ static enum kv_status sync_next(const struct store_context *context, struct data
     KV_ASSERT(file->next && file->copying);
     enum kv_status status = file->next_status;
     struct logfile *log = &file->next->log;
-    uint64_t tail = log->tail;
+    uint64_t settled_end = placing_settled_end(file, file->next);
     uint64_t max_version = file->next->words->max_version;
     *position = atomic_load(&file->appended_bytes);
     lockset_read_unlock(context->locks, file->number);
@@ -167,7 +168,7 @@ static enum kv_status sync_next(const struct store_context *context, struct data
     if (logfile_sync(log) != 0)
         return kv_error_set_errno(error, "%s/%s: cannot sync the file", context->dir, name.text);
     log->progress.settled = __atomic_load_n(&context->shared->settled, __ATOMIC_RELAXED);
-    if (logfile_note_progress(log, tail, max_version) != 0)
+    if (logfile_note_progress(log, settled_end, max_version) != 0)
         return kv_error_set_errno(error, "%s/%s: cannot write the header", context->dir, name.text);
     return KV_OK;
 }
@@ -253,6 +254,8 @@ static enum kv_status copy_complete(struct compactor *compactor, struct datafile
         status = replace_generation(with, file, &old, error);
         sync_release_slot(with->sync, file->number);
     }
+    if (old)
+        placing_wait(with->context, file, old);
     if (old && with->context->lockless)
         with->context->lockless->wait(with->context->readers);
     /* After a failure the old log may still have its name on disk. */
@@ -275,6 +278,7 @@ static void abandon_next(const struct store_context *context, struct datafile *f
     lockset_write_unlock(context->locks, file->number);
     if (in_use)
         return;
+    placing_wait(context, file, next);
     fileio->unlink_at(context->dir_fd, file_name(file->number, FILE_LOG_NEW).text);
     generation_free(next);
 }

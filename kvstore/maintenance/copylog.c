@@ -12,6 +12,7 @@
 #include "kvstore/format/sizes.h"
 #include "kvstore/maintenance/past_logs.h"
 #include "kvstore/maintenance/sweep.h"
+#include "kvstore/table/placing.h"
 
 /* The most records and bytes that are copied under one lock when the next generation is shared; a
  * single record may be larger. */
@@ -203,12 +204,33 @@ static enum kv_status pass_damaged(struct copylog *copy)
     return status;
 }
 
+/* Passes a placed record whose content is damaged: carries the content over, if it is in use. Else,
+ * or where that is not what is at copy->at, as pass_damaged. */
+static enum kv_status pass_unsound(struct copylog *copy)
+{
+    const struct logfile *log = &copy->file->current->log;
+    uint64_t content_at, content_end, size_bytes;
+    logfile_begin(log, READ_BUFFER_VISIT);
+    if (copy->passes > 0 ||
+        !logfile_find_berth(log, READ_BUFFER_VISIT, copy->at, copy->end, &content_at, &content_end,
+                            &size_bytes) ||
+        !has_entry_in(copy, content_at, content_end))
+        return pass_damaged(copy);
+    enum kv_status status = carry_damaged(copy, content_at, content_end);
+    if (status == KV_OK)
+        copy->at += size_bytes;
+    return status;
+}
+
 /* Reading -------------------------------------------------------------------------------------- */
 
 /* Returns true if a record may have to be copied. In the first pass the next generation has no
- * entry that a delete could delete. */
+ * entry that a delete could delete. The content of a berth with a damaged head, which is met where
+ * it lies, is copied for the placed record that names it. */
 static bool is_candidate(const struct copylog *copy, const struct record *record)
 {
+    if (record->in_berth && record->content_at == 0)
+        return false;
     return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
 }
 
@@ -232,13 +254,14 @@ static enum kv_status read_candidates(struct copylog *copy)
         if (verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
         if (verdict != RECORD_VALID) {
-            enum kv_status status = pass_damaged(copy);
+            enum kv_status status = pass_unsound(copy);
             if (status != KV_OK)
                 return status;
             continue;
         }
-        candidate->offset = copy->at;
+        candidate->offset = record_entry_offset(&candidate->record, copy->at);
         copy->at += candidate->size_bytes;
+        candidate->size_bytes = record_entry_bytes(&candidate->record, candidate->size_bytes);
         if (!is_candidate(copy, &candidate->record))
             continue;
         candidate->hash =
@@ -268,17 +291,28 @@ static bool is_current(const struct generation *current, const struct candidate 
     return false;
 }
 
+/* Returns true if the record is copied without the lock even when the next generation is shared. */
+static bool is_placed_apart(const struct copylog *copy, const struct candidate *candidate)
+{
+    return copy->shared && candidate->record.value.size >= PLACE_MIN_BYTES &&
+           copy->next->log.identity.format_version == FILE_FORMAT_NEWEST;
+}
+
 /* Returns how many candidates the step copies: all there are or, once shared, as many as may be
- * copied under one lock. */
+ * copied under one lock. A record that is placed is alone. */
 static uint32_t step_size(const struct copylog *copy)
 {
     uint32_t left = copy->candidate_count - copy->candidate_next;
+    const struct candidate *first = &copy->candidates[copy->candidate_next];
     if (!copy->shared)
         return left;
     uint32_t count = 0;
     uint64_t bytes = 0;
-    while (count < left && count < SHARED_RECORDS && bytes < SHARED_BYTES)
-        bytes += copy->candidates[copy->candidate_next + count++].size_bytes;
+    while (count < left && count < SHARED_RECORDS && bytes < SHARED_BYTES) {
+        if (is_placed_apart(copy, &first[count]))
+            return count > 0 ? count : 1;
+        bytes += first[count++].size_bytes;
+    }
     return count;
 }
 
@@ -362,8 +396,10 @@ static enum kv_status copy_first(struct copylog *copy, const struct candidate *c
 /* Copies a candidate in a later pass, when the next generation may have an older record of the key,
  * damaged or not, which is replaced or deleted (all that the first pass has copied is older), or,
  * if shared, a later one. A dead put need not be repeated, since the record that made it dead is
- * still to come, unless it expired, which leaves no record. */
-static enum kv_status copy_later(struct copylog *copy, const struct candidate *candidate)
+ * still to come, unless it expired, which leaves no record. `berth`, if not NULL, has the record of
+ * a candidate that is alive. */
+static enum kv_status copy_later(struct copylog *copy, const struct candidate *candidate,
+                                 const struct berth *berth)
 {
     struct lookup lookup;
     bool deletes = !candidate->alive &&
@@ -385,6 +421,8 @@ static enum kv_status copy_later(struct copylog *copy, const struct candidate *c
     if (deletes)
         record = (struct record){
             .kind = RECORD_DELETE, .version = record.version, .key = candidate->record.key};
+    if (berth && !deletes)
+        return generation_append_placed(copy->next, &lookup, &record, berth);
     return generation_append(copy->next, &lookup, &record, kv_slice(NULL, 0));
 }
 
@@ -401,7 +439,7 @@ static enum kv_status copy_unshared(struct copylog *copy, const struct candidate
     for (uint32_t i = 0; i < count && status == KV_OK; i++) {
         if (i % PREFETCH_RECORDS == 0)
             prefetch_alive(next->index, candidates + i, at_most(count - i, PREFETCH_RECORDS));
-        status = first ? copy_first(copy, &candidates[i]) : copy_later(copy, &candidates[i]);
+        status = first ? copy_first(copy, &candidates[i]) : copy_later(copy, &candidates[i], NULL);
     }
     enum kv_status closed = first ? logtail_close_bundle(&next->log) : KV_OK;
     return status == KV_OK ? closed : status;
@@ -411,14 +449,14 @@ static enum kv_status copy_unshared(struct copylog *copy, const struct candidate
  * file->next_status keeps writers from looking anything up in it. Holds: the file's lock for
  * writing. */
 static enum kv_status copy_shared(struct copylog *copy, const struct candidate *candidates,
-                                  uint32_t count)
+                                  uint32_t count, const struct berth *berth)
 {
     struct datafile *file = copy->file;
     KV_ASSERT(lockset_is_write_held(copy->with.context->locks, file->number));
     KV_ASSERT(file->next == copy->next && copy->shared);
     enum kv_status status = file->read_only ? KV_READ_ONLY : file->next_status;
     for (uint32_t i = 0; i < count && status == KV_OK; i++)
-        status = copy_later(copy, &candidates[i]);
+        status = copy_later(copy, &candidates[i], berth);
     file->next_status = status;
     return status;
 }
@@ -433,8 +471,58 @@ static enum kv_status step_shared(struct copylog *copy, struct candidate *candid
         return status;
     lockset_write_lock(copy->with.context->locks, copy->file->number);
     find_alive(copy, candidates, count, now_ms);
-    status = copy_shared(copy, candidates, count);
+    status = copy_shared(copy, candidates, count, NULL);
     lockset_write_unlock(copy->with.context->locks, copy->file->number);
+    return status;
+}
+
+/* Takes a berth in the next generation, if the candidate is still alive. Holds: the file's lock for
+ * writing. */
+static enum kv_status take_copy_berth(struct copylog *copy, struct candidate *candidate,
+                                      uint64_t now_ms, struct berth *berth)
+{
+    struct datafile *file = copy->file;
+    find_alive(copy, candidate, 1, now_ms);
+    enum kv_status status = file->read_only ? KV_READ_ONLY : file->next_status;
+    if (status == KV_OK && candidate->alive) {
+        struct record record = candidate->record;
+        record_detach(&record);
+        status = generation_append_berth(copy->next, &record, berth);
+    }
+    file->next_status = status;
+    return status;
+}
+
+/* Copies one large record, without the lock, as a writer places a value (placing.h). What comes of
+ * it is decided when it is there: as long as it was not, a record of a writer may have come in. */
+static enum kv_status step_placed(struct copylog *copy, struct candidate *candidate,
+                                  uint64_t now_ms)
+{
+    const struct store_context *context = copy->with.context;
+    uint32_t number = copy->file->number;
+    struct berth berth;
+    enum kv_status status = KV_OK;
+    if (!candidate->verified)
+        status = verify_alive(copy, candidate, 1, now_ms);
+    if (status != KV_OK)
+        return status;
+    lockset_write_lock(context->locks, number);
+    status = take_copy_berth(copy, candidate, now_ms, &berth);
+    bool fills = status == KV_OK && candidate->alive;
+    if (status == KV_OK && !fills)
+        status = copy_shared(copy, candidate, 1, NULL);
+    lockset_write_unlock(context->locks, number);
+    if (!fills)
+        return status;
+    struct record record = candidate->record;
+    record_detach(&record);
+    enum kv_status filled = logtail_fill_berth(&copy->next->log, berth.offset, &record);
+    lockset_write_lock(context->locks, number);
+    if (filled != KV_OK && copy->file->next_status == KV_OK)
+        copy->file->next_status = filled;
+    find_alive(copy, candidate, 1, now_ms);
+    status = copy_shared(copy, candidate, 1, &berth);
+    lockset_write_unlock(context->locks, number);
     return status;
 }
 
@@ -451,6 +539,8 @@ static enum kv_status copy_candidates(struct copylog *copy)
     uint32_t count = step_size(copy);
     uint64_t now_ms = clock_realtime_ms();
     copy->candidate_next += count;
+    if (is_placed_apart(copy, candidates))
+        return step_placed(copy, candidates, now_ms);
     return copy->shared ? step_shared(copy, candidates, count, now_ms)
                         : step_unshared(copy, candidates, count, now_ms);
 }

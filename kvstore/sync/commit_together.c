@@ -94,7 +94,8 @@ static bool make_log_room(struct sync *sync)
 }
 
 /* False: the file is to be synced itself, also because the file must be as long on disk as it is
- * now before the log may know of its end. Holds: the slot. */
+ * now before the log may know of its end, or because large values were written before it. Holds:
+ * the slot. */
 static bool add_to_log(struct sync *sync, uint32_t number, const struct sync_snapshot *snapshot)
 {
     const struct sync_file *file = &sync->files[number];
@@ -102,7 +103,8 @@ static bool add_to_log(struct sync *sync, uint32_t number, const struct sync_sna
     uint64_t size = snapshot->position - atomic_load(&file->synced_position);
     bool has_grown =
         file->settled_salt != log->identity.salt || snapshot->tail > file->settled_bytes;
-    return !snapshot->failed && size > 0 && size <= LOGGED_MAX_BYTES && !has_grown &&
+    bool has_berths = snapshot->berths_end > file->settled_tail;
+    return !has_berths && !snapshot->failed && size > 0 && size <= LOGGED_MAX_BYTES && !has_grown &&
            commit_log_add(sync->commit.log, log, snapshot->tail - size, size);
 }
 

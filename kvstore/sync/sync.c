@@ -93,14 +93,15 @@ static void sync_file(struct sync *sync, uint32_t number)
     if (needed) { /* a write that failed may have made the file longer, too */
         file->settled_salt = log->identity.salt;
         file->settled_bytes = snapshot.allocated_bytes;
+        file->settled_tail = snapshot.tail;
     }
     /* Nothing that was promised rests on the note: if one cannot be written, the next repeats it.
      * */
-    KV_ASSERT(snapshot.tail >= log->progress.synced_offset);
-    uint64_t lag_bytes = snapshot.tail - log->progress.synced_offset;
+    KV_ASSERT(snapshot.settled_end >= log->progress.synced_offset);
+    uint64_t lag_bytes = snapshot.settled_end - log->progress.synced_offset;
     log->progress.settled = __atomic_load_n(&sync->context->shared->settled, __ATOMIC_RELAXED);
     if (lag_bytes > 0 && (!note_may_lag || lag_bytes >= NOTE_LAG_BYTES))
-        (void)logfile_note_progress(log, snapshot.tail, snapshot.max_version);
+        (void)logfile_note_progress(log, snapshot.settled_end, snapshot.max_version);
     sync_publish(sync, number, snapshot.position, KV_OK);
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/assert/assert.h"
 #include "kvstore/core/thread.h"
+#include "kvstore/table/placing.h"
 
 /* A thread that cannot be started is no failure: the one that was started at open does it all. */
 void sync_wake_thread(struct sync *sync)
@@ -58,6 +59,8 @@ struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t number)
     snapshot.generation = file->current;
     snapshot.position = atomic_load(&file->appended_bytes);
     snapshot.tail = file->current->log.tail;
+    snapshot.settled_end = placing_settled_end(file, file->current);
+    snapshot.berths_end = file->current->berths_end;
     snapshot.allocated_bytes = file->current->log.allocated_bytes;
     snapshot.max_version = file->current->words->max_version;
     snapshot.failed = datafile_is_read_only(file);

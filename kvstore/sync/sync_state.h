@@ -33,8 +33,10 @@ struct sync_file {
     uint64_t covered_position; /* of the last snapshot that a sync was started for */
     uint32_t started;          /* number of the sync under way, or else of the last one */
     uint32_t slot_waiters;
-    uint64_t settled_salt;  /* of the physical file ... */
-    uint64_t settled_bytes; /* ... whose size is on disk up to this; covered by the slot */
+    uint64_t settled_salt; /* of the physical file ... */
+    uint64_t
+        settled_bytes;     /* ... whose size is on disk up to this; covered by the slot, like ... */
+    uint64_t settled_tail; /* ... where it ended at the last sync of the file itself */
     atomic_uint_fast64_t synced_position; /* up to here the file itself is on disk, */
     atomic_uint_fast64_t
         durable_position;         /* and up to here with all that belongs to it (links.h) */
@@ -100,6 +102,8 @@ struct sync_snapshot {
     struct generation *generation; /* is not replaced while the slot is held */
     uint64_t position;
     uint64_t tail;
+    uint64_t settled_end; /* what the header may say is on disk (placing_settled_end) */
+    uint64_t berths_end;
     uint64_t allocated_bytes;
     uint64_t max_version;
     bool failed;

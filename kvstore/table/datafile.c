@@ -270,6 +270,7 @@ static void mirror_record(struct datafile *file, uint32_t hash, uint64_t offset)
         logfile_load(log, READ_BUFFER_MIRROR, offset, &record, &size_bytes);
     if (!file->next_keeps_parts)
         record_detach(&record);
+    record.in_berth = false;
     if (verdict == RECORD_VALID)
         generation_find(file->next, hash, record.key, &lookup);
     if (verdict != RECORD_VALID || lookup.error != 0) {
@@ -279,12 +280,11 @@ static void mirror_record(struct datafile *file, uint32_t hash, uint64_t offset)
     file->next_status = generation_append(file->next, &lookup, &record, kv_slice(NULL, 0));
 }
 
-/* The version of the next record; `wanted` (0: none) if that is possible. A wanted version must not
- * put the key's records out of order, nor be given twice. Versions of records that are gone are not
- * known, so that a lower one is given only if nothing in the log is dead and the version is above
- * those that may have gone from the log (file_chapters.h). */
-static uint64_t next_version(const struct generation *current, const struct lookup *lookup,
-                             uint64_t wanted)
+/* A wanted version must not put the key's records out of order, nor be given twice. Versions of
+ * records that are gone are not known, so that a lower one is given only if nothing in the log is
+ * dead and the version is above those that may have gone from the log (file_chapters.h). */
+uint64_t datafile_next_version(const struct generation *current, const struct lookup *lookup,
+                               uint64_t wanted)
 {
     uint64_t highest = current->words->max_version;
     bool is_first = !lookup->found && !lookup->damaged && generation_dead_bytes(current) == 0 &&
@@ -312,15 +312,26 @@ __attribute__((noinline)) static void forget_damage(struct datafile *file, uint6
             atomic_store(&file->damaged_at[i], 0);
 }
 
-/* Inline: it is on the way of every write. */
+/* Inline, like what follows: it is on the way of every write. */
+__attribute__((always_inline)) static inline void forget_replaced(struct datafile *file,
+                                                                  const struct lookup *replaced)
+{
+    if (atomic_load_explicit(&file->damage_lines, memory_order_relaxed) > 0 &&
+        (replaced->found || replaced->damaged))
+        forget_damage(file, replaced->offset);
+}
+
+void datafile_forget_replaced(struct datafile *file, const struct lookup *replaced)
+{
+    forget_replaced(file, replaced);
+}
+
 __attribute__((always_inline)) static inline void confirm_append(struct datafile *file,
                                                                  const struct lookup *replaced,
                                                                  uint64_t offset,
                                                                  uint64_t size_bytes)
 {
-    if (atomic_load_explicit(&file->damage_lines, memory_order_relaxed) > 0 &&
-        (replaced->found || replaced->damaged))
-        forget_damage(file, replaced->offset);
+    forget_replaced(file, replaced);
     if (file->next && file->next_status == KV_OK)
         mirror_record(file, replaced->hash, offset);
     uint64_t appended =
@@ -336,9 +347,8 @@ void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint
     confirm_append(file, replaced, offset, size_bytes);
 }
 
-/* Brings the order of the keys up to date with an append; an overwrite does not change it. */
-static void follow_order(struct datafile *file, const struct lookup *lookup,
-                         const struct record *record)
+void datafile_follow_order(struct datafile *file, const struct lookup *lookup,
+                           const struct record *record)
 {
     if (record->kind == RECORD_DELETE)
         ordering_remove(file->ordering, file->current, lookup->hash, record->key);
@@ -366,7 +376,7 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
                 : KV_OK;
     if (status != KV_OK)
         return status;
-    record->version = next_version(current, lookup, record->version);
+    record->version = datafile_next_version(current, lookup, record->version);
     status = generation_append(current, lookup, record, value_tail);
     if (status == KV_NO_SPACE)
         file->full = true;
@@ -382,7 +392,7 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
     else
         file->undecided_bytes += size_bytes;
     if (file->ordering)
-        follow_order(file, lookup, record);
+        datafile_follow_order(file, lookup, record);
     if (is_told) {
         change.new_bytes = change.is_there ? size_bytes : 0;
         bound_count_change(&file->share, current->words->live_bytes, &change);

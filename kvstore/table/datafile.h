@@ -20,6 +20,7 @@
 #include "mqkv/kvstore.h"
 
 struct ordering;
+struct placing;
 struct s3fifo;
 
 /* Damaged records that a data file remembers, at most. */
@@ -43,6 +44,8 @@ struct datafile {
     bool copying;               /* a compaction copies the log: no entry goes without a record,
                                    since the copy would keep that entry */
     bool full;                  /* the last put found no space */
+    struct placing *placings;   /* large values that are being written (placing.h) */
+    uint32_t placings_barred;   /* how many wait until there are none */
     bool followed;              /* a follower waits for the next append; atomic: set by holders of
                                    the lock for reading, cleared by the writer that tells */
     atomic_uint_fast64_t
@@ -139,6 +142,21 @@ enum kv_status datafile_append(const struct store_context *context, struct dataf
  * lock for writing. */
 void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint64_t offset,
                       uint64_t size_bytes);
+
+/* The version of the next record of the key of `lookup`, in the current generation; `wanted` (0:
+ * none) if that is possible. */
+uint64_t datafile_next_version(const struct generation *current, const struct lookup *lookup,
+                               uint64_t wanted);
+
+/* Brings the order of the keys, which there is, up to date with an append of `record`, where
+ * `lookup` found its key before; an overwrite does not change it. Holds: the file's lock for
+ * writing. */
+void datafile_follow_order(struct datafile *file, const struct lookup *lookup,
+                           const struct record *record);
+
+/* What a record has `replaced` is no damaged record of the file any more. Holds: the file's lock
+ * for writing. */
+void datafile_forget_replaced(struct datafile *file, const struct lookup *replaced);
 
 /* Takes back an append of `record` by datafile_append (generation_undo), which was not confirmed.
  * Holds: the file's lock for writing. */

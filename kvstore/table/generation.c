@@ -253,6 +253,74 @@ enum kv_status generation_append(struct generation *generation, struct lookup *l
     return status;
 }
 
+static enum kv_status ensure_room_for(struct generation *generation, const struct record *record,
+                                      uint64_t bytes)
+{
+    const struct logfile *log = &generation->log;
+    return bytes > log->allocated_bytes - log->tail ? grow_log(generation, record, bytes) : KV_OK;
+}
+
+enum kv_status generation_append_berth(struct generation *generation, const struct record *record,
+                                       struct berth *berth)
+{
+    struct logfile *log = &generation->log;
+    struct record content = *record;
+    content.in_berth = true;
+    uint64_t size_bytes = record_bytes_in_log(&content, content.value.size);
+    uint64_t version = generation->words->max_version + 1;
+    uint64_t placed_bytes = record_size(record->key.size, sizeof(uint64_t), record->expiry_ms != 0);
+    enum kv_status status = logtail_erase_remains(log);
+    if (status == KV_OK)
+        status = ensure_room_for(generation, record,
+                                 RECORD_BERTH_HEAD_BYTES + size_bytes + placed_bytes +
+                                     generation->words->reserve_bytes + delete_size(record));
+    if (status != KV_OK)
+        return status;
+    generation_begin_change(generation);
+    uint64_t offset = log->tail;
+    status = logtail_append_berth(log, version, size_bytes);
+    if (status == KV_OK) {
+        __atomic_store_n(&generation->words->tail, log->tail, __ATOMIC_RELEASE);
+        generation->last = offset;
+        generation->berths_end = log->tail;
+        generation->words->max_version = version;
+        *berth = (struct berth){offset + RECORD_BERTH_HEAD_BYTES, size_bytes};
+    }
+    generation_end_change(generation);
+    return status;
+}
+
+enum kv_status generation_append_placed(struct generation *generation, struct lookup *lookup,
+                                        const struct record *record, const struct berth *berth)
+{
+    struct logfile *log = &generation->log;
+    struct record placed;
+    uint8_t place[sizeof(uint64_t)];
+    struct record content = *record;
+    content.in_berth = true;
+    record_place(&content, berth->offset, place, &placed);
+    uint64_t size_bytes = record_bytes_in_log(&placed, placed.value.size);
+    enum kv_status status =
+        ensure_room_for(generation, record, space_for(generation, lookup, record, size_bytes));
+    if (status != KV_OK)
+        return status;
+    generation_begin_change(generation);
+    uint64_t offset = log->tail;
+    status = reserve_slot(generation, lookup, record);
+    if (status == KV_OK)
+        status = logtail_number_berth(log, berth->offset, &content);
+    if (status == KV_OK)
+        status = logtail_append(log, &placed, kv_slice(NULL, 0));
+    if (status == KV_OK) {
+        __atomic_store_n(&generation->words->tail, log->tail, __ATOMIC_RELEASE);
+        generation->last = offset;
+        generation->berths_end = log->tail;
+        index_enter(generation, lookup, record, berth->offset, berth->size_bytes);
+    }
+    generation_end_change(generation);
+    return status;
+}
+
 enum kv_status generation_adopt(struct generation *generation, struct lookup *lookup,
                                 const struct record *record, uint64_t offset, uint64_t size_bytes)
 {

@@ -37,6 +37,9 @@ struct generation {
     uint64_t transacting; /* 1: changes of a transaction are being made, so that `writing` of the
                              words stays set between them; else 0 */
     bool is_short;        /* an append found the disk nearly full */
+    uint64_t berths_end;  /* the tail after the last berth, or record placed in one, was appended:
+                             what is before it is not all in order, for the commit log */
+    uint32_t placings;    /* values that are being written to berths of the log (placing.h) */
 };
 
 /* Makes *generation of `log`, which is the generation's from now on, and closed on failure:
@@ -75,6 +78,23 @@ void generation_find(const struct generation *generation, uint32_t hash, struct 
  * checked version and sizes. KV_NO_SPACE, KV_NO_MEMORY, KV_CROWDED, KV_IO: nothing has changed. */
 enum kv_status generation_append(struct generation *generation, struct lookup *lookup,
                                  const struct record *record, struct kv_slice value_tail);
+
+/* A berth in the log for a record: where the record belongs, and its size. */
+struct berth {
+    uint64_t offset;
+    uint64_t size_bytes;
+};
+
+/* Appends a berth for `record`, a put, to the log: *berth. Errors as above. The caller writes the
+ * record there (logtail_fill_berth), and may do so without the lock. */
+enum kv_status generation_append_berth(struct generation *generation, const struct record *record,
+                                       struct berth *berth);
+
+/* Makes `record` count, which was written to `berth`, with the version that it has now: appends the
+ * record that says so, and brings the index up to date. `lookup` is the result of generation_find
+ * for its key. Errors as above. */
+enum kv_status generation_append_placed(struct generation *generation, struct lookup *lookup,
+                                        const struct record *record, const struct berth *berth);
 
 /* After KV_NO_SPACE for `record` with `value_tail`: whether the log may become large enough, so
  * that the disk was full and not the log. */

@@ -78,6 +78,15 @@ static enum kv_status find_end(const struct logfile *log, uint64_t offset, uint6
     return KV_OK;
 }
 
+/* Returns true if a placed record names what cannot be all its own: more bytes are in use then than
+ * the log has. No daemon writes that. */
+static bool is_counted_twice(const struct generation *generation, const struct record *record,
+                             uint64_t offset)
+{
+    uint64_t free_bytes = offset - FILE_HEADER_BYTES - generation->words->live_bytes;
+    return record->content_at != 0 && record_entry_bytes(record, 0) > free_bytes;
+}
+
 /* Reads the records of the log up to `limit`, where one begins, or its end, which becomes its tail.
  * `*verdict` is what was found there. */
 static enum kv_status recover_records(struct generation *generation, uint64_t limit,
@@ -108,10 +117,19 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
                 break;
             continue; /* the record may have been read over */
         }
+        if (record.kind == RECORD_BERTH) { /* its content, if it counts, comes later */
+            offset += size_bytes;
+            continue;
+        }
+        if (is_counted_twice(generation, &record, offset)) {
+            *verdict = RECORD_INVALID;
+            break;
+        }
         if (record.transaction != 0 && !note_part(recovery, &record, part_begin))
             status = KV_NO_MEMORY;
         if (status == KV_OK)
-            status = index_record(generation, &record, offset, size_bytes,
+            status = index_record(generation, &record, record_entry_offset(&record, offset),
+                                  record_entry_bytes(&record, size_bytes),
                                   offset < log->gone.end ? at_least(now_ms, log->gone.expiry_ms)
                                                          : now_ms);
         if (status == KV_OK)

@@ -86,8 +86,7 @@ static struct raw_log {
 static bool read_record_at(const struct raw_log *log, uint64_t at, struct record *record,
                            uint64_t *size)
 {
-    return record_read(log->file.at + at, log->file.bytes - at, log->salt, at, record, size) ==
-           RECORD_VALID;
+    return record_walk(log->file.at, log->file.bytes, log->salt, at, record, size) == RECORD_VALID;
 }
 
 /* Finds the end of the log, which no transaction crosses, and the parts. */
@@ -147,7 +146,8 @@ static void note_records(const struct raw_log *log)
     uint64_t size;
     for (uint64_t at = FILE_HEADER_BYTES; at < log->end && read_record_at(log, at, &record, &size);
          at += size)
-        note_record(&record);
+        if (record.kind != RECORD_BERTH)
+            note_record(&record);
 }
 
 static void read_log(uint32_t number, const struct raw_file *commit_log)

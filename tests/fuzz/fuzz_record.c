@@ -48,6 +48,16 @@ static void write_header(uint8_t *page, uint64_t synced_offset)
     fileheader_write_progress(page, SALT, &progress);
 }
 
+/* Writes a record as it is when it is whole: the content of a berth with its version. */
+static uint64_t write_whole(uint8_t *at, const struct record *record, uint64_t offset)
+{
+    uint64_t size_bytes = record_write(at, record, kv_slice(NULL, 0), SALT, offset);
+    if (record->in_berth)
+        record_number(record, SALT, offset, at, at + RECORD_VERSION_AT);
+    return size_bytes;
+}
+
+/* Goes into berths. */
 static void fix_checksums(uint8_t *log, size_t size)
 {
     struct record record;
@@ -57,9 +67,11 @@ static void fix_checksums(uint8_t *log, size_t size)
             break;
         uint8_t *copy = malloc(size_bytes);
         require(copy != NULL);
-        record_write(copy, &record, kv_slice(NULL, 0), SALT, FILE_HEADER_BYTES + at);
+        write_whole(copy, &record, FILE_HEADER_BYTES + at);
         memcpy(log + at, copy, size_bytes);
         free(copy);
+        if (record.kind == RECORD_BERTH)
+            size_bytes = RECORD_BERTH_HEAD_BYTES;
     }
 }
 
@@ -84,7 +96,7 @@ static void try_record(const uint8_t *data, size_t size)
         return;
     uint8_t *copy = malloc(size_bytes);
     require(copy != NULL);
-    require(record_write(copy, &record, kv_slice(NULL, 0), SALT, 0) == size_bytes);
+    require(write_whole(copy, &record, 0) == size_bytes);
     require(memcmp(copy, data, size_bytes) == 0);
     free(copy);
 }

@@ -14,6 +14,7 @@
 #include "common/time/clock.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/table/ordering.h"
+#include "kvstore/table/placing.h"
 #include "tests/support/asked_transaction.h"
 #include "tests/support/store_calls.h"
 #include "tests/support/store_case.h"
@@ -756,12 +757,33 @@ START_TEST(the_order_is_built_again_after_a_kill)
 }
 END_TEST
 
+/* Large values, which are written apart, have their keys in the order like others. */
+START_TEST(keys_of_large_values_are_in_order)
+{
+    static char value[PLACE_MIN_BYTES];
+    memset(value, 'v', sizeof value);
+    store = must_open(dir, &ordered_options);
+    check_trees();
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 20; i++)
+            ck_assert_int_eq(kvstore_put(store, KEY(numbered("key", i)),
+                                         kv_slice(value, sizeof value), NULL, NULL),
+                             KV_OK);
+        check_trees();
+    }
+    for (int i = 0; i < 20; i += 2)
+        ck_assert_int_eq(kvstore_delete(store, KEY(numbered("key", i)), 0, NULL), KV_OK);
+    check_trees();
+}
+END_TEST
+
 TEST_SUITE(kvstore_range)
 {
     TCase *tests = tcase_create("range");
     store_case_add(tests);
     tcase_add_loop_test(tests, ranges_are_as_in_a_model, 0, locking_count() + 1);
     tcase_add_test(tests, a_range_is_deleted);
+    tcase_add_test(tests, keys_of_large_values_are_in_order);
     tcase_add_test(tests, keys_of_one_hash_keep_their_order);
     tcase_add_test(tests, what_is_not_ordered_says_so);
     tcase_add_loop_test(tests, what_stays_is_visited_once_beside_writers, 0, 3);

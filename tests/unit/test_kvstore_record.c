@@ -1,6 +1,7 @@
 #include "kvstore/format/record.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -360,6 +361,147 @@ START_TEST(random_bytes_are_never_valid_and_never_read_past_the_end)
 }
 END_TEST
 
+/* Berths --------------------------------------------------------------------------------------- */
+
+#define EXAMPLE_SALT UINT64_C(0xcdb570057c3e66f9)
+#define CONTENT_AT   UINT64_C(0x1018)
+#define PLACED_AT    UINT64_C(0x11030)
+#define EXAMPLE_END  UINT64_C(0x11050)
+
+static uint8_t example[EXAMPLE_END];
+
+static int put_in_example(void *context, const uint8_t *bytes, uint64_t size, uint64_t at)
+{
+    (void)context;
+    memcpy(example + CONTENT_AT + at, bytes, size);
+    return 0;
+}
+
+/* The example of docs/FORMAT.md, up to where the content gets its version, or all of it. */
+static void make_example(bool is_numbered)
+{
+    static char value[65536];
+    static uint8_t piece[4096];
+    memset(value, 'v', sizeof value);
+    memset(example, 0, sizeof example);
+    struct record content = {.kind = RECORD_PUT,
+                             .version = RECORD_NO_VERSION_YET,
+                             .key = kv_slice_from_string("city"),
+                             .value = kv_slice(value, sizeof value),
+                             .in_berth = true};
+    uint64_t size = record_bytes_in_log(&content, sizeof value);
+    ck_assert_uint_eq(CONTENT_AT + size, PLACED_AT);
+    record_write_berth(example + CONTENT_AT - RECORD_BERTH_HEAD_BYTES, 1, size, EXAMPLE_SALT,
+                       CONTENT_AT - RECORD_BERTH_HEAD_BYTES);
+    ck_assert_int_eq(record_write_pieces(&content, kv_slice(NULL, 0), EXAMPLE_SALT, CONTENT_AT,
+                                         piece, sizeof piece, put_in_example, NULL),
+                     0);
+    content.version = 2;
+    if (is_numbered)
+        record_number(&content, EXAMPLE_SALT, CONTENT_AT, example + CONTENT_AT,
+                      example + CONTENT_AT + RECORD_VERSION_AT);
+    struct record placed;
+    uint8_t place[8];
+    record_place(&content, CONTENT_AT, place, &placed);
+    ck_assert_uint_eq(
+        record_write(example + PLACED_AT, &placed, kv_slice(NULL, 0), EXAMPLE_SALT, PLACED_AT),
+        EXAMPLE_END - PLACED_AT);
+}
+
+static enum record_verdict walk_example(uint64_t offset, struct record *record, uint64_t *size)
+{
+    return record_walk(example, EXAMPLE_END, EXAMPLE_SALT, offset, record, size);
+}
+
+START_TEST(a_berth_is_as_documented)
+{
+    static const uint8_t head[] = {0x9c, 0x65, 0x50, 0x77, 0x1c, 0x00, 0x01, 0x00, 0x01, 0x00,
+                                   0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00,
+                                   0x00, 0x00, 0x00, 0x00, 0x1d, 0x65, 0xdb, 0x9c, 0x00, 0x00,
+                                   0x01, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+                                   0x04, 0x00, 0x01, 0x08, 0x63, 0x69, 0x74, 0x79};
+    static const uint8_t placed[] = {0x8b, 0x4e, 0x7b, 0x0c, 0x08, 0x00, 0x00, 0x00,
+                                     0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+                                     0x04, 0x00, 0x05, 0x00, 0x63, 0x69, 0x74, 0x79,
+                                     0x18, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
+    struct record record;
+    uint64_t size;
+    make_example(true);
+    ck_assert_mem_eq(example + 0x1000, head, sizeof head);
+    ck_assert_mem_eq(example + PLACED_AT, placed, sizeof placed);
+    ck_assert_int_eq(walk_example(0x1000, &record, &size), RECORD_VALID);
+    ck_assert_int_eq(record.kind, RECORD_BERTH);
+    ck_assert_uint_eq(0x1000 + size, PLACED_AT);
+    ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_VALID);
+    ck_assert_uint_eq(size, EXAMPLE_END - PLACED_AT);
+    ck_assert_int_eq(record.kind, RECORD_PUT);
+    ck_assert_uint_eq(record.version, 2);
+    ck_assert_uint_eq(record.value.size, 65536);
+    ck_assert_uint_eq(record_entry_offset(&record, PLACED_AT), CONTENT_AT);
+    ck_assert_uint_eq(record_entry_bytes(&record, size), PLACED_AT - CONTENT_AT);
+    ck_assert_int_eq(record_read(example + CONTENT_AT, EXAMPLE_END - CONTENT_AT, EXAMPLE_SALT,
+                                 CONTENT_AT, &record, &size),
+                     RECORD_VALID);
+    ck_assert_uint_eq(size, PLACED_AT - CONTENT_AT);
+}
+END_TEST
+
+/* Without its version the content is nothing, nor is what names it. */
+START_TEST(content_without_its_version_is_no_record)
+{
+    struct record record;
+    uint64_t size;
+    make_example(false);
+    ck_assert_int_eq(walk_example(0x1000, &record, &size), RECORD_VALID);
+    ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_INVALID);
+    ck_assert_int_eq(record_read(example + CONTENT_AT, EXAMPLE_END - CONTENT_AT, EXAMPLE_SALT,
+                                 CONTENT_AT, &record, &size),
+                     RECORD_INVALID);
+}
+END_TEST
+
+/* Any other byte in the placed record, or in its content, is seen; in a berth, in its head. */
+START_TEST(any_byte_in_a_berth_counts)
+{
+    struct record record;
+    uint64_t size;
+    make_example(true);
+    for (uint64_t at = 0x1000; at<EXAMPLE_END; at += at> 0x1080 && at < 0x11000 ? 4093 : 1) {
+        example[at] ^= 0x10;
+        bool in_head = at < CONTENT_AT;
+        ck_assert_msg((walk_example(0x1000, &record, &size) == RECORD_VALID) != in_head,
+                      "offset %" PRIx64, at);
+        ck_assert_msg((walk_example(PLACED_AT, &record, &size) == RECORD_VALID) == in_head,
+                      "offset %" PRIx64, at);
+        example[at] ^= 0x10;
+    }
+}
+END_TEST
+
+/* A placed record that names what is no content of a berth: itself, a record behind it, its own
+ * inside, an ordinary put. */
+START_TEST(what_is_named_must_be_there)
+{
+    struct record record;
+    uint64_t size;
+    static const uint64_t named[] = {0,           8,          0x1000,        0x1010,
+                                     0x1019,      0x1020,     PLACED_AT - 8, PLACED_AT,
+                                     EXAMPLE_END, UINT64_MAX, UINT64_MAX - 7};
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+        struct record content = {.kind = RECORD_PUT,
+                                 .version = 2,
+                                 .key = kv_slice_from_string("city"),
+                                 .in_berth = true};
+        struct record placed;
+        uint8_t place[8];
+        make_example(true);
+        record_place(&content, named[i], place, &placed);
+        record_write(example + PLACED_AT, &placed, kv_slice(NULL, 0), EXAMPLE_SALT, PLACED_AT);
+        ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_INVALID);
+    }
+}
+END_TEST
+
 TEST_SUITE(kvstore_record)
 {
     TCase *tests = tcase_create("record");
@@ -377,5 +519,9 @@ TEST_SUITE(kvstore_record)
     tcase_add_test(tests, what_is_no_part_is_invalid);
     tcase_add_test(tests, a_record_that_is_detached_stands_alone);
     tcase_add_loop_test(tests, random_bytes_are_never_valid_and_never_read_past_the_end, 0, 4);
+    tcase_add_test(tests, a_berth_is_as_documented);
+    tcase_add_test(tests, content_without_its_version_is_no_record);
+    tcase_add_test(tests, any_byte_in_a_berth_counts);
+    tcase_add_test(tests, what_is_named_must_be_there);
     suite_add_tcase(suite, tests);
 }

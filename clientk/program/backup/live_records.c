@@ -85,7 +85,7 @@ static enum kv_status read_log_records(struct live_records *records, const char 
     uint64_t size;
     for (uint64_t at = BACKUP_HEADER_BYTES; at < records->size; at += size) {
         enum record_verdict verdict =
-            record_read(records->bytes + at, records->size - at, records->salt, at, &record, &size);
+            record_walk(records->bytes, records->size, records->salt, at, &record, &size);
         if (verdict != RECORD_VALID && mapguard_is_broken(records->guard))
             break;
         if (verdict != RECORD_VALID)
@@ -93,7 +93,8 @@ static enum kv_status read_log_records(struct live_records *records, const char 
                                 "%s is damaged at offset %" PRIu64
                                 "; kvcheck --salvage saves what is intact",
                                 name, at);
-        if (!add_live_record(records, &record, at))
+        if (record.kind != RECORD_BERTH &&
+            !add_live_record(records, &record, record_entry_offset(&record, at)))
             return kv_error_set(error, KV_NO_MEMORY, "no memory for the keys of %s", name);
     }
     return check_held(records, name, error);
@@ -135,7 +136,7 @@ enum kv_status live_records_next(struct live_records *records, struct record *re
     while ((status = check_held(records, name, error)) == KV_OK && records->at < records->size) {
         uint64_t at = records->at;
         enum record_verdict verdict =
-            record_read(records->bytes + at, records->size - at, records->salt, at, record, &size);
+            record_walk(records->bytes, records->size, records->salt, at, record, &size);
         if (verdict != RECORD_VALID && !mapguard_is_broken(records->guard))
             return kv_error_set(error, KV_CORRUPT,
                                 "%s has changed at offset %" PRIu64 " while it was read", name, at);
@@ -144,7 +145,7 @@ enum kv_status live_records_next(struct live_records *records, struct record *re
         records->at += size;
         uint64_t hash = XXH3_64bits(record->key.data, record->key.size);
         if (record->kind == RECORD_PUT &&
-            find_live_slot(records, record->key, hash)->offset == at &&
+            find_live_slot(records, record->key, hash)->offset == record_entry_offset(record, at) &&
             !mapguard_is_broken(records->guard))
             return KV_OK;
     }

@@ -1,0 +1,209 @@
+#include "kvstore/table/placing.h"
+
+#include "common/assert/assert.h"
+#include "common/time/clock.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/log/logtail.h"
+
+bool placing_is_possible(const struct datafile *file)
+{
+    return file->placings_barred == 0 &&
+           file->current->log.identity.format_version == FILE_FORMAT_NEWEST;
+}
+
+/* Returns the position behind what was appended now. */
+static uint64_t count_appended(struct datafile *file, uint64_t bytes)
+{
+    uint64_t appended = atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) + bytes;
+    atomic_store_explicit(&file->appended_bytes, appended, memory_order_release);
+    return appended;
+}
+
+/* Takes a berth in `generation`, which is the file's current one or its next. */
+static enum kv_status take_berth(struct datafile *file, struct generation *generation,
+                                 struct placing *placing)
+{
+    struct berth berth;
+    enum kv_status status = generation_append_berth(generation, &placing->record, &berth);
+    if (status != KV_OK)
+        return status;
+    placing->berths[placing->berth_count++] = (struct placing_berth){generation, berth, KV_OK};
+    generation->placings++;
+    if (generation == file->current)
+        (void)count_appended(file, RECORD_BERTH_HEAD_BYTES + berth.size_bytes);
+    return KV_OK;
+}
+
+static const struct berth *berth_in(const struct placing *placing,
+                                    const struct generation *generation)
+{
+    for (uint32_t i = 0; i < placing->berth_count; i++)
+        if (placing->berths[i].generation == generation)
+            return &placing->berths[i].berth;
+    return NULL;
+}
+
+enum kv_status placing_begin(struct datafile *file, const struct lookup *lookup,
+                             const struct record *record, struct placing *placing)
+{
+    struct generation *current = file->current;
+    KV_ASSERT(placing_is_possible(file) && current->transacting == 0);
+    *placing = (struct placing){.record = *record, .hash = lookup->hash};
+    enum kv_status status = KV_OK;
+    if (bound_is_told(&file->share))
+        status = bound_check(&file->share, lookup, record, kv_slice(NULL, 0), false);
+    if (status == KV_OK)
+        status = take_berth(file, current, placing);
+    if (status == KV_NO_SPACE)
+        file->full = true;
+    if (status != KV_OK)
+        return status;
+    placing->next = file->placings;
+    file->placings = placing;
+    (void)placing_follow(file, placing);
+    return KV_OK;
+}
+
+/* The next generation takes no part any more if it has missed something. */
+static struct generation *sound_next(const struct datafile *file)
+{
+    return file->next && file->next_status == KV_OK ? file->next : NULL;
+}
+
+/* What came of the value's berth in `generation`, which is taken if there is none. */
+static enum kv_status place_in(struct datafile *file, struct generation *generation,
+                               struct placing *placing)
+{
+    for (uint32_t i = 0; i < placing->berth_count; i++)
+        if (placing->berths[i].generation == generation)
+            return placing->berths[i].status;
+    return placing->berth_count < PLACING_MOST_BERTHS ? take_berth(file, generation, placing)
+                                                      : KV_BUSY;
+}
+
+bool placing_follow(struct datafile *file, struct placing *placing)
+{
+    struct generation *wanted[] = {file->current, sound_next(file)};
+    for (unsigned i = 0; i < sizeof wanted / sizeof *wanted && !placing->is_lost; i++) {
+        enum kv_status status = wanted[i] ? place_in(file, wanted[i], placing) : KV_OK;
+        if (status == KV_OK)
+            continue;
+        if (wanted[i] == file->current || status == KV_BUSY)
+            placing->is_lost = true; /* what comes next says why, if that stays */
+        else
+            file->next_status = status;
+    }
+    return !placing->is_lost && placing->filled < placing->berth_count;
+}
+
+/* Copies the value from the first berth, since the caller's bytes may have changed meanwhile. */
+static enum kv_status copy_content(const struct placing *placing, uint32_t to)
+{
+    const struct logfile *from = &placing->berths[0].generation->log;
+    struct record content;
+    uint64_t size_bytes;
+    logfile_begin(from, READ_BUFFER_MIRROR);
+    if (logfile_load(from, READ_BUFFER_MIRROR, placing->berths[0].berth.offset, &content,
+                     &size_bytes) != RECORD_VALID ||
+        logfile_is_broken(from) || size_bytes != placing->berths[to].berth.size_bytes)
+        return KV_IO;
+    return logtail_fill_berth(&placing->berths[to].generation->log,
+                              placing->berths[to].berth.offset, &content);
+}
+
+enum kv_status placing_fill(struct placing *placing)
+{
+    const struct placing_berth *first = &placing->berths[0];
+    for (; placing->filled < placing->berth_count && first->status == KV_OK; placing->filled++) {
+        struct placing_berth *to = &placing->berths[placing->filled];
+        to->status = placing->filled == 0 ? logtail_fill_berth(&to->generation->log,
+                                                               to->berth.offset, &placing->record)
+                                          : copy_content(placing, placing->filled);
+    }
+    return first->status;
+}
+
+/* Has the value count in the next generation, too. */
+static enum kv_status publish_next(struct datafile *file, struct placing *placing)
+{
+    struct lookup lookup;
+    generation_find(file->next, placing->hash, placing->record.key, &lookup);
+    if (lookup.error != 0)
+        return KV_IO;
+    return generation_append_placed(file->next, &lookup, &placing->record,
+                                    berth_in(placing, file->next));
+}
+
+enum kv_status placing_publish(struct datafile *file, struct lookup *lookup,
+                               struct placing *placing, struct kvstore_written *written)
+{
+    struct generation *current = file->current;
+    const struct berth *berth = berth_in(placing, current);
+    uint64_t tail = current->log.tail;
+    KV_ASSERT(berth && !placing->is_lost && placing->filled == placing->berth_count);
+    KV_ASSERT(!file->read_only && current->words->tail == tail && current->transacting == 0);
+    struct record *record = &placing->record;
+    record->version = datafile_next_version(current, lookup, record->version);
+    const struct bound_change change = {
+        record->key,      lookup->hash, lookup->found, true, lookup->found ? lookup->size_bytes : 0,
+        berth->size_bytes};
+    bool is_told = bound_is_told(&file->share);
+    enum kv_status status =
+        is_told ? bound_check(&file->share, lookup, record, kv_slice(NULL, 0), false) : KV_OK;
+    const struct lookup replaced = *lookup;
+    if (status == KV_OK)
+        status = generation_append_placed(current, lookup, record, berth);
+    if (status == KV_NO_SPACE)
+        file->full = true;
+    if (status != KV_OK)
+        return status;
+    file->full = false;
+    datafile_forget_replaced(file, &replaced);
+    if (sound_next(file))
+        file->next_status = publish_next(file, placing);
+    uint64_t appended = count_appended(file, current->log.tail - tail);
+    if (file->ordering)
+        datafile_follow_order(file, &replaced, record);
+    if (is_told)
+        bound_count_change(&file->share, current->words->live_bytes, &change);
+    if (written)
+        *written = (struct kvstore_written){.version = record->version,
+                                            .ticket = {file->number, appended},
+                                            .record_bytes = berth->size_bytes};
+    return KV_OK;
+}
+
+void placing_end(struct datafile *file, struct placing *placing)
+{
+    struct placing **at = &file->placings;
+    while (*at != placing)
+        at = &(*at)->next;
+    *at = placing->next;
+    for (uint32_t i = 0; i < placing->berth_count; i++) {
+        KV_ASSERT(placing->berths[i].generation->placings > 0);
+        placing->berths[i].generation->placings--;
+    }
+}
+
+uint64_t placing_settled_end(const struct datafile *file, const struct generation *generation)
+{
+    uint64_t end = generation->log.tail;
+    for (const struct placing *placing = file->placings; placing; placing = placing->next)
+        for (uint32_t i = 0; i < placing->berth_count; i++)
+            if (placing->berths[i].generation == generation)
+                end = at_most(end, placing->berths[i].berth.offset - RECORD_BERTH_HEAD_BYTES);
+    return end;
+}
+
+void placing_wait(const struct store_context *context, const struct datafile *file,
+                  const struct generation *generation)
+{
+    for (;;) {
+        lockset_read_lock(context->locks, file->number);
+        bool any = generation->placings > 0;
+        lockset_read_unlock(context->locks, file->number);
+        if (!any)
+            return;
+        clock_sleep_ms(1);
+    }
+}

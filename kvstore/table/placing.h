@@ -1,0 +1,83 @@
+/*
+ * placing: a large value on its way into a data file. Its place in the log, a berth, is taken under
+ * the file's lock; its bytes are copied there without the lock, so that nobody waits for them;
+ * then, under the lock again, a small record makes it count. Until then nobody knows of it, and if
+ * that never comes, the berth is so much dead space.
+ *
+ * While the compactor shares the file's next generation, a value gets a berth in both generations,
+ * and counts in both at once. A generation is not freed while a value is being written to it
+ * (placing_wait).
+ *
+ * Threads: none of its own. Each call says what the caller holds.
+ */
+#ifndef MQKV_KVSTORE_TABLE_PLACING_H
+#define MQKV_KVSTORE_TABLE_PLACING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kvstore/table/datafile.h"
+
+/* Values from this size on are placed: what is smaller is copied under the lock, in the time that
+ * the further steps of a placing take. */
+#ifndef PLACE_MIN_BYTES
+#define PLACE_MIN_BYTES (UINT64_C(64) << 10)
+#endif
+
+/* A value has a berth in the current generation, and one in the next; and when one has taken the
+ * place of the other meanwhile, in one more. */
+#define PLACING_MOST_BERTHS 4u
+
+struct placing_berth {
+    struct generation *generation;
+    struct berth berth;
+    enum kv_status status; /* of copying the value there */
+};
+
+/* From placing_begin to placing_end it is in a list of the file, and does not move. */
+struct placing {
+    struct placing *next;
+    struct record record; /* its key and value are the caller's bytes */
+    uint32_t hash;
+    bool is_lost; /* it has no place in a generation where it needs one */
+    uint32_t berth_count;
+    uint32_t filled; /* of the berths, from the first one on */
+    struct placing_berth berths[PLACING_MOST_BERTHS];
+};
+
+/* Returns true if values may be placed in `file`: its format knows berths, and nobody waits for all
+ * placings to end. Holds: the file's lock. */
+bool placing_is_possible(const struct datafile *file);
+
+/* Takes a place for `record`, a put; `lookup` is of its key. On failure *placing is not in the
+ * list. Errors as of datafile_append. Holds: the file's lock for writing. */
+enum kv_status placing_begin(struct datafile *file, const struct lookup *lookup,
+                             const struct record *record, struct placing *placing);
+
+/* Copies the value to where it has a place and was not yet copied to. KV_IO, KV_NO_MEMORY,
+ * KV_NO_SPACE of its first place; placing_follow knows of the others. The caller holds no lock. */
+enum kv_status placing_fill(struct placing *placing);
+
+/* Takes a place in each generation of `file` that the value has none in. True: placing_fill is to
+ * be called again. Holds: the file's lock for writing. */
+bool placing_follow(struct datafile *file, struct placing *placing);
+
+/* Makes the value count, with a version as datafile_append gives it. placing_follow has just
+ * returned false, and the value is not lost; `lookup` is of its key. *written and errors as of
+ * datafile_append. Holds: the file's lock for writing. */
+enum kv_status placing_publish(struct datafile *file, struct lookup *lookup,
+                               struct placing *placing, struct kvstore_written *written);
+
+/* Ends the placing, published or not. Holds: the file's lock for writing. */
+void placing_end(struct datafile *file, struct placing *placing);
+
+/* Returns the end of what a sync of `generation`, of `file`, that begins now makes durable for
+ * good: its tail, or the first berth that is being filled. Holds: the file's lock. */
+uint64_t placing_settled_end(const struct datafile *file, const struct generation *generation);
+
+/* Waits until nothing is being placed in `generation`, which is not one of the file any more. Takes
+ * the file's lock for moments. */
+void placing_wait(const struct store_context *context, const struct datafile *file,
+                  const struct generation *generation);
+
+#endif

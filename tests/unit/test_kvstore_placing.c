@@ -1,0 +1,689 @@
+/* Large values are copied while nobody holds the file's lock: who waits for whom, told by stopping
+ * the copy, and not by a clock. */
+#include "kvstore/table/placing.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kvstore/format/commit_entry.h"
+#include "kvstore/format/record.h"
+#include "kvstore/log/fileio.h"
+#include "tests/support/one_file_store.h"
+#include "tests/support/store_calls.h"
+#include "tests/support/test_suite.h"
+
+#define KEY(text)   kv_slice_from_string(text)
+#define LARGE_BYTES ((size_t)(PLACE_MIN_BYTES + 1000))
+
+/* The first write of that many bytes waits until the test lets it go on. */
+#define COPIED_BYTES (PLACE_MIN_BYTES / 2)
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    unsigned left_to_stop; /* copies that will stop */
+    unsigned left_to_fail; /* copies from now to the one that fails; 0: none does */
+    bool is_stopped;
+    bool goes_on;
+} copying = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static ssize_t write_or_stop(int fd, const void *data, size_t size, off_t offset)
+{
+    pthread_mutex_lock(&copying.mutex);
+    if (size >= COPIED_BYTES && copying.left_to_stop > 0) {
+        copying.left_to_stop--;
+        copying.is_stopped = true;
+        copying.goes_on = false;
+        pthread_cond_broadcast(&copying.changed);
+        while (!copying.goes_on)
+            pthread_cond_wait(&copying.changed, &copying.mutex);
+        copying.is_stopped = false;
+    }
+    bool fails = size >= COPIED_BYTES && copying.left_to_fail > 0 && --copying.left_to_fail == 0;
+    pthread_mutex_unlock(&copying.mutex);
+    if (!fails)
+        return fileio_system.write_at(fd, data, size, offset);
+    errno = EIO;
+    return -1;
+}
+
+static struct fileio table;
+
+static void stop_copies(unsigned count)
+{
+    table = fileio_system;
+    table.write_at = write_or_stop;
+    copying.left_to_stop = count;
+    copying.left_to_fail = 0;
+    copying.is_stopped = false;
+    fileio = &table;
+}
+
+static void await_stop(void)
+{
+    pthread_mutex_lock(&copying.mutex);
+    while (!copying.is_stopped)
+        pthread_cond_wait(&copying.changed, &copying.mutex);
+    pthread_mutex_unlock(&copying.mutex);
+}
+
+static void fail_copy(unsigned number)
+{
+    pthread_mutex_lock(&copying.mutex);
+    copying.left_to_fail = number;
+    pthread_mutex_unlock(&copying.mutex);
+}
+
+static void let_go_on(void)
+{
+    pthread_mutex_lock(&copying.mutex);
+    copying.goes_on = true;
+    pthread_cond_broadcast(&copying.changed);
+    pthread_mutex_unlock(&copying.mutex);
+}
+
+/* A put of a large value by another thread. */
+struct large_put {
+    pthread_t thread;
+    const char *key;
+    char letter;
+    struct kvstore_put_options options;
+    enum kv_status status;
+    struct kvstore_written written;
+};
+
+static void *put_large(void *argument)
+{
+    struct large_put *put = argument;
+    static _Thread_local char value[LARGE_BYTES];
+    memset(value, put->letter, sizeof value);
+    put->status = kvstore_put(store, KEY(put->key), kv_slice(value, sizeof value), &put->options,
+                              &put->written);
+    return NULL;
+}
+
+static void begin_put(struct large_put *put, const char *key, char letter)
+{
+    *put = (struct large_put){.key = key, .letter = letter, .options = put->options};
+    ck_assert_int_eq(pthread_create(&put->thread, NULL, put_large, put), 0);
+}
+
+static void end_put(struct large_put *put, enum kv_status status)
+{
+    pthread_join(put->thread, NULL);
+    ck_assert_int_eq(put->status, status);
+}
+
+static void check_large(struct kvstore *opened, const char *key, char letter)
+{
+    static char value[LARGE_BYTES], wanted[LARGE_BYTES];
+    struct kvstore_entry entry;
+    ck_assert_int_eq(kvstore_get(opened, KEY(key), value, sizeof value, &entry), KV_OK);
+    ck_assert_uint_eq(entry.value_bytes, LARGE_BYTES);
+    memset(wanted, letter, sizeof wanted);
+    ck_assert_int_eq(memcmp(value, wanted, sizeof value), 0);
+}
+
+static bool is_there(struct kvstore *opened, const char *key)
+{
+    return kvstore_get(opened, KEY(key), NULL, 0, NULL) != KV_NOT_FOUND;
+}
+
+/* All calls but the stopped one come back, on the same file. */
+START_TEST(nobody_waits_for_a_copy)
+{
+    struct large_put put = {0}, other = {0};
+    must_put(store, "key", "1");
+    stop_copies(1);
+    begin_put(&put, "large", 'a');
+    await_stop();
+    must_put(store, "key", "2");
+    ck_assert_str_eq(get_text(store, "key"), "2");
+    must_put(store, "more", "3");
+    ck_assert_int_eq(kvstore_delete(store, KEY("more"), 0, NULL), KV_OK);
+    begin_put(&other, "other", 'b'); /* another copy, which is not stopped */
+    end_put(&other, KV_OK);
+    check_large(store, "other", 'b');
+    ck_assert_int_eq(kvstore_sync(store), KV_OK);
+    ck_assert(!is_there(store, "large"));
+    let_go_on();
+    end_put(&put, KV_OK);
+    check_large(store, "large", 'a');
+    ck_assert_uint_gt(put.written.version, other.written.version);
+    must_reopen(&one_file);
+    check_large(store, "large", 'a');
+    check_large(store, "other", 'b');
+    ck_assert_str_eq(get_text(store, "key"), "2");
+}
+END_TEST
+
+/* The value that came last counts, and a condition holds when the value begins to count. */
+START_TEST(what_is_written_meanwhile_counts)
+{
+    struct large_put put = {0};
+    stop_copies(1);
+    begin_put(&put, "key", 'a');
+    await_stop();
+    must_put(store, "key", "small");
+    let_go_on();
+    end_put(&put, KV_OK);
+    check_large(store, "key", 'a'); /* its put ended last */
+    stop_copies(1);
+    put.options.condition = KVSTORE_IF_ABSENT;
+    begin_put(&put, "absent", 'b');
+    await_stop();
+    must_put(store, "absent", "small");
+    let_go_on();
+    end_put(&put, KV_EXISTS);
+    ck_assert_str_eq(get_text(store, "absent"), "small");
+}
+END_TEST
+
+/* What a kill leaves in the middle of a copy: all but that value. Then the value, too. */
+START_TEST(a_kill_leaves_a_berth)
+{
+    struct large_put put = {0};
+    stop_copies(1);
+    must_put(store, "before", "1");
+    begin_put(&put, "large", 'a');
+    await_stop();
+    must_put(store, "behind", "2");
+    struct kvstore *copy = open_copy();
+    ck_assert_str_eq(get_text(copy, "before"), "1");
+    ck_assert_str_eq(get_text(copy, "behind"), "2");
+    ck_assert(!is_there(copy, "large"));
+    must_close(copy);
+    let_go_on();
+    end_put(&put, KV_OK);
+    copy = open_copy();
+    check_large(copy, "large", 'a');
+    ck_assert_str_eq(get_text(copy, "behind"), "2");
+    must_close(copy);
+}
+END_TEST
+
+static _Atomic bool is_compacted;
+
+static void *compact(void *argument)
+{
+    (void)argument;
+    must_compact();
+    atomic_store(&is_compacted, true);
+    return NULL;
+}
+
+/* Waits until a compaction has replaced the log; nobody waits for it, which waits for a copy. */
+static void await_new_log(void)
+{
+    for (struct kvstore_file_statistics facts = {0}; facts.compactions == 0; usleep(1000)) {
+        must_put(store, "key", "small");
+        kvstore_file_statistics(store, 0, &facts);
+    }
+}
+
+static struct kvstore_hold *_Atomic held;
+
+static void *hold(void *argument)
+{
+    struct kvstore_hold *begun;
+    (void)argument;
+    ck_assert_int_eq(kvstore_hold_begin(store, &begun, NULL), KV_OK);
+    atomic_store(&held, begun);
+    return NULL;
+}
+
+/* Waits until a hold waits for the values that are on their way. */
+static void await_holder(void)
+{
+    for (bool waits = false; !waits; usleep(1000)) {
+        ck_assert_ptr_null(atomic_load(&held));
+        lockset_read_lock(store->context.locks, 0);
+        waits = store->context.files[0].placings_barred == 1;
+        lockset_read_unlock(store->context.locks, 0);
+    }
+}
+
+/* The log is replaced while the value is on its way to it: the value is in the new one, and the old
+ * one stays open until then. The copy to the new log fails, or not: then there is another. */
+START_TEST(a_compaction_takes_the_value_with_it)
+{
+    struct large_put put = {0};
+    pthread_t compaction;
+    put_round(100, 0);
+    stop_copies(1);
+    begin_put(&put, "large", 'a');
+    await_stop();
+    atomic_store(&is_compacted, false);
+    ck_assert_int_eq(pthread_create(&compaction, NULL, compact, NULL), 0);
+    await_new_log();
+    usleep(100000); /* in which it would end, if it did not wait */
+    ck_assert(!atomic_load(&is_compacted));
+    if (_i == 1)
+        fail_copy(2);
+    let_go_on();
+    end_put(&put, KV_OK);
+    pthread_join(compaction, NULL);
+    check_large(store, "large", 'a');
+    must_compact();
+    check_large(store, "large", 'a');
+    struct kvstore *copy = open_copy();
+    check_large(copy, "large", 'a');
+    check_round(copy, 100, 0);
+    must_close(copy);
+}
+END_TEST
+
+/* A backup waits for values on their way: what it copies is never written to again. Those that come
+ * meanwhile do not make it wait longer. */
+START_TEST(a_hold_waits_for_the_value)
+{
+    struct large_put put = {0}, other = {0};
+    struct kvstore_held_file file;
+    pthread_t holder;
+    stop_copies(1);
+    begin_put(&put, "large", 'a');
+    await_stop();
+    atomic_store(&held, NULL);
+    ck_assert_int_eq(pthread_create(&holder, NULL, hold, NULL), 0);
+    await_holder();
+    must_put(store, "key", "small");
+    begin_put(&other, "other", 'b');
+    end_put(&other, KV_OK);
+    ck_assert_ptr_null(atomic_load(&held));
+    let_go_on();
+    end_put(&put, KV_OK);
+    pthread_join(holder, NULL);
+    kvstore_hold_file(held, 0, &file);
+    ck_assert_uint_gt(file.bytes, 2 * LARGE_BYTES);
+    kvstore_hold_end(held);
+    check_large(store, "large", 'a');
+    check_large(store, "other", 'b');
+}
+END_TEST
+
+static ssize_t fail_copies(int fd, const void *data, size_t size, off_t offset)
+{
+    if (size < COPIED_BYTES)
+        return fileio_system.write_at(fd, data, size, offset);
+    errno = EIO;
+    return -1;
+}
+
+/* A copy that fails leaves nothing but the place. */
+START_TEST(a_copy_may_fail)
+{
+    struct large_put put = {0};
+    table = fileio_system;
+    table.write_at = fail_copies;
+    fileio = &table;
+    must_put(store, "key", "1");
+    begin_put(&put, "key", 'a');
+    end_put(&put, KV_IO);
+    ck_assert_str_eq(get_text(store, "key"), "1");
+    fileio = &fileio_system;
+    begin_put(&put, "key", 'b');
+    end_put(&put, KV_OK);
+    must_reopen(&one_file);
+    check_large(store, "key", 'b');
+}
+END_TEST
+
+/* Syncing -------------------------------------------------------------------------------------- */
+
+/* Where the berth of the next large value will begin. */
+static uint64_t end_of_log(void)
+{
+    return store->context.files[0].current->log.tail;
+}
+
+static uint64_t noted_end(void)
+{
+    return store->context.files[0].current->log.progress.synced_offset;
+}
+
+/* What the header says is on disk does not go beyond a value that is being copied. */
+START_TEST(a_sync_notes_no_more_than_is_there)
+{
+    struct large_put put = {0};
+    must_put(store, "before", "1");
+    uint64_t berth_at = end_of_log();
+    stop_copies(1);
+    begin_put(&put, "large", 'a');
+    await_stop();
+    must_put(store, "behind", "2");
+    ck_assert_int_eq(kvstore_sync(store), KV_OK);
+    ck_assert_uint_eq(noted_end(), berth_at);
+    let_go_on();
+    end_put(&put, KV_OK);
+    ck_assert_int_eq(kvstore_sync(store), KV_OK);
+    ck_assert_uint_eq(noted_end(), end_of_log());
+}
+END_TEST
+
+#define DATAFILES   2u
+#define KEYS        16 /* each file has some */
+#define SYNC_ROUNDS 1000
+
+static const struct kvstore_options two_files = {.create = true,
+                                                 .datafiles = DATAFILES,
+                                                 .durability = KVSTORE_SYNC_ALWAYS,
+                                                 .sync_interval_ms = 3600000,
+                                                 .compact_dead_percent = 100};
+
+/* Syncs since forget_syncs: of each data file by itself, and of the commit log. */
+static atomic_uint file_syncs[DATAFILES], log_syncs;
+
+static int note_sync(int fd)
+{
+    char link[32], name[PATH_MAX];
+    unsigned number;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t size = readlink(link, name, sizeof name - 1);
+    ck_assert_int_gt(size, 0);
+    name[size] = '\0';
+    int result = fileio_system.sync_data(fd);
+    const char *last = strrchr(name, '/') + 1;
+    if (sscanf(last, "data.%u", &number) == 1 && number < DATAFILES)
+        atomic_fetch_add(&file_syncs[number], 1);
+    else if (strcmp(last, COMMIT_LOG_NAME) == 0)
+        atomic_fetch_add(&log_syncs, 1);
+    return result;
+}
+
+static void forget_syncs(void)
+{
+    for (unsigned i = 0; i < DATAFILES; i++)
+        atomic_store(&file_syncs[i], 0);
+    atomic_store(&log_syncs, 0);
+}
+
+/* Puts small values, and waits until they are durable, with that of *large, if it is not NULL. */
+static void commit_round(int round, const struct kvstore_ticket *large)
+{
+    struct kvstore_ticket tickets[KEYS + 1];
+    int count = 0;
+    for (; count < KEYS; count++)
+        tickets[count] =
+            must_put_for_ticket(store, numbered("key", count), numbered("round", round));
+    if (large)
+        tickets[count++] = *large;
+    for (int i = 0; i < count; i++)
+        kvstore_request_sync(store, tickets[i]);
+    for (int i = 0; i < count; i++)
+        ck_assert_int_eq(kvstore_wait_durable(store, tickets[i]), KV_OK);
+}
+
+/* The place of a large value was synced before the value was there: that value becomes durable by a
+ * sync of its file, while others do by one of the commit log. */
+START_TEST(a_large_value_is_not_committed_without_its_bytes)
+{
+    store = must_open(dir, &two_files);
+    commit_round(0, NULL);
+    for (int round = 1; round < SYNC_ROUNDS; round++) {
+        struct large_put put = {0};
+        stop_copies(1);
+        table.sync_data = note_sync;
+        begin_put(&put, "large", 'a');
+        await_stop();
+        commit_round(round, NULL);
+        let_go_on();
+        end_put(&put, KV_OK);
+        forget_syncs();
+        commit_round(round, &put.written.ticket);
+        ck_assert_uint_gt(atomic_load(&file_syncs[put.written.ticket.file]), 0);
+        if (atomic_load(&log_syncs) > 0)
+            return;
+    }
+    ck_abort_msg("nothing was committed with the commit log");
+}
+END_TEST
+
+/* Bytes written under the lock ----------------------------------------------------------------- */
+
+#define HUGE_BYTES      ((size_t)64 << 20)
+/* A record that is not placed, and the pages that come in with it. */
+#define HELD_MOST_BYTES (UINT64_C(512) << 10)
+
+static _Atomic uint64_t held_bytes, apart_bytes;
+
+/* Whether the calling thread itself keeps the lock: others keep it for moments only. */
+static void count_bytes(size_t size)
+{
+    bool is_free = lockset_try_write_lock_all(store->context.locks, 1000);
+    if (is_free)
+        lockset_write_unlock_all(store->context.locks);
+    atomic_fetch_add(is_free ? &apart_bytes : &held_bytes, size);
+}
+
+static ssize_t write_and_count(int fd, const void *data, size_t size, off_t offset)
+{
+    if (size >= COPIED_BYTES)
+        count_bytes(size);
+    return fileio_system.write_at(fd, data, size, offset);
+}
+
+static int zero_and_count(int fd, size_t size, off_t offset)
+{
+    count_bytes(size);
+    return fileio_system.zero(fd, size, offset);
+}
+
+static void put_huge(char letter)
+{
+    static char value[HUGE_BYTES];
+    memset(value, letter, sizeof value);
+    ck_assert_int_eq(kvstore_put(store, KEY("huge"), kv_slice(value, sizeof value), NULL, NULL),
+                     KV_OK);
+}
+
+/* However large a value is, who puts it writes next to nothing of it while others wait; nor does a
+ * compaction that copies it. */
+START_TEST(who_waits_waits_for_few_bytes)
+{
+    const struct kvstore_options options = {
+        .create = true, .datafiles = 1, .max_value_bytes = HUGE_BYTES, .compact_dead_percent = 100};
+    store = must_open(dir, &options);
+    must_put(store, "key", "1");
+    table = fileio_system;
+    table.write_at = write_and_count;
+    table.zero = zero_and_count;
+    fileio = &table;
+    for (int round = 0; round < 2; round++) {
+        atomic_store(&held_bytes, 0);
+        atomic_store(&apart_bytes, 0);
+        if (round == 0)
+            put_huge('a');
+        else
+            must_compact();
+        ck_assert_uint_ge(atomic_load(&apart_bytes), HUGE_BYTES - COPIED_BYTES);
+        ck_assert_uint_le(atomic_load(&held_bytes), HELD_MOST_BYTES);
+    }
+}
+END_TEST
+
+/* Damage --------------------------------------------------------------------------------------- */
+
+static bool look_at_change(void *context, const struct kvstore_change *change)
+{
+    (void)context, (void)change;
+    return true;
+}
+
+static void put_one(const char *key, char letter)
+{
+    struct large_put put = {0};
+    begin_put(&put, key, letter);
+    end_put(&put, KV_OK);
+}
+
+static enum kv_status read_large(void)
+{
+    static char value[LARGE_BYTES];
+    struct kvstore_entry entry;
+    return kvstore_get(store, KEY("large"), value, sizeof value, &entry);
+}
+
+/* A walk over the log that passes a berth says nothing of what is in it: damaged, it is not read as
+ * if it had been verified. */
+START_TEST(who_passes_a_berth_has_not_verified_its_content)
+{
+    struct kvstore_position position;
+    bool at_end;
+    ck_assert_int_eq(kvstore_changes_now(store, 0, &position), KV_OK);
+    off_t damage_at = (off_t)end_of_log() + 1000;
+    put_one("large", 'a');
+    must_reopen(&one_file); /* from the checkpoint, without reading the log */
+    store_file_flip(dir, damage_at);
+    ck_assert_int_eq(
+        kvstore_changes(store, 0, &position, KEY(""), 10, look_at_change, NULL, &at_end),
+        KV_CORRUPT);
+    ck_assert_int_eq(read_large(), KV_CORRUPT);
+}
+END_TEST
+
+/* Where a bit is flipped, counted from the berth: in its head; in the header of the content and in
+ * the value, which is then lost; and in the placed record, which lets no compaction pass. */
+enum damage { HEAD, CONTENT_HEADER, VALUE, PLACED, DAMAGES };
+static const off_t damage_places[] = {4, RECORD_BERTH_HEAD_BYTES + 5, 1000,
+                                      RECORD_BERTH_HEAD_BYTES + RECORD_HEADER_BYTES +
+                                          sizeof "large" + LARGE_BYTES + 22};
+
+/* A compaction takes damaged content with it, and misses nothing where the head of a berth is
+ * damaged; what is damaged may be replaced. */
+START_TEST(a_compaction_carries_damaged_content)
+{
+    struct kvstore_options options = one_file;
+    enum damage damage = _i % DAMAGES;
+    bool is_lost = damage == CONTENT_HEADER || damage == VALUE;
+    options.io = _i < DAMAGES ? KVSTORE_IO_MMAP : KVSTORE_IO_PREAD;
+    must_put(store, "before", "1");
+    off_t berth_at = (off_t)end_of_log();
+    put_one("large", 'a');
+    must_put(store, "behind", "2");
+    must_reopen(&options);
+    store_file_flip(dir, berth_at + damage_places[damage]);
+    ck_assert_int_eq(kvstore_compact(store, 0, NULL), damage == PLACED ? KV_CORRUPT : KV_OK);
+    ck_assert_int_eq(read_large(), is_lost ? KV_CORRUPT : KV_OK);
+    ck_assert_str_eq(get_text(store, "before"), "1");
+    ck_assert_str_eq(get_text(store, "behind"), "2");
+    put_one("large", 'b');
+    must_compact();
+    check_large(store, "large", 'b');
+    ck_assert_int_eq(kvstore_delete(store, KEY("large"), 0, NULL), KV_OK);
+    must_compact();
+    struct kvstore *copy = open_copy();
+    ck_assert(!is_there(copy, "large"));
+    ck_assert_str_eq(get_text(copy, "behind"), "2");
+    must_close(copy);
+}
+END_TEST
+
+/* A second record that names the same content, as a hostile file may have one, is none. */
+START_TEST(content_counts_once)
+{
+    char path[PATH_MAX];
+    struct kvstore_file_statistics facts;
+    struct record placed, content = {.kind = RECORD_PUT, .key = KEY("large"), .in_berth = true};
+    uint8_t place[sizeof(uint64_t)], bytes[64];
+    uint64_t content_at = end_of_log() + RECORD_BERTH_HEAD_BYTES;
+    put_one("large", 'a');
+    content.version = store->context.files[0].current->words->max_version;
+    record_place(&content, content_at, place, &placed);
+    uint64_t at = end_of_log();
+    uint64_t size = record_write(bytes, &placed, kv_slice(NULL, 0),
+                                 store->context.files[0].current->log.identity.salt, at);
+    must_close(store);
+    snprintf(path, sizeof path, "%s/data.0000", dir);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    ck_assert_int_eq(pwrite(fd, bytes, size, (off_t)at), (ssize_t)size);
+    close(fd);
+    store_checkpoint_remove(dir);
+    store = must_open(dir, &one_file);
+    kvstore_file_statistics(store, 0, &facts);
+    ck_assert_uint_gt(facts.recovered_bytes_cut, 0);
+    check_large(store, "large", 'a');
+}
+END_TEST
+
+/* Following ------------------------------------------------------------------------------------ */
+
+struct followed {
+    char keys[64];
+    size_t large_bytes;
+};
+
+static bool note_change(void *context, const struct kvstore_change *change)
+{
+    struct followed *followed = context;
+    size_t used = strlen(followed->keys);
+    snprintf(followed->keys + used, sizeof followed->keys - used, "%.*s ", (int)change->key.size,
+             (const char *)change->key.data);
+    followed->large_bytes += change->value.size > 1000 ? change->value.size : 0;
+    return true;
+}
+
+/* Who follows changes goes on behind a copy that is not whole, and gets the value in its turn. */
+START_TEST(who_follows_gets_the_value_when_it_counts)
+{
+    struct large_put put = {0};
+    struct kvstore_position position;
+    struct followed followed = {0};
+    bool at_end = false;
+    ck_assert_int_eq(kvstore_changes_now(store, 0, &position), KV_OK);
+    stop_copies(1);
+    begin_put(&put, "large", 'a');
+    await_stop();
+    must_put(store, "behind", "2");
+    ck_assert_int_eq(
+        kvstore_changes(store, 0, &position, KEY(""), 10, note_change, &followed, &at_end), KV_OK);
+    ck_assert(at_end);
+    ck_assert_str_eq(followed.keys, "behind ");
+    let_go_on();
+    end_put(&put, KV_OK);
+    must_put(store, "last", "3");
+    ck_assert_int_eq(
+        kvstore_changes(store, 0, &position, KEY(""), 10, note_change, &followed, &at_end), KV_OK);
+    ck_assert(at_end);
+    ck_assert_str_eq(followed.keys, "behind large last ");
+    ck_assert_uint_eq(followed.large_bytes, LARGE_BYTES);
+}
+END_TEST
+
+static void restore_fileio(void)
+{
+    fileio = &fileio_system;
+}
+
+TEST_SUITE(kvstore_placing)
+{
+    TCase *tests = tcase_create("placing");
+    tcase_set_timeout(tests, 600);
+    one_file_case_add(tests);
+    tcase_add_checked_fixture(tests, NULL, restore_fileio);
+    tcase_add_test(tests, nobody_waits_for_a_copy);
+    tcase_add_test(tests, what_is_written_meanwhile_counts);
+    tcase_add_test(tests, a_kill_leaves_a_berth);
+    tcase_add_loop_test(tests, a_compaction_takes_the_value_with_it, 0, 2);
+    tcase_add_test(tests, a_hold_waits_for_the_value);
+    tcase_add_test(tests, a_copy_may_fail);
+    tcase_add_test(tests, a_sync_notes_no_more_than_is_there);
+    tcase_add_test(tests, who_passes_a_berth_has_not_verified_its_content);
+    tcase_add_loop_test(tests, a_compaction_carries_damaged_content, 0, 2 * DAMAGES);
+    tcase_add_test(tests, content_counts_once);
+    tcase_add_test(tests, who_follows_gets_the_value_when_it_counts);
+    suite_add_tcase(suite, tests);
+    TCase *files = tcase_create("placing in several files");
+    tcase_set_timeout(files, 600);
+    store_case_add(files);
+    tcase_add_checked_fixture(files, NULL, restore_fileio);
+    tcase_add_test(files, a_large_value_is_not_committed_without_its_bytes);
+    tcase_add_test(files, who_waits_waits_for_few_bytes);
+    suite_add_tcase(suite, files);
+}
