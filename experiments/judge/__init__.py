@@ -7,6 +7,9 @@ is written:
   rows        one row a run: its columns, and the runs of a profile in their order
   plan        what a run will take: time, disk, memory
   loads       throughput and latency under a load
+  busy        the same works beside programs that take the CPUs
+  offered     latency at shares of what each system reaches
+  rates       latency at a load that is the same for all
   population  many keys: filling, memory, starting again
   idle        what connected clients cost that ask for nothing
   stalls      latency of writes while the index grows and while compaction runs

@@ -42,6 +42,11 @@ WORDS = {
         "Each system is offered shares of what it reaches itself, so mqkv is offered more; a share"
         " is met by threads that sleep, and each operation begins with a wake-up.",
     ),
+    "rates-busy": (
+        OWN,
+        "Client and server both have to get a CPU back from programs that never give one up.",
+    ),
+    "rates": (OWN, "The system is far from its limit: who sleeps has to be given a CPU first."),
     "transfers": (
         OWN,
         "A transaction is one message, and changes two data files under their locks. The script of"
@@ -50,7 +55,8 @@ WORDS = {
     ),
     "stalls": (
         OWN,
-        "Growing an index and copying a file need CPU time beside the measured server and client.",
+        "Growing an index, copying a file and copying large values need CPU time beside the measured"
+        " server and client, and large values the disk.",
     ),
     "idle": (OWN, "No message arrives, so every wake-up is mqkv's own."),
 }

@@ -17,10 +17,10 @@ WARMUP_S = 0.1  # in the load itself: connecting, and meeting the burners
 
 
 def measure(cases, ledger):
-    loads.measure(cases, ledger, loads.Manner(_run, _headline, _burners, paired=True))
+    loads.measure(cases, ledger, loads.Manner(_run, _headline, burners, paired=True))
 
 
-def _burners():
+def burners():
     return processes.Beside([BURNER] * (os.cpu_count() or 1))
 
 

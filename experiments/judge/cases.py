@@ -11,13 +11,14 @@ from judge.systems import ECHOES
 
 LOWER_IS_BETTER = (
     "mean_us p50_us p90_us p99_us p999_us max_us fill_s clean_start_s crash_start_s stop_s"
-    " memory_bytes_per_key idle_cpu_us_per_s server_cpu_us_per_op"
+    " memory_bytes_per_key idle_cpu_us_per_s server_cpu_us_per_op client_cpu_us_per_op"
 ).split()
 
 SERVERS = ("mqkv", "redis", "memcached")
 ECHO = "echo-shared"  # with replies as mqkv has them by default
 THREADS = (1, 5, 50)
 SHARES = (20, 40, 60, 80)  # per cent of what a system reaches, offered to it
+RATES = (1_000, 5_000, 10_000, 20_000, 50_000, 100_000)  # operations per second, offered to all
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ def all_cases():
         *_durable_cases(),
         *_busy_cases(),
         *_offered_cases(),
+        *_rate_cases(),
         *_direct_cases(),
         *_idle_cases(),
         *_population_cases(),
@@ -271,6 +273,32 @@ def _offered_cases():
                     goals=(Goal(column, "redis", 1),),
                     **work,
                 )
+
+
+def _rate_cases():
+    """A run of a work gives all of its lines."""
+    columns = (
+        ("p50_us", "p50, µs", ()),
+        ("p99_us", "p99, µs", (Goal("p99_us", "redis", 1), Goal("p99_us", "memcached", 1))),
+        ("p999_us", "p99.9, µs", (Goal("p999_us", "redis", 1 / 1.5),)),
+        ("server_cpu_us_per_op", "CPU of the server, µs per operation", ()),
+        ("client_cpu_us_per_op", "CPU of the clients, µs per operation", ()),
+    )
+    for kind, section in (("rates", "Load"), ("rates-busy", "Load on a busy machine")):
+        for threads in THREADS:
+            for rate in RATES:
+                for column, told, goals in columns:
+                    yield Case(
+                        f"{kind}-{threads}@{rate}",
+                        f"{_clients(threads)}, {rate:,}/s: {told}",
+                        kind,
+                        section,
+                        SERVERS,
+                        column,
+                        goals,
+                        f"-n {threads} --mix get=50,put=50",
+                        "small",
+                    )
 
 
 def _direct_cases():
@@ -489,6 +517,11 @@ def _stall_cases():
             "compaction",
             "PUT while compaction runs: p99.9, µs",
             (Goal("p999_us", "mqkv:rest", 0.2, "itself at rest"),),
+        ),
+        (
+            "large",
+            "PUT beside one of 64 MiB to the same data file: p99.9, µs",
+            (Limit("p999_us", 10_000),),
         ),
     )
     for name, title, goals in works:

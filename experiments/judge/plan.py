@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from harness import HarnessError, machine, noise
 from harness.progress import duration
 from judge.busy import WARMUP_S as BUSY_WARMUP_S
-from judge.cases import ENVIRONMENTS, SHARES
+from judge.cases import ENVIRONMENTS, RATES, SHARES
+from judge.rates import SECONDS_OF
 from judge.rows import key_of, run_key
 from judge.stalls import SECONDS
 
@@ -25,7 +26,7 @@ FILL_SYNCED_US_PER_KEY = {"mqkv": 6, "redis": 8}
 IDLE_OVERHEAD_S = 1.9
 TRANSFERS_OVERHEAD_S = 0.4  # starting and stopping a server; summing up
 REDIS_BENCHMARK_OVERHEAD_S = 0.6  # finding out how many requests fill the time
-STALLS_OVERHEAD_S = {"rest": 1.2, "growth": 0.3, "compaction": 0.4}
+STALLS_OVERHEAD_S = {"rest": 1.2, "growth": 0.3, "compaction": 0.4, "large": 2}
 POPULATION_US_PER_KEY = {"mqkv": 1.3, "redis": 5.8, "redis-aof": 5.3, "memcached": 3.0}
 ENGINE_US_PER_KEY = {  # by threads: a put and a get of a key
     1: {"mqkv": 1.6, "lmdb": 4, "rocksdb": 19, "leveldb": 10.5},
@@ -151,6 +152,9 @@ def _run_s(case, system, profile):
         return BUSY_WARMUP_S + profile.pair_s + LOAD_OVERHEAD_S
     if case.kind == "offered":
         return (1 + len(SHARES)) * (profile.measure_s + LOAD_OVERHEAD_S)
+    if case.kind in SECONDS_OF:
+        seconds = getattr(profile, SECONDS_OF[case.kind])
+        return len(RATES) * (profile.warmup_s + seconds + LOAD_OVERHEAD_S)
     if case.kind in ("loads", "direct"):
         large = ENVIRONMENTS[case.environment].value_bytes > 64
         overhead_s = LARGE_LOAD_OVERHEAD_S if large else LOAD_OVERHEAD_S

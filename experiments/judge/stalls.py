@@ -1,4 +1,5 @@
-"""Latency of writes by one client: at rest, while the index grows, while compaction runs.
+"""Latency of writes by one client: at rest, while the index grows, while compaction runs, and
+beside another client that puts values of 64 MiB into the same data file.
 
 At rest: keys that exist are overwritten, so few that no file is worth compacting. Growth: every
 write is a new key, so that each file's index grows all the time. Compaction: few keys are
@@ -6,6 +7,7 @@ overwritten so often that a file is always being compacted.
 """
 
 import json
+import time
 
 from harness import point, processes
 from judge.rows import Workplace
@@ -14,7 +16,12 @@ from judge.systems import SYSTEMS, Server
 VALUE_BYTES = 64
 NEW_KEYS = 1_000_000_000  # more than a run can write
 COMPACTED_SHARE = 10  # of the keys are enough for compaction
-SECONDS = {"rest": 0.5, "growth": 1, "compaction": 2}  # times the profile's measure_s
+# times the profile's measure_s
+SECONDS = {"rest": 0.5, "growth": 1, "compaction": 2, "large": 1}
+LARGE_OPTIONS = "-d 1 --max-value 64M"
+LARGE_LOAD = f"-n 1 --mix put=1 -L {64 << 20} --keys 2 --prefix large"
+LARGE_FIRST_S = 0.5  # until the first large value is on its way
+LARGE_REST_S = 2  # the measured load starts and ends meanwhile
 
 
 def measure(cases, ledger):
@@ -37,7 +44,10 @@ def _run(case, ledger, repeat):
     seconds = ledger.profile.measure_s * SECONDS[case.name]
     with Workplace(ledger.places.store_parent) as place:
         folder = place.folder / "mqkv"
-        with Server(SYSTEMS["mqkv"], ledger.places, folder, place.queue()) as server:
+        server_options = LARGE_OPTIONS if case.name == "large" else ""
+        with Server(
+            SYSTEMS["mqkv"], ledger.places, folder, place.queue(), options=server_options
+        ) as server:
             server.wait_until_it_answers()
             seed = ledger.load_seed(repeat)
             options = f"-n 1 --mix put=1 -L {VALUE_BYTES} --seed {seed} -t {seconds:g}"
@@ -49,8 +59,17 @@ def _run(case, ledger, repeat):
             if case.name == "compaction":
                 processes.run_load(server.load_command(options), seconds)  # until it has begun
             before = _compactions(server)
-            row = point.measured_load(server.load_command(options), seconds, server)
+            with _beside(case, server, seconds, seed) as others:
+                time.sleep(LARGE_FIRST_S if others.commands else 0)
+                row = point.measured_load(server.load_command(options), seconds, server)
+                others.check_alive()
             return row | {"compactions": _compactions(server) - before}
+
+
+def _beside(case, server, seconds, seed):
+    seconds += LARGE_FIRST_S + LARGE_REST_S
+    large = server.load_command(f"{LARGE_LOAD} --seed {seed} -t {seconds:g}")
+    return processes.Beside([large] if case.name == "large" else [])
 
 
 def _compactions(server):
