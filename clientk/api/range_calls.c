@@ -113,7 +113,7 @@ static enum kv_status range_rest_cut(struct range_rest *rest, struct kv_slice ke
 {
     if (!reserve_bytes(&rest->place, &rest->place_room, key.size))
         return range_lacks_memory();
-    if (key.size > 0)
+    if (key.data)
         memcpy(rest->place, key.data, key.size);
     if (rest->reverse) {
         rest->to = kv_slice(rest->place, key.size);
