@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "clientk/api/calls.h"
+#include "clientk/api/threads.h"
 #include "clientk/base/client_settings.h"
 #include "clientk/base/last_error.h"
+#include "clientk/direct/direct_range.h"
 #include "clientk/message/translate.h"
 #include "common/assert/assert.h"
 #include "common/memory/copy.h"
@@ -231,6 +233,24 @@ void clientk_cursor_close(struct clientk_cursor *cursor)
     free(cursor);
 }
 
+/* Reads the page without a message. False: it has to go by message. */
+static bool range_page_in_place(struct clientk_cursor *cursor, uint32_t limit)
+{
+    const struct range_rest *rest = &cursor->rest;
+    struct direct *direct = &rest->client->direct;
+    if ((cursor->flags & WIRE_ATOMIC) != 0 || !direct_is_on(direct))
+        return false;
+    struct attachment *attachment = thread_attachment(rest->client);
+    const struct direct_range range = {.from = rest->from,
+                                       .to = rest->to,
+                                       .prefix = rest->prefix,
+                                       .behind_from = rest->behind_from,
+                                       .reverse = rest->reverse,
+                                       .keys_only = (cursor->flags & WIRE_KEYS_ONLY) != 0,
+                                       .limit = limit};
+    return attachment && direct_range_page(direct, &attachment->reader, &range, &cursor->page);
+}
+
 static enum kv_status fetch_range_page(struct clientk_cursor *cursor)
 {
     struct clientk_result *page = &cursor->page;
@@ -242,8 +262,11 @@ static enum kv_status fetch_range_page(struct clientk_cursor *cursor)
             return status;
         cursor->last.size = 0;
     }
+    bool in_place = range_page_in_place(cursor, limit);
+    if (in_place && page->status != KV_OK)
+        return range_lacks_memory();
     enum kv_status status =
-        range_rest_ask(&cursor->rest, WIRE_OP_RANGE, cursor->flags, limit, page);
+        in_place ? KV_OK : range_rest_ask(&cursor->rest, WIRE_OP_RANGE, cursor->flags, limit, page);
     if (status != KV_OK && !result_is_cut_short(page))
         return status;
     if (status != KV_OK)
