@@ -55,8 +55,8 @@ WORDS = {
     ),
     "stalls": (
         OWN,
-        "Growing an index, copying a file and copying large values need CPU time beside the measured"
-        " server and client, and large values the disk.",
+        "Growing an index, copying a file and copying large values need CPU time beside the"
+        " measured server and client, and large values the disk.",
     ),
     "idle": (OWN, "No message arrives, so every wake-up is mqkv's own."),
 }

@@ -49,7 +49,7 @@ static enum kv_status take_place(struct apart *apart, bool *is_older)
 }
 
 /* Copies the value to where it has its place, and takes the file's lock. */
-static enum kv_status fill_place(struct apart *apart)
+static enum kv_status fill_berths(struct apart *apart)
 {
     const struct store_context *context = &apart->store->context;
     struct datafile *file = apart->write.file;
@@ -95,7 +95,7 @@ static enum kv_status try_apart(struct apart *apart, struct kvstore_written *wri
     }
     if (status != KV_OK)
         return status;
-    status = fill_place(apart);
+    status = fill_berths(apart);
     if (status == KV_OK)
         status = publish_value(apart, written);
     if (status == KV_IO && logfile_is_broken(&apart->write.file->current->log))
