@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "bridges/python/extension/py_handle.h"
+#include "bridges/python/extension/py_range.h"
 #include "bridges/python/extension/py_result.h"
 
 static PyTypeObject *client_type;
@@ -286,6 +287,7 @@ static PyObject *client_queue(PyObject *self, void *ignored)
 
 static PyMethodDef client_methods[] = {
     PY_OPERATION_ROWS(client),
+    PY_RANGE_ROWS,
     {"entry", client_entry, METH_O, "The entry with its version and expiry; NotFound."},
     {"stat", client_stat, METH_O, "Size, version and expiry without the value; NotFound."},
     {"ping", client_ping, METH_NOARGS, "One empty round trip; returns its seconds."},

@@ -7,8 +7,8 @@
         print(await client.get("name"))
 
 The client watches the library's descriptor in the running event loop: no thread, no polling, but
-for the ends of transactions and get_together, for which the loop's executor waits. What is asked
-for in one turn of the loop travels together, and any number of operations may be under way.
+for the ends of transactions, get_together and ranges, for which the loop's executor waits. What is
+asked for in one turn of the loop travels together, and any number of operations may be under way.
 Operations on one key take effect in the order of the calls; others may overtake each other.
 
 A task that is cancelled no longer waits; its operation is executed nevertheless.
@@ -28,6 +28,7 @@ from typing import (TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Conc
 
 from .client import Client as _Client, Pipeline as _Pipeline
 from .errors import Error, NotFound, StorageError, TransactionConflict, UsageError
+from .ranges import RangePages
 from .transaction import _NOTHING, _Steps, as_bytes, check_function, read_together
 
 if TYPE_CHECKING:
@@ -464,6 +465,27 @@ class Client:
                 left -= len(entries)
             if cursor == 0:
                 return
+
+    async def range(self, start: "Bytes" = b"", stop: "Bytes" = b"", *, prefix: "Bytes" = b"",
+                    reverse: bool = False, limit: Optional[int] = None,
+                    keys_only: bool = False) -> "AsyncIterator[Entry]":
+        """The entries of a range, in order: see mqkv.Client.range."""
+        pages = RangePages(start, stop, prefix, reverse, limit, keys_only)
+        while pages.arguments is not None:
+            arguments = pages.arguments
+            for entry in pages.take(await self._call(lambda client: client.range_page(*arguments))):
+                yield entry
+
+    async def count(self, start: "Bytes" = b"", stop: "Bytes" = b"", *,
+                    prefix: "Bytes" = b"") -> int:
+        """How many entries there are in a range: see mqkv.Client.count."""
+        return await self._call(lambda client: client.count(start, stop, prefix=prefix))
+
+    async def delete_range(self, start: "Bytes" = b"", stop: "Bytes" = b"", *,
+                           prefix: "Bytes" = b"", limit: Optional[int] = None) -> int:
+        """Deletes the entries of a range: see mqkv.Client.delete_range."""
+        return await self._call(
+            lambda client: client.delete_range(start, stop, prefix=prefix, limit=limit))
 
     async def stats(self, section: Optional[str] = None) -> Any:
         """The server's statistics, or one section of them."""

@@ -14,6 +14,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Concatenate, Iterable, Iterato
 
 from . import _mqkv, home
 from .errors import NotFound, StorageError, TransactionConflict
+from .ranges import RangePages
 from .transaction import Transaction, as_bytes, check_function, read_together
 
 _Arguments = ParamSpec("_Arguments")
@@ -315,6 +316,33 @@ class Client(_mqkv.Client):
         """The keys that begin with the prefix, in no order: see scan."""
         for entry in self.scan(prefix, limit=limit, keys_only=True):
             yield entry.key
+
+    def range(self, start: "Bytes" = b"", stop: "Bytes" = b"", *, prefix: "Bytes" = b"",
+              reverse: bool = False, limit: Optional[int] = None,
+              keys_only: bool = False) -> "Iterator[Entry]":
+        """The entries from the key `start` on and before `stop`, in the order of their keys' bytes.
+
+        Empty: from the first, to the last one that there is. prefix: only keys that begin with it.
+        reverse: the last one first. An entry that exists all the while comes exactly once, also
+        over a restart of the server. Records that cannot be read are left out, and raise
+        StorageError after the last entry. The server must keep the order (serverk --ordered), else
+        Unsupported; an Error while it is still building it.
+        """
+        pages = RangePages(start, stop, prefix, reverse, limit, keys_only)
+        while pages.arguments is not None:
+            yield from pages.take(self.range_page(*pages.arguments))
+
+    def count(self, start: "Bytes" = b"", stop: "Bytes" = b"", *, prefix: "Bytes" = b"") -> int:
+        """How many entries there are in a range: see range. Others may write meanwhile."""
+        return self.count_range(as_bytes(start), as_bytes(stop), as_bytes(prefix))
+
+    def delete_range(self, start: "Bytes" = b"", stop: "Bytes" = b"", *, prefix: "Bytes" = b"",
+                     limit: Optional[int] = None) -> int:
+        """Deletes the entries of a range (see range), at most `limit`, at the cost of what it
+        deletes; returns how many. Others may read and write meanwhile."""
+        if limit == 0:
+            return 0
+        return self.remove_range(as_bytes(start), as_bytes(stop), as_bytes(prefix), limit or 0)
 
     def delete_prefix(self, prefix: "Bytes") -> int:
         """Deletes every key that begins with the prefix, which must not be empty; returns how many
