@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -87,6 +88,8 @@ static void *add(void *number)
 static pid_t start_serverk(void)
 {
     snprintf(queue, sizeof queue, "/lab-kvlock-%d", (int)getpid());
+    if (mkdir("store", 0700) != 0)
+        err(2, "store");
     pid_t child = fork();
     if (child == 0) {
         execl(SERVERK, "serverk", "-m", queue, "-f", "store", "-d", "1", (char *)NULL);
