@@ -1,7 +1,7 @@
 /*
  * kv: what clients and server of a versioned key-value store say to each other. The interface is
- * that of MIT's course 6.5840, lab 2 ("Key/Value Server"): a put names the version that the key has,
- * and what was sent may have been executed though no answer came.
+ * that of MIT's course 6.5840, lab 2 ("Key/Value Server"): a put names the version that the key
+ * has, and what was sent may have been executed though no answer came.
  *
  * Do not change this file.
  */
@@ -36,7 +36,7 @@ struct kv_reply {
 };
 
 /* Sends a request, and waits for the reply. False: none came. The request was lost, and not
- * executed; or it was executed, and the reply was lost. A reply never belongs to another request. */
+ * executed; or it was executed, and the reply was lost. A reply is never another request's. */
 bool network_call(const struct kv_request *request, struct kv_reply *reply);
 
 /* Waits for a moment. */

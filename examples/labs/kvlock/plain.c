@@ -1,6 +1,6 @@
 /*
- * Clerk and lock over mqkv: a serverk of its own is the server, and each thread has a client. Beside
- * the lock each thread adds to a number that nothing else guards.
+ * Clerk and lock over mqkv: a serverk of its own is the server, and each thread has a client.
+ * Beside the lock each thread adds to a number that nothing else guards.
  */
 #include <err.h>
 #include <pthread.h>

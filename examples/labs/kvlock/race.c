@@ -1,6 +1,6 @@
 /*
- * Requests after one another, in threads that nothing but the server puts in order: the flag between
- * them is relaxed. So the thread sanitizer finds a race whenever there is one, not by luck.
+ * Requests after one another, in threads that nothing but the server puts in order: the flag
+ * between them is relaxed. So the thread sanitizer finds a race whenever there is one, not by luck.
  */
 #include <err.h>
 #include <sched.h>

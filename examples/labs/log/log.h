@@ -26,7 +26,8 @@ typedef void (*log_visit)(void *context, const void *record, size_t bytes);
 
 /* Opens the log of that directory, which exists, and makes it if it is not there; calls visit for
  * each record that it has. What was being appended when the process died, or the power went, is
- * there whole or not at all, and what visit was told stays. Returns 0 or an errno: then nothing is open. */
+ * there whole or not at all, and what visit was told stays. Returns 0 or an errno: then nothing is
+ * open. */
 int log_open(struct log *log, const char *directory, log_visit visit, void *context);
 
 /* Appends a record of 1 .. LOG_MAX_RECORD_BYTES. Returns 0: it is on disk; or an errno. */

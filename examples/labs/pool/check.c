@@ -1,4 +1,4 @@
-/* What a queue and a pool must do, under schedules that a seed decides (tests/explore/explore.h). */
+/* What a queue and a pool must do, under schedules of a seed (tests/explore/explore.h). */
 #include <stdatomic.h>
 #include <stdint.h>
 

@@ -26,7 +26,7 @@ void queue_destroy(struct queue *queue);
  * closed, and the item was not put. */
 bool queue_put(struct queue *queue, void *item);
 
-/* Takes the first item; waits, asleep, while there is none. False: the queue is closed and empty. */
+/* Takes the first item; waits, asleep, while there is none. False: it is closed and empty. */
 bool queue_take(struct queue *queue, void **item);
 
 /* From now on nothing is put. What is there may be taken still; all who wait and have nothing to

@@ -1,6 +1,6 @@
 /*
- * rwlock: a lock that either any number of readers hold, or one writer. Nobody starves: readers that
- * come and go do not keep a writer out, nor writers a reader.
+ * rwlock: a lock that either any number of readers hold, or one writer. Nobody starves: readers
+ * that come and go do not keep a writer out, nor writers a reader.
  *
  * You may change the members of the struct, and nothing else in this file.
  */

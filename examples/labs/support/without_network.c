@@ -1,7 +1,7 @@
 /*
  * without_network PROGRAM [ARGUMENT...]: runs PROGRAM, which can neither make sockets nor trace
- * other processes, nor get rights that it has not, leaves no core file, and ends with whoever started
- * it.
+ * other processes, nor get rights that it has not, leaves no core file, and ends with who
+ * started it.
  */
 #include <err.h>
 #include <errno.h>
@@ -23,7 +23,7 @@ int main(int count, char **words)
 {
     if (count < 2)
         errx(2, "usage: without_network PROGRAM [ARGUMENT...]");
-    /* Only calls of this kind of program are let through: those of another one have other numbers. */
+    /* Calls of another kind of program have other numbers, and are refused. */
     struct sock_filter program[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 #ifdef __x86_64__
