@@ -145,7 +145,7 @@ static enum kv_status settle_doubt(struct clientk_queue *queue, struct put_batch
     return status;
 }
 
-static enum kv_status put_batch(struct clientk_queue *queue, struct put_batch *batch)
+static enum kv_status try_put(struct clientk_queue *queue, struct put_batch *batch)
 {
     bool done = false;
     unsigned unknown = 0;
@@ -170,6 +170,16 @@ static enum kv_status put_batch(struct clientk_queue *queue, struct put_batch *b
             return status;
     }
     return queue_refuse(KV_OVERLOADED, "others put into the queue all the time");
+}
+
+/* A failure behind an outcome that is unknown leaves it so: who puts again would put twice. */
+static enum kv_status put_batch(struct clientk_queue *queue, struct put_batch *batch)
+{
+    enum kv_status status = try_put(queue, batch);
+    if (status == KV_OK || !batch->doubtful)
+        return status;
+    return queue_refuse(KV_OUTCOME_UNKNOWN, "the job may have been put: the server ended "
+                                            "meanwhile, and does not answer");
 }
 
 enum kv_status clientk_queue_put(struct clientk_queue *queue, const struct kv_slice *payloads,

@@ -33,6 +33,9 @@
 
 #define RACES_MOST 8u
 
+/* Looks after the time is over, where others were faster, or more has become due. */
+#define LATE_LOOKS 16u
+
 /* A worker that has taken a job a moment ago looks again so often, after so long, before it sleeps:
  * each job that is put wakes all that sleep. */
 #define NAPS   10u
@@ -310,10 +313,13 @@ static enum kv_status claim_records(struct taking *taking, struct claim *claims,
 /* What is seen of a lane on the way from its head. */
 struct lane_look {
     unsigned lane;
-    uint64_t at;      /* the next record to look at */
-    bool only_absent; /* nothing else was seen yet */
-    uint64_t absent;  /* how many were */
-    unsigned leased;  /* how many were */
+    uint64_t at;                /* the next record to look at */
+    bool only_absent;           /* nothing else was seen yet */
+    uint64_t absent;            /* how many were */
+    unsigned leased;            /* how many were */
+    uint64_t behind;            /* absent ones behind the first that was there */
+    uint64_t slow[AWAY_A_LOOK]; /* the oldest leased ones */
+    size_t slow_count;
 };
 
 /* Notes what stands at a number of the lane that was read. True: *claim can be claimed. */
@@ -326,6 +332,7 @@ static bool look_at_record(struct taking *taking, struct lane_look *look, size_t
         look->absent++;
         if (look->only_absent)
             queue->heads[look->lane] = look->at + at + 1;
+        look->behind += !look->only_absent;
         return false;
     }
     look->only_absent = false;
@@ -335,8 +342,11 @@ static bool look_at_record(struct taking *taking, struct lane_look *look, size_t
         return false;
     }
     *claim = (struct claim){.at = at, .number = look->at + at};
-    if (!job_record_read(kv_slice(result->value.data, result->value.size), &claim->record))
+    if (!job_record_read(kv_slice(result->value.data, result->value.size), &claim->record) ||
+        claim->record.state == JOB_REFERENCE) { /* nobody's */
+        claim->record.state = JOB_FREE;
         return false;
+    }
     claim->record.lane = look->lane;
     if (job_record_is_free(&claim->record, taking->now_ms))
         return true;
@@ -347,19 +357,19 @@ static bool look_at_record(struct taking *taking, struct lane_look *look, size_t
 }
 
 /* Claims what is free among the records that were read; those that have had all their attempts
- * become dead letters, and the oldest leased ones of many are moved away. */
+ * become dead letters. */
 static enum kv_status take_of_page(struct taking *taking, struct lane_look *look, size_t count)
 {
     struct claim claims[LOOK_RECORDS];
-    uint64_t spent[LOOK_RECORDS], slow[AWAY_A_LOOK];
-    size_t free_count = 0, spent_count = 0, slow_count = 0;
+    uint64_t spent[LOOK_RECORDS];
+    size_t free_count = 0, spent_count = 0;
     enum kv_status status = KV_OK;
     for (size_t i = 0; i < count && status == KV_OK; i++) {
         struct claim *claim = &claims[free_count];
         claim->record.state = JOB_FREE;
         if (!look_at_record(taking, look, i, claim, &status)) {
-            if (claim->record.state == JOB_LEASED && slow_count < AWAY_A_LOOK)
-                slow[slow_count++] = look->at + i;
+            if (claim->record.state == JOB_LEASED && look->slow_count < AWAY_A_LOOK)
+                look->slow[look->slow_count++] = look->at + i;
         } else if (claim->record.attempts >= claim->record.max_attempts) {
             spent[spent_count++] = claim->number;
         } else {
@@ -377,11 +387,20 @@ static enum kv_status take_of_page(struct taking *taking, struct lane_look *look
         status = claim_records(taking, claims + begin, claimed);
     for (size_t i = 0; i < spent_count && status == KV_OK; i++)
         status = queue_bury_spent(taking->queue, look->lane, spent[i], taking->now_ms);
-    if (look->leased > LEASED_IN_PLACE)
-        for (size_t i = 0; i < slow_count && status == KV_OK && taking->away < AWAY_A_LOOK; i++) {
-            status = queue_move_away(taking->queue, look->lane, slow[i]);
-            taking->away++;
-        }
+    return status;
+}
+
+/* Of many leased ones, or where much behind them is done, the oldest are moved away, so that the
+ * head goes on. */
+static enum kv_status move_slow_away(struct taking *taking, const struct lane_look *look)
+{
+    enum kv_status status = KV_OK;
+    if (look->leased + look->behind <= LEASED_IN_PLACE)
+        return KV_OK;
+    for (size_t i = 0; i < look->slow_count && status == KV_OK && taking->away < AWAY_A_LOOK; i++) {
+        status = queue_move_away(taking->queue, look->lane, look->slow[i]);
+        taking->away++;
+    }
     return status;
 }
 
@@ -409,7 +428,7 @@ static enum kv_status take_of_lane(struct taking *taking, unsigned lane)
                 look.at = queue->heads[lane];
         }
     }
-    return status;
+    return status == KV_OK ? move_slow_away(taking, &look) : status;
 }
 
 /* One look at the whole queue. KV_OK, also if nothing was taken. */
@@ -419,7 +438,9 @@ static enum kv_status take_now(struct taking *taking)
     taking->now_ms = clock_realtime_ms();
     taking->next_ms = UINT64_MAX;
     taking->raced = false;
-    enum kv_status status = queue_promote_due(queue, taking->now_ms, &taking->next_ms);
+    /* What is due and cannot be read keeps nobody from the lanes. */
+    enum kv_status of_due = queue_promote_due(queue, taking->now_ms, &taking->next_ms);
+    enum kv_status status = of_due == KV_CORRUPT || of_due == KV_IO ? KV_OK : of_due;
     if (status == KV_OK)
         status = queue_read_tails(queue);
     if (status == KV_OK && !queue->has_heads) {
@@ -437,7 +458,7 @@ static enum kv_status take_now(struct taking *taking)
         queue_tell_heads(queue);
         return KV_OK;
     }
-    return status;
+    return status == KV_OK ? of_due : status;
 }
 
 /* Reads the payloads that stand apart. A job without its payload is nobody's: it is buried. */
@@ -464,6 +485,8 @@ static enum kv_status read_bodies(struct taking *taking)
             *job = moved;
         kept++;
     }
+    for (size_t i = kept; i < taking->taken; i++)
+        clientk_job_free(&taking->jobs[i]);
     taking->taken = kept;
     return kept > 0 ? KV_OK : status;
 }
@@ -519,6 +542,7 @@ enum kv_status clientk_queue_take(struct clientk_queue *queue, size_t count, int
         return status;
     struct taking taking = {.queue = queue, .jobs = jobs, .count = count};
     const uint64_t begin_ms = clock_monotonic_coarse_ms();
+    unsigned late_looks = 0;
     *taken = 0;
     for (;;) {
         taking.away = 0;
@@ -527,24 +551,26 @@ enum kv_status clientk_queue_take(struct clientk_queue *queue, size_t count, int
             status = read_bodies(&taking);
         if (status != KV_OK || taking.taken > 0)
             break;
-        if (taking.raced || taking.next_ms <= taking.now_ms)
-            continue;
+        bool again = taking.raced || taking.next_ms <= taking.now_ms;
         uint64_t waited_ms = clock_monotonic_coarse_ms() - begin_ms;
-        if ((timeout_ms >= 0 && waited_ms >= (uint64_t)timeout_ms) ||
+        bool is_late = timeout_ms >= 0 && waited_ms >= (uint64_t)timeout_ms;
+        if ((is_late && !(again && late_looks++ < LATE_LOOKS)) ||
             client_settings_interrupted(&queue->client->settings)) {
             status = queue_refuse(KV_NOT_FOUND, "there is no job to take");
             break;
         }
+        if (again)
+            continue;
         if (queue->naps > 0) {
             queue->naps--;
             clock_sleep_ms(NAP_MS);
             continue;
         }
-        bool again;
-        status = ensure_watch(queue, &again);
+        bool is_new;
+        status = ensure_watch(queue, &is_new);
         if (status != KV_OK)
             break;
-        if (again)
+        if (is_new)
             continue;
         uint64_t wait_ms = taking.next_ms - taking.now_ms;
         if (wait_ms > LONGEST_SLEEP_MS)

@@ -130,8 +130,9 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
         if (status == KV_OK)
             status = index_record(generation, &record, record_entry_offset(&record, offset),
                                   record_entry_bytes(&record, size_bytes),
-                                  offset < log->gone.end ? at_least(now_ms, log->gone.expiry_ms)
-                                                         : now_ms);
+                                  record_entry_offset(&record, offset) < log->gone.end
+                                      ? at_least(now_ms, log->gone.expiry_ms)
+                                      : now_ms);
         if (status == KV_OK)
             offset += size_bytes;
     }

@@ -379,6 +379,34 @@ START_TEST(slow_jobs_hold_nobody_up)
 }
 END_TEST
 
+START_TEST(a_single_slow_job_keeps_no_head)
+{
+    enum { QUICK = 200 };
+    struct clientk_job slow = {0};
+    char text[16];
+    size_t taken;
+    struct clientk_queue *slow_queue = must_open_queue(client, "stuck", LONG_MS);
+    struct clientk_queue *fixture_queue = queue;
+    queue = slow_queue;
+    for (int i = 0; i <= QUICK; i++) {
+        snprintf(text, sizeof text, "%d", i);
+        put_text(text);
+    }
+    assert_status(clientk_queue_take(slow_queue, 1, 0, &slow, &taken), KV_OK);
+    for (int i = 0; i < QUICK; i++) {
+        assert_status(take_one(0), KV_OK);
+        must_ack();
+    }
+    assert_status(take_one(0), KV_NOT_FOUND);
+    ck_assert_uint_eq(entries_of("stuck:away:"), 1);
+    assert_status(clientk_queue_ack(slow_queue, &slow, 1), KV_OK);
+    assert_lengths(0, 0, 0, 0);
+    clientk_job_free(&slow);
+    clientk_queue_close(slow_queue);
+    queue = fixture_queue;
+}
+END_TEST
+
 START_TEST(large_payloads_stand_apart)
 {
     enum { LARGE = 300000 };
@@ -495,6 +523,12 @@ START_TEST(what_makes_no_sense_is_told_or_passed_over)
     assert_status(clientk_queue_put(foul, &payload, 1, NULL, NULL, NULL), KV_OK);
     assert_status(clientk_queue_take(foul, 1, 0, &job, &taken), KV_OK);
     assert_status(clientk_queue_ack(foul, &job, 1), KV_OK);
+    /* A reference is for a time, and no job of a lane: nobody waits for its end. */
+    static const uint8_t reference[64] = {'J', '1', 2};
+    struct kv_slice bytes = kv_slice(reference, sizeof reference);
+    assert_status(clientk_queue_put(foul, &payload, 1, NULL, NULL, NULL), KV_OK);
+    assert_status(clientk_put(client, TEXT("queue:foul:job:0:2"), bytes, NULL, NULL), KV_OK);
+    assert_status(clientk_queue_take(foul, 1, 0, &job, &taken), KV_NOT_FOUND);
     clientk_queue_close(foul);
 }
 END_TEST
@@ -576,6 +610,7 @@ TEST_SUITE(clientk_queue)
     tcase_add_test(tests, delayed_jobs_come_when_they_are_due);
     tcase_add_test(tests, many_delayed_jobs_come_once_each);
     tcase_add_test(tests, slow_jobs_hold_nobody_up);
+    tcase_add_test(tests, a_single_slow_job_keeps_no_head);
     tcase_add_test(tests, large_payloads_stand_apart);
     tcase_add_test(tests, who_waits_is_woken);
     tcase_add_test(tests, receipts_settle_jobs_of_others);

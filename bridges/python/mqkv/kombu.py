@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from queue import Empty
 from typing import Any, Callable, Optional
 from urllib.parse import quote
@@ -113,23 +114,29 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         job = self._jobs(queue).take()
         if job is None:
             raise Empty
-        message: "dict[str, Any]" = loads(job.payload.decode())
+        try:
+            message: "dict[str, Any]" = loads(job.payload.decode())
+            properties = message["properties"]
+        except (ValueError, TypeError, KeyError):  # nobody could ever do it
+            job.bury("no message of kombu")
+            raise Empty from None
+        # The publisher's own is the same in all queues that an exchange leads to.
+        properties["delivery_tag"] = f"{queue}:{job.receipt}"
         if job.attempts > 1:
-            message["properties"]["delivery_info"]["redelivered"] = True
+            properties["delivery_info"]["redelivered"] = True
         if queue in self._unacknowledged:
             job.ack()
         else:
-            self._taken[message["properties"]["delivery_tag"]] = job
+            self._taken[properties["delivery_tag"]] = job
         return message
 
     def settle(self, delivery_tag: str, how: "Callable[[Job], Any]") -> None:
         """Ends the delivery of a message. One whose time was over is another worker's."""
-        job = self._taken.pop(delivery_tag, None)
+        job = self._taken.get(delivery_tag)
         if job is not None:
-            try:
+            with suppress(NotFound, VersionMismatch):
                 how(job)
-            except (NotFound, VersionMismatch):
-                pass
+            self._taken.pop(delivery_tag, None)
 
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:
         """Consumes from the queue."""
