@@ -646,7 +646,8 @@ bool direct_range_page(struct direct *direct, struct direct_reader *reader,
         struct direct_store *store = direct_begin(direct, reader);
         if (!store)
             return false;
-        bool filled = !direct_store_has_ended(store) && range_page(store, range, result);
+        bool filled = !direct_store_has_ended(store) && direct_store_keeps_logs(store) &&
+                      range_page(store, range, result);
         read = direct_end(store, reader) && filled;
         if (!filled)
             break;

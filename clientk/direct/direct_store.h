@@ -143,6 +143,13 @@ bool direct_store_grow(struct direct_store *store);
 struct direct_log *direct_store_log(struct direct_store *store,
                                     const struct direct_log_facts *facts);
 
+/* Returns true if each data file has a log slot of its own. Else who looks at many files by turns
+ * would open each log again and again. */
+static inline bool direct_store_keeps_logs(const struct direct_store *store)
+{
+    return store->log_slots >= store->datafiles;
+}
+
 /* Returns the log of that data file and generation if it is open; NULL: it is not. */
 static inline struct direct_log *direct_store_known_log(const struct direct_store *store,
                                                         uint32_t file, uint64_t generation)

@@ -114,7 +114,7 @@ bool direct_read_together(struct direct *direct, struct direct_reader *reader,
         together.store = direct_begin(direct, reader);
         if (!together.store)
             break;
-        read = read_at_one_moment(&together);
+        read = direct_store_keeps_logs(together.store) && read_at_one_moment(&together);
         looked_ms = atomic_load_explicit(&together.store->looked_ms, memory_order_relaxed);
         counts = direct_end(together.store, reader) || !read;
     }

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "kvstore/format/sizes.h"
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "common/time/clock.h"
@@ -30,8 +31,13 @@ struct order_filler {
     atomic_bool stop;
 };
 
+/* After a failure nothing is tried for so long, and twice as long after each other one: asking for
+ * ranges wakes the thread, and each try takes the locks of writers. */
+#define FIRST_REST_MS UINT64_C(1000)
+#define MOST_REST_MS  UINT64_C(60000)
+
 /* False: it could not be filled. */
-static bool fill_file(struct order_filler *filler, struct datafile *file)
+static bool fill_file(struct order_filler *filler, struct datafile *file, bool tells)
 {
     const struct store_context *context = filler->context;
     const struct timespec pause = {.tv_nsec = FILL_PAUSE_NS};
@@ -43,7 +49,7 @@ static bool fill_file(struct order_filler *filler, struct datafile *file)
         nanosleep(&pause, NULL);
     }
     logfile_end(context->options.io);
-    if (status != KV_OK)
+    if (status != KV_OK && tells)
         log_warn("%s: the order of data file %u cannot be built: %s", context->dir, file->number,
                  kv_status_text(status));
     return status == KV_OK;
@@ -57,31 +63,44 @@ static bool all_are_whole(const struct store_context *context)
     return whole;
 }
 
-static void fill_all(struct order_filler *filler)
+/* False: not all could be filled, of which the log is told if the caller wants it. */
+static bool fill_all(struct order_filler *filler, bool tells)
 {
     const struct store_context *context = filler->context;
     if (all_are_whole(context))
-        return;
+        return true;
     uint64_t began_ns = clock_monotonic_ns();
     bool filled = true;
     for (uint32_t number = 0; number < context->datafiles && filled; number++)
-        filled = fill_file(filler, &context->files[number]);
+        filled = fill_file(filler, &context->files[number], tells);
     if (filled && !atomic_load(&filler->stop))
         log_info("%s: the order of all keys was built in %" PRIu64 " ms", context->dir,
                  (clock_monotonic_ns() - began_ns) / 1000000);
+    return filled;
+}
+
+/* Rests for rest_ms, whoever wakes the thread, and then waits until it is told. */
+static void rest_until_told(struct order_filler *filler, uint64_t rest_ms)
+{
+    uint64_t until_ns = clock_monotonic_ns() + rest_ms * 1000000;
+    pthread_mutex_lock(&filler->mutex);
+    while (rest_ms > 0 && !atomic_load(&filler->stop) && clock_monotonic_ns() < until_ns)
+        thread_wait_until(&filler->work, &filler->mutex, until_ns);
+    while (!filler->told && !atomic_load(&filler->stop))
+        pthread_cond_wait(&filler->work, &filler->mutex);
+    filler->told = false;
+    pthread_mutex_unlock(&filler->mutex);
 }
 
 static void *order_filler_thread(void *argument)
 {
     struct order_filler *filler = argument;
     prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+    uint64_t rest_ms = 0;
     while (!atomic_load(&filler->stop)) {
-        fill_all(filler);
-        pthread_mutex_lock(&filler->mutex);
-        while (!filler->told && !atomic_load(&filler->stop))
-            pthread_cond_wait(&filler->work, &filler->mutex);
-        filler->told = false;
-        pthread_mutex_unlock(&filler->mutex);
+        bool filled = fill_all(filler, rest_ms == 0);
+        rest_ms = filled ? 0 : rest_ms == 0 ? FIRST_REST_MS : at_most(2 * rest_ms, MOST_REST_MS);
+        rest_until_told(filler, rest_ms);
     }
     return NULL;
 }
