@@ -1,7 +1,7 @@
 /*
  * RANGE, RANGE_COUNT and RANGE_DELETE. A range is cut to what the user may read: it is walked
- * prefix by prefix of the user's rule (one, empty, of users without a rule), each with a call of
- * the engine, which holds the locks of all data files for some thousand entries at most.
+ * part by part of what that is (all, of users without a rule), each with a call of the engine,
+ * which holds the locks of all data files for some thousand entries at most.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ static const char being_built[] = "the order of the keys is still being built";
 struct range_run {
     struct execution *execution;
     struct kvstore_range range; /* as asked for */
-    struct kv_slice user_prefix;
+    struct access_part user_part;
     enum kv_status bad; /* KV_CORRUPT, KV_IO: something was left out; */
     uint32_t bad_file;  /* the first such record */
     uint64_t bad_offset;
@@ -76,20 +76,33 @@ static enum kv_status begin_run(struct range_run *run, struct execution *executi
     return KV_OK;
 }
 
-/* Goes on with the part of the range that is below the next prefix of the user's rule. False: there
- * is no other. */
+/* The part ends where the user's does, if that is within it. */
+static void cut_to_edge(struct kvstore_range *part, struct kv_slice edge)
+{
+    if (edge.size == 0)
+        return;
+    if (part->reverse && (part->to.size == 0 || access_compare_keys(edge, part->to) < 0))
+        part->to = edge;
+    if (!part->reverse && access_compare_keys(edge, part->from) > 0) {
+        part->from = edge;
+        part->behind_from = false;
+    }
+}
+
+/* Goes on with the part of the range that the user may read next. False: there is no other. */
 static bool next_part(struct range_run *run, struct kvstore_range *part)
 {
     struct execution *execution = run->execution;
     uint8_t *room = execution->context->found + LAST_BYTES;
+    struct access_part *user_part = &run->user_part;
     do {
-        if (!access_next_prefix(execution->session->access, run->range.reverse, room,
-                                &run->user_prefix))
+        if (!access_next_part(execution->session->access, run->range.reverse, room, user_part))
             return false;
         *part = run->range;
-        if (kv_slice_has_prefix(run->user_prefix, part->prefix))
-            part->prefix = run->user_prefix;
-    } while (!kv_slice_has_prefix(part->prefix, run->user_prefix));
+        if (kv_slice_has_prefix(user_part->prefix, part->prefix))
+            part->prefix = user_part->prefix;
+    } while (!kv_slice_has_prefix(part->prefix, user_part->prefix));
+    cut_to_edge(part, user_part->edge);
     return true;
 }
 

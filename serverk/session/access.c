@@ -138,8 +138,7 @@ static struct kv_slice prefix_slice(const struct access_prefix *prefix)
     return kv_slice(prefix->bytes, prefix->size);
 }
 
-/* Below 0, 0, above 0: in the order of their bytes. */
-static int compare_prefixes(struct kv_slice a, struct kv_slice b)
+int access_compare_keys(struct kv_slice a, struct kv_slice b)
 {
     size_t shorter = a.size < b.size ? a.size : b.size;
     int order = shorter > 0 ? memcmp(a.data, b.data, shorter) : 0;
@@ -155,41 +154,68 @@ static bool is_within_another(const struct access_rule *rule, struct kv_slice pr
     return false;
 }
 
-/* Finds the rule's prefix that follows `before`, and has no key that this one has. */
-static bool find_next_prefix(const struct access_rule *rule, bool reverse, struct kv_slice before,
-                             struct kv_slice *next)
+/* Finds how much of `before`, whose keys have been given, is left as the place where to go on below
+ * `prefix`, with which it begins: 0: nowhere. Forward that is where `before` ends: the last byte
+ * of what is left has to be one more. */
+static size_t find_edge(bool reverse, struct kv_slice before, struct kv_slice prefix)
 {
+    const uint8_t *bytes = before.data;
+    size_t size = before.size;
+    while (!reverse && size > prefix.size && bytes[size - 1] == UINT8_MAX)
+        size--;
+    return size > prefix.size ? size : 0;
+}
+
+/* Finds the part of the rule (NULL: all keys) behind those that begin with `before`: a prefix that
+ * has none of these, or the rest of one that has them all, since the rule is another one now;
+ * *edge_bytes is then what is left of `before`, else 0. */
+static bool find_next_part(const struct access_rule *rule, bool reverse, struct kv_slice before,
+                           struct kv_slice *next, size_t *edge_bytes)
+{
+    static const struct access_rule all = {.prefixes = {{.size = 0}}, .prefix_count = 1};
     bool found = false;
+    if (!rule)
+        rule = &all;
     for (unsigned i = 0; i < rule->prefix_count; i++) {
         struct kv_slice prefix = prefix_slice(&rule->prefixes[i]);
-        int order = before.data ? compare_prefixes(prefix, before) : 0;
-        bool follows = !before.data ||
-                       ((reverse ? order < 0 : order > 0) && !kv_slice_has_prefix(prefix, before) &&
-                        !kv_slice_has_prefix(before, prefix));
-        if (!follows || is_within_another(rule, prefix) || prefix.size > WIRE_MAX_KEY_BYTES)
+        if (is_within_another(rule, prefix) || prefix.size > WIRE_MAX_KEY_BYTES)
             continue;
-        if (!found || (compare_prefixes(prefix, *next) < 0) != reverse)
+        if (before.data && kv_slice_has_prefix(before, prefix)) {
+            *edge_bytes = find_edge(reverse, before, prefix);
+            if (*edge_bytes == 0)
+                continue;
+            *next = prefix;
+            return true;
+        }
+        int order = before.data ? access_compare_keys(prefix, before) : 0;
+        bool follows = !before.data ||
+                       ((reverse ? order < 0 : order > 0) && !kv_slice_has_prefix(prefix, before));
+        if (!follows)
+            continue;
+        if (!found || (access_compare_keys(prefix, *next) < 0) != reverse)
             *next = prefix;
         found = true;
     }
     return found;
 }
 
-bool access_next_prefix(struct access_user *user, bool reverse, uint8_t *room,
-                        struct kv_slice *prefix)
+bool access_next_part(struct access_user *user, bool reverse, uint8_t *room,
+                      struct access_part *part)
 {
-    struct kv_slice before = *prefix;
-    *prefix = kv_slice(room, 0);
+    struct kv_slice before = part->prefix, next = kv_slice(NULL, 0);
+    size_t edge_bytes = 0;
+    *part = (struct access_part){.prefix = kv_slice(room, 0)};
     if (!user)
         return !before.data;
     unsigned epoch = enter_rules(user);
-    const struct access_rule *rule = atomic_load(&user->rule);
-    struct kv_slice next = kv_slice(NULL, 0);
-    bool found = rule ? find_next_prefix(rule, reverse, before, &next) : !before.data;
+    bool found = find_next_part(atomic_load(&user->rule), reverse, before, &next, &edge_bytes);
     if (found && next.size > 0)
-        memcpy(room, next.data, next.size);
-    prefix->size = next.size;
+        memmove(room, next.data, next.size);
     leave_rules(user, epoch);
+    part->prefix.size = next.size;
+    part->edge = kv_slice(room, edge_bytes);
+    if (edge_bytes > 0 && !reverse)
+        room[edge_bytes - 1]++;
     return found;
 }
 
@@ -235,7 +261,7 @@ static bool rule_permits(const struct access_rule *rule, const struct wire_opera
         return may(rule, operation->key, true);
     case WIRE_OP_TRANSACT:     /* access_check_key */
     case WIRE_OP_RANGE_DELETE: /* access_may_write_range, and access_check_key */
-    case WIRE_OP_RANGE:        /* access_next_prefix */
+    case WIRE_OP_RANGE:        /* access_next_part */
     case WIRE_OP_RANGE_COUNT:
     case WIRE_OP_SCAN: /* shows what may be read */
     case WIRE_OP_WATCH:

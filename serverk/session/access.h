@@ -69,12 +69,23 @@ void access_free(struct access *access);
 /* Returns whether the user may read the key; user NULL: yes. */
 bool access_may_read(struct access_user *user, struct kv_slice key);
 
-/* Gives the next of the prefixes below which the user may read, in their order, or backwards
- * (reverse); none begins with another. *prefix is the one before it (bytes NULL: begin), and then
- * it, in `room` of WIRE_MAX_KEY_BYTES. False: there is none any more. user NULL, and one without a
- * rule: the empty prefix, once. */
-bool access_next_prefix(struct access_user *user, bool reverse, uint8_t *room,
-                        struct kv_slice *prefix);
+/* Below 0, 0, above 0: in the order of their bytes, a key before those that it begins. */
+int access_compare_keys(struct kv_slice a, struct kv_slice b);
+
+/* A part of the keys that the user may read: those that begin with `prefix`, from `edge` on, or
+ * before it (reverse); empty: all of them. */
+struct access_part {
+    struct kv_slice prefix;
+    struct kv_slice edge;
+};
+
+/* Goes from *part (prefix.data NULL: begin) to the next part that the user may read, in the order
+ * of the keys, or backwards (reverse). Parts have no key in common, and nothing lies between two of
+ * them that the user may read when the second one is asked for: its rule may be replaced at any
+ * time. `room`, of WIRE_MAX_KEY_BYTES, is the same for all parts; *part points into it. False:
+ * there is no other. user NULL, and one without a rule: all keys, once. */
+bool access_next_part(struct access_user *user, bool reverse, uint8_t *room,
+                      struct access_part *part);
 
 /* Returns whether the user may write all keys that begin with `prefix`, or all those from `from` on
  * and before `to`. */

@@ -1,5 +1,7 @@
 /* RANGE, RANGE_COUNT and RANGE_DELETE against a real store, as bytes in and bytes out. */
 #include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -256,6 +258,83 @@ START_TEST(a_user_sees_what_it_may_read)
 }
 END_TEST
 
+/* Lets the user read these prefixes (a blank between two), by rules in place of those in force. */
+static void replace_rules(const char *read)
+{
+    struct kv_error error = {0};
+    unsigned line;
+    struct access_rules *before = rules;
+    rules = NULL;
+    ck_assert_int_eq(access_rules_take(&rules, "others", "read", read, 1, &error), KV_OK);
+    ck_assert_int_eq(access_rules_finish(rules, &line, &error), KV_OK);
+    pthread_mutex_lock(&fixture.access.lock);
+    access_replace(&fixture.access, rules);
+    pthread_mutex_unlock(&fixture.access.lock);
+    access_rules_free(before);
+}
+
+/* The parts of keys that the user is given, of which the first ones are by one rule, and the rest,
+ * from number `at` on, by another: "prefix|edge ". */
+static const char *parts_of(const char *first, const char *then, unsigned at, bool reverse)
+{
+    static char text[512];
+    uint8_t room[WIRE_MAX_KEY_BYTES];
+    struct access_part part = {.prefix = {.data = NULL}};
+    size_t used = 0;
+    text[0] = '\0';
+    replace_rules(first);
+    for (unsigned number = 0;; number++) {
+        if (number == at)
+            replace_rules(then);
+        if (!access_next_part(restricted, reverse, room, &part))
+            return text;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%.*s|%.*s ",
+                                 (int)part.prefix.size, (const char *)part.prefix.data,
+                                 (int)part.edge.size, (const char *)part.edge.data);
+    }
+}
+
+START_TEST(other_rules_leave_out_nothing_that_both_allow)
+{
+    restrict_to("a", "ghost");
+    ck_assert_str_eq(parts_of("a c", "*", 1, false), "a| |b ");
+    ck_assert_str_eq(parts_of("a c", "*", 1, true), "c| |c ");
+    ck_assert_str_eq(parts_of("ab ad c", "a c", 1, false), "ab| a|ac c| ");
+    ck_assert_str_eq(parts_of("ab ad c", "a c", 2, true), "c| ad| a|ad ");
+    ck_assert_str_eq(parts_of("a\xff\xff c", "a c", 1, false), "a\xff\xff| c| ");
+    ck_assert_str_eq(parts_of("ab\xff c", "a c", 1, false), "ab\xff| a|ac c| ");
+    ck_assert_str_eq(parts_of("a c", "ab b c", 1, false), "a| b| c| ");
+    ck_assert_str_eq(parts_of("*", "a c", 1, false), "| ");
+    ck_assert_str_eq(parts_of("a c", "a c", 1, false), "a| c| ");
+}
+END_TEST
+
+static void *replace_rules_over_and_over(void *stop)
+{
+    for (unsigned round = 0; !atomic_load((atomic_bool *)stop); round++)
+        replace_rules(round % 2 == 0 ? "*" : "a b c d");
+    return NULL;
+}
+
+START_TEST(a_range_is_whole_while_rules_are_replaced)
+{
+    atomic_bool stop = false;
+    pthread_t thread;
+    put_letters();
+    restrict_to("a b c d", "ghost");
+    ck_assert_int_eq(pthread_create(&thread, NULL, replace_rules_over_and_over, &stop), 0);
+    for (unsigned round = 0; round < 3000; round++) {
+        bool reverse = round % 2 == 1;
+        ck_assert_str_eq(keys_of(ASK(BOUNDS(.way = reverse ? WIRE_RANGE_REVERSE : 0))),
+                         reverse ? "d c b abc ab a " : "a ab abc b c d ");
+        struct wire_result result = ask(WIRE_OP_RANGE_COUNT, (struct asked_range){.flags = 0});
+        ck_assert_uint_eq(wire_range_count(result.number), 6);
+    }
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+}
+END_TEST
+
 START_TEST(a_user_deletes_what_it_may_write)
 {
     put_letters();
@@ -322,6 +401,8 @@ TEST_SUITE(serverk_range)
     tcase_add_test(ranges, only_what_has_expired_is_passed_by_place);
     tcase_add_test(ranges, bounds_that_are_none_are_refused);
     tcase_add_test(ranges, a_user_sees_what_it_may_read);
+    tcase_add_test(ranges, other_rules_leave_out_nothing_that_both_allow);
+    tcase_add_test(ranges, a_range_is_whole_while_rules_are_replaced);
     tcase_add_test(ranges, a_user_deletes_what_it_may_write);
     suite_add_tcase(suite, ranges);
     TCase *without = tcase_create("without_order");
