@@ -69,7 +69,8 @@ ENGINE_OBJ := $(call objects,engine)
 # The engine for a NATS cluster, where its client library is there; NATS= builds without.
 NATS ?= $(shell $(PKG_CONFIG) --exists libnats 2>/dev/null && echo yes)
 NATSKV_SRC := $(call sources,bridges/cluster/natskv)
-NATSKV_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(if $(NATS),$(filter-out %_absent.c,$(NATSKV_SRC)),$(filter %_absent.c %/bucket_name.c,$(NATSKV_SRC))))
+NATSKV_ABSENT_OBJ := $(patsubst %.c,$(OUT)/obj/%.o,$(filter %_absent.c %/bucket_name.c,$(NATSKV_SRC)))
+NATSKV_OBJ := $(if $(NATS),$(patsubst %.c,$(OUT)/obj/%.o,$(filter-out %_absent.c,$(NATSKV_SRC))),$(NATSKV_ABSENT_OBJ))
 NATS_LIBS := $(if $(NATS),-lnats)
 SANDBOX_OBJ := $(call objects,sandbox)
 SERVERK_OBJ := $(call without_absent,$(call objects,serverk)) $(LAB_OBJ) $(SANDBOX_OBJ) $(call objects,bridges/cluster/mirror) $(ENGINE_OBJ) $(NATSKV_OBJ)
@@ -131,17 +132,23 @@ $(SHARED_LIBS):
 	ln -sf $(<F) $(OUT)/$(patsubst %.$(VERSION),%,$(<F))
 	ln -sf $(<F) $@
 
+# The libraries of each program, but for libc's and that of NATS.
+SERVERK_LIBS := -lxxhash -lseccomp -linih
+CLIENTK_LIBS := -ledit -lxxhash -lzstd
+KRESP_LIBS := -lseccomp $(LUA_LIBS)
+KVCHECK_LIBS := -lxxhash
+
 $(OUT)/serverk: $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a
-	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a -lxxhash -lseccomp -linih $(NATS_LIBS) -lm
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $(SERVERK_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a $(SERVERK_LIBS) $(NATS_LIBS) -lm
 
 $(OUT)/clientk: $(CLIENTK_PROGRAM_OBJ) $(OUT)/libclientk.a
-	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -ledit -lxxhash -lzstd -lm
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ $(CLIENTK_LIBS) -lm
 
 $(OUT)/kresp: $(KRESP_OBJ) $(OUT)/libclientk.a
-	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lseccomp $(LUA_LIBS) -lm
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ $(KRESP_LIBS) -lm
 
 $(OUT)/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
-	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash -lm
+	$(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ $(KVCHECK_LIBS) -lm
 
 -include $(shell find $(OUT)/obj $(OUT)/tests -name '*.d' 2>/dev/null)
 

@@ -28,14 +28,30 @@ $(PYTHON_PACKAGE)/%: bridges/python/mqkv/%
 .PHONY: python wheel
 python: $(PYTHON_PACKAGE)/_mqkv.abi3.so $(PYTHON_SOURCES:bridges/python/mqkv/%=$(PYTHON_PACKAGE)/%)
 
-wheel: $(OUT)/libclientk.a
+# The programs of a wheel run where nothing is installed: their libraries are linked into them. That of NATS, which brings
+# OpenSSL, is left out. LICENSES has the terms of what is in them, as Debian's packages tell them.
+WHEEL_PROGRAMS := $(addprefix $(OUT)/wheel/programs/,serverk clientk kvcheck kresp)
+WHEEL_LIBRARIES := xxhash seccomp inih edit tinfo bsd md zstd $(if $(LUA),lua5.1)
+link_for_wheel = mkdir -p $(@D) && $(CC) $(PIE) $(BASE_LDFLAGS) $(LDFLAGS) -s -o $@ $^ -Wl,-Bstatic $(1) -Wl,-Bdynamic -lm
+
+$(OUT)/wheel/programs/serverk: $(filter-out $(NATSKV_OBJ),$(SERVERK_OBJ)) $(NATSKV_ABSENT_OBJ) $(WIRE_OBJ) $(OUT)/libkvstore.a
+	$(call link_for_wheel,$(SERVERK_LIBS))
+$(OUT)/wheel/programs/clientk: $(CLIENTK_PROGRAM_OBJ) $(OUT)/libclientk.a
+	$(call link_for_wheel,$(CLIENTK_LIBS) -ltinfo -lbsd -lmd)
+$(OUT)/wheel/programs/kvcheck: $(KVCHECK_OBJ) $(OUT)/libkvstore.a
+	$(call link_for_wheel,$(KVCHECK_LIBS))
+$(OUT)/wheel/programs/kresp: $(KRESP_OBJ) $(OUT)/libclientk.a
+	$(call link_for_wheel,$(KRESP_LIBS))
+$(OUT)/wheel/programs/LICENSES: LICENSE bridges/python/python.mk
+	@mkdir -p $(@D)
+	@bridges/python/licenses $(CC) $(WHEEL_LIBRARIES) > $@.new && mv $@.new $@
+
+wheel: $(OUT)/libclientk.a $(WHEEL_PROGRAMS) $(OUT)/wheel/programs/LICENSES
 	@tests/deps wheel
-	@MQKV_BUILD=$(abspath $(OUT)) $(PYTHON) -m pip wheel --quiet --no-deps --no-index --no-build-isolation \
-	  --wheel-dir $(OUT)/wheel ./bridges/python
-	@ls $(OUT)/wheel/*.whl
+	@MQKV_BUILD=$(abspath $(OUT)) PYTHON=$(PYTHON) bridges/python/make_wheel
 
 # What make test builds.
 PYTHON_IF_THERE := $(if $(wildcard $(PYTHON_INCLUDE)/Python.h),python)
 
 #? make python        the Python package, into build/python (PYTHONPATH=build/python)
-#? make wheel         the same as a wheel, into build/wheel
+#? make wheel         the same as a wheel, into build/wheel, with the programs: nothing else need be installed

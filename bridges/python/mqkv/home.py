@@ -28,7 +28,7 @@ import threading
 import time
 from typing import Iterator, Mapping, Optional, Union
 
-from . import _mqkv
+from . import _mqkv, programs
 from .errors import Denied, Error, NoServer
 
 __all__ = ["Path", "expand", "find_serverk", "queue_of", "settings_of", "change_settings"]
@@ -56,6 +56,7 @@ def expand(directory: Path) -> str:
 
 
 def _candidates() -> Iterator[str]:
+    yield programs.find("serverk")
     package = pathlib.Path(__file__).resolve().parent
     yield str(package.parent.parent / "serverk")  # of build/python
     found = shutil.which("serverk")
@@ -66,7 +67,8 @@ def _candidates() -> Iterator[str]:
 
 
 def find_serverk() -> str:
-    """The program: $MQKV_SERVERK, or the installed one. NoServer: there is none."""
+    """The program: $MQKV_SERVERK, or that of the wheel, or the installed one. NoServer: there is
+    none."""
     named = os.environ.get("MQKV_SERVERK")
     for path in [named] if named else _candidates():
         if os.path.isfile(path) and os.access(path, os.X_OK):
