@@ -1,6 +1,7 @@
 #include "clientk/queue/queue_state.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "clientk/base/last_error.h"
@@ -8,6 +9,7 @@
 #include "common/assert/assert.h"
 #include "common/memory/cursor.h"
 #include "common/report/error.h"
+#include "common/time/clock.h"
 
 /* Keys ----------------------------------------------------------------------------------------- */
 
@@ -55,10 +57,20 @@ enum kv_status queue_read_tails(struct clientk_queue *queue)
     memcpy(queue->tails_bytes, queue->value.data, QUEUE_TAILS_BYTES);
     for (unsigned lane = 0; lane < QUEUE_LANES; lane++) {
         queue->tails[lane] = load_u64(queue->tails_bytes + 8u * lane);
+        if (queue->tails[lane] > QUEUE_MOST_NUMBER)
+            return queue_refuse_tail(queue, lane);
         if (queue->heads[lane] > queue->tails[lane]) /* the entries were deleted meanwhile */
             queue->heads[lane] = 0;
     }
     return KV_OK;
+}
+
+enum kv_status queue_refuse_tail(const struct clientk_queue *queue, unsigned lane)
+{
+    return kv_error_set(last_error_of_thread(), KV_CORRUPT,
+                        "%stails says that %" PRIu64 " jobs were put into lane %s, which are not "
+                        "there: something else has written it",
+                        queue->prefix, queue->tails[lane], queue_lane_name(lane));
 }
 
 void queue_guard_tails(struct clientk_queue *queue)
@@ -148,6 +160,19 @@ void queue_put_record(struct clientk_queue *queue, struct kv_slice key,
     size_t size;
     void *bytes = job_record_write(record, &size);
     plan_put_owned(&queue->plan, key, bytes, size);
+}
+
+void queue_tell_unreadable(struct clientk_queue *queue, struct kv_slice key,
+                           uint64_t next[QUEUE_LANES])
+{
+    char reason[QUEUE_KEY_BYTES + 32];
+    int size = snprintf(reason, sizeof reason, "%.*s cannot be read", (int)key.size,
+                        (const char *)key.data);
+    const struct job_record dead = {.id = random_next(&queue->random),
+                                    .put_ms = clock_realtime_ms(),
+                                    .reason = kv_slice(reason, (size_t)size)};
+    queue_put_record(queue, queue_job_key(&queue->plan, QUEUE_DEAD_LANE, next[QUEUE_DEAD_LANE]++),
+                     &dead);
 }
 
 void clientk_job_free(struct clientk_job *job)

@@ -22,6 +22,12 @@
 #define QUEUE_TRIES         10000u
 #define QUEUE_UNKNOWN_TRIES 3u
 
+/* No number of a job gets near this one, nor are there so many in a moment, or so many numbers of a
+ * lane in the way of a call whose jobs have left: an entry that says so is not the library's. */
+#define QUEUE_MOST_NUMBER (UINT64_C(1) << 62)
+#define QUEUE_MOST_DUE    (UINT64_C(1) << 20)
+#define QUEUE_MOST_ABSENT (UINT64_C(1) << 18)
+
 struct time_node;
 
 struct clientk_queue {
@@ -34,6 +40,7 @@ struct clientk_queue {
     uint8_t tails_bytes[QUEUE_TAILS_BYTES]; /* its value, for guards */
     uint64_t heads[QUEUE_LANES];            /* no record of the lane has a lower number */
     uint64_t told_heads[QUEUE_LANES];       /* the entry "heads", as last read or written */
+    uint64_t heads_version;                 /* its version; 0: it is not there */
     bool has_heads;
     unsigned races; /* lost of late */
     unsigned naps;  /* how often to look again before sleeping */
@@ -67,6 +74,9 @@ void queue_adopt_tails(struct clientk_queue *queue, const uint64_t next[QUEUE_LA
 /* A step of queue->plan that wakes those who wait, in a transaction that does not put the tails. */
 void queue_ring(struct clientk_queue *queue);
 
+/* Refuses the tail of a lane, up to which there are too few jobs. */
+enum kv_status queue_refuse_tail(const struct clientk_queue *queue, unsigned lane);
+
 /* A step of queue->plan: `count` records have left the lane. */
 void queue_count_done(struct clientk_queue *queue, unsigned lane, uint64_t count);
 
@@ -77,6 +87,11 @@ enum kv_status queue_fill_job(struct clientk_job *job, const struct job_record *
 /* Fills in the payload of a job whose record says that it stands in body:ID. KV_NOT_FOUND: it does
  * not. */
 enum kv_status queue_read_body(struct clientk_queue *queue, struct clientk_job *job);
+
+/* Adds steps to queue->plan: a record that cannot be read stays where it is, and a dead letter,
+ * which cannot be revived, says where that is. `next` become the tails. */
+void queue_tell_unreadable(struct clientk_queue *queue, struct kv_slice key,
+                           uint64_t next[QUEUE_LANES]);
 
 /* A step of queue->plan: the record becomes the value of `key`. */
 void queue_put_record(struct clientk_queue *queue, struct kv_slice key,

@@ -48,6 +48,7 @@ enum kv_status queue_read_heads(struct clientk_queue *queue)
     plan_begin(&queue->look);
     enum kv_status status =
         clientk_get(queue->client, plan_key(&queue->look, "heads"), &queue->value);
+    queue->heads_version = status == KV_OK ? queue->value.version : 0;
     if (status == KV_NOT_FOUND)
         return KV_OK;
     for (unsigned lane = 0; lane < QUEUE_LANES && status == KV_OK; lane++) {
@@ -62,6 +63,15 @@ enum kv_status queue_read_heads(struct clientk_queue *queue)
     return status;
 }
 
+/* Writes the value of "heads", as which it is told from now on. */
+static void heads_write(struct clientk_queue *queue, uint8_t bytes[QUEUE_TAILS_BYTES])
+{
+    for (unsigned lane = 0; lane < QUEUE_LANES; lane++) {
+        store_u64(bytes + 8u * lane, queue->heads[lane]);
+        queue->told_heads[lane] = queue->heads[lane];
+    }
+}
+
 enum kv_status queue_tell_heads(struct clientk_queue *queue)
 {
     bool higher = false;
@@ -70,16 +80,45 @@ enum kv_status queue_tell_heads(struct clientk_queue *queue)
     if (!higher)
         return KV_OK;
     enum kv_status status = queue_read_heads(queue);
-    uint8_t bytes[QUEUE_TAILS_BYTES];
-    for (unsigned lane = 0; lane < QUEUE_LANES; lane++) {
-        store_u64(bytes + 8u * lane, queue->heads[lane]);
-        queue->told_heads[lane] = queue->heads[lane];
-    }
     if (status != KV_OK)
         return status;
+    uint8_t bytes[QUEUE_TAILS_BYTES];
+    heads_write(queue, bytes);
+    const struct clientk_write_options options = {.if_absent = queue->heads_version == 0,
+                                                  .if_version = queue->heads_version};
     plan_begin(&queue->look);
     return clientk_put(queue->client, plan_key(&queue->look, "heads"),
-                       kv_slice(bytes, sizeof bytes), NULL, NULL);
+                       kv_slice(bytes, sizeof bytes), &options, NULL);
+}
+
+/* What stands at the head of the lane cannot be read: a dead letter says so, once, and in the same
+ * transaction the head passes it. KV_OK, also if others were faster. */
+static enum kv_status pass_unreadable(struct clientk_queue *queue, unsigned lane)
+{
+    uint64_t next[QUEUE_LANES], number = queue->heads[lane];
+    uint8_t bytes[QUEUE_TAILS_BYTES];
+    bool done;
+    enum kv_status status = queue_read_tails(queue);
+    if (status == KV_OK)
+        status = queue_read_heads(queue);
+    if (status != KV_OK || queue->heads[lane] != number)
+        return status;
+    memcpy(next, queue->tails, sizeof next);
+    plan_begin(&queue->plan);
+    queue_guard_tails(queue);
+    plan_guard_version(&queue->plan, plan_key(&queue->plan, "heads"), queue->heads_version);
+    queue_tell_unreadable(queue, queue_job_key(&queue->plan, lane, number), next);
+    queue_count_done(queue, lane, 1);
+    queue->heads[lane]++;
+    heads_write(queue, bytes);
+    plan_put_copy(&queue->plan, plan_key(&queue->plan, "heads"), kv_slice(bytes, sizeof bytes));
+    queue_put_tails(queue, next);
+    status = plan_run(&queue->plan, queue->client, queue->options.durability, &done);
+    if (done)
+        queue_adopt_tails(queue, next);
+    else
+        queue->heads[lane] = number;
+    return plan_is_unknown(&queue->plan, status) ? KV_OK : status;
 }
 
 /* What has become due -------------------------------------------------------------------------- */
@@ -96,11 +135,15 @@ static enum kv_status plan_reference(struct clientk_queue *queue,
     enum kv_status status = clientk_get(queue->client, key, &queue->value);
     if (status == KV_NOT_FOUND)
         return KV_OK; /* it was settled meanwhile, and the reference stands for nothing */
-    if (status != KV_OK)
+    if (status != KV_OK && status != KV_CORRUPT)
         return status;
     uint64_t version = queue->value.version;
-    if (!job_record_read(kv_slice(queue->value.data, queue->value.size), &record))
+    if (status == KV_CORRUPT ||
+        !job_record_read(kv_slice(queue->value.data, queue->value.size), &record)) {
+        queue_tell_unreadable(queue, key, next);
+        plan_add(&queue->plan, plan_key(&queue->plan, "outside"), -1);
         return KV_OK;
+    }
     if (!job_record_is_free(&record, now_ms)) {
         struct time_moment later;
         status = time_read_moment(queue, time_moment_of(record.until_ms), &later);
@@ -115,24 +158,32 @@ static enum kv_status plan_reference(struct clientk_queue *queue,
     return KV_OK;
 }
 
-/* Plans that the first records of the moment, which were read, leave it. *left: how many. */
-static enum kv_status plan_promotion(struct clientk_queue *queue, size_t count, uint64_t now_ms,
-                                     uint64_t next[QUEUE_LANES], size_t *left)
+/* Plans that the first `count` records of the moment, which were read, leave it, as far as goes in
+ * one transaction. *left: how many. */
+static enum kv_status plan_promotion(struct clientk_queue *queue, const struct time_moment *moment,
+                                     size_t count, uint64_t now_ms, uint64_t next[QUEUE_LANES],
+                                     size_t *left)
 {
     int64_t waited = 0;
     size_t i = 0;
     for (; i < count; i++) {
         struct job_record record;
         const struct clientk_result *result = &queue->look.results[i];
+        struct kv_slice key = time_due_key(&queue->plan, moment->number, moment->head + i);
         if (result->status == KV_NOT_FOUND)
             continue;
-        if (result->status != KV_OK)
+        if (result->status != KV_OK && result->status != KV_CORRUPT)
             return last_error_explain(last_error_of_thread(), result->status);
-        if (!job_record_read(kv_slice(result->value.data, result->value.size), &record))
-            return queue_refuse(KV_CORRUPT, "a delayed job is malformed, or of a newer version");
+        if (result->status == KV_CORRUPT ||
+            !job_record_read(kv_slice(result->value.data, result->value.size), &record)) {
+            queue_tell_unreadable(queue, key, next);
+            waited++;
+            continue;
+        }
         if (record.state == JOB_REFERENCE) {
             if (i > 0)
                 break;
+            plan_delete(&queue->plan, key);
             enum kv_status status = plan_reference(queue, &record, now_ms, next);
             if (status != KV_OK)
                 return status;
@@ -142,6 +193,7 @@ static enum kv_status plan_promotion(struct clientk_queue *queue, size_t count, 
         record.state = JOB_FREE;
         record.until_ms = record.token = 0;
         waited++;
+        plan_delete(&queue->plan, key);
         queue_put_record(queue, queue_job_key(&queue->plan, record.lane, next[record.lane]++),
                          &record);
     }
@@ -151,14 +203,40 @@ static enum kv_status plan_promotion(struct clientk_queue *queue, size_t count, 
     return KV_OK;
 }
 
+/* Runs the plan, which writes the tails. KV_OK, also if others were faster. */
+static enum kv_status run_promotion(struct clientk_queue *queue, const uint64_t next[QUEUE_LANES])
+{
+    bool done;
+    queue_put_tails(queue, next);
+    enum kv_status status = plan_run(&queue->plan, queue->client, queue->options.durability, &done);
+    if (done)
+        queue_adopt_tails(queue, next);
+    return plan_is_unknown(&queue->plan, status) ? KV_OK : status;
+}
+
+/* The moment's entry cannot be read: a dead letter says so, once, and those behind it can come. */
+static enum kv_status pass_moment(struct clientk_queue *queue, uint64_t number)
+{
+    uint64_t next[QUEUE_LANES];
+    memcpy(next, queue->tails, sizeof next);
+    plan_begin(&queue->plan);
+    queue_guard_tails(queue);
+    queue_tell_unreadable(queue, time_moment_key(&queue->plan, number), next);
+    enum kv_status status = time_leave(queue, number);
+    return status == KV_OK ? run_promotion(queue, next) : status;
+}
+
 /* Moves the first records of a moment that has come. KV_OK, also if others were faster. */
 static enum kv_status promote(struct clientk_queue *queue, uint64_t number, uint64_t now_ms)
 {
     struct time_moment moment = {.number = number};
     uint64_t next[QUEUE_LANES];
     enum kv_status status = queue_read_tails(queue);
-    if (status == KV_OK)
-        status = time_read_moment(queue, number, &moment);
+    if (status != KV_OK)
+        return status;
+    status = time_read_moment(queue, number, &moment);
+    if (status == KV_CORRUPT)
+        return pass_moment(queue, number);
     if (status == KV_OK && moment.version == 0)
         status = time_forget(queue, number); /* unless others were faster */
     if (status != KV_OK || moment.version == 0)
@@ -177,18 +255,13 @@ static enum kv_status promote(struct clientk_queue *queue, uint64_t number, uint
     time_change_begin(queue);
     queue_guard_tails(queue);
     size_t left = 0;
-    status = plan_promotion(queue, count, now_ms, next, &left);
+    status = plan_promotion(queue, &moment, count, now_ms, next, &left);
     if (status == KV_OK)
         status = time_remove(queue, &moment, left);
     if (status != KV_OK)
         return status;
     time_change_end(queue);
-    bool done;
-    queue_put_tails(queue, next);
-    status = plan_run(&queue->plan, queue->client, queue->options.durability, &done);
-    if (done)
-        queue_adopt_tails(queue, next);
-    return plan_is_unknown(&queue->plan, status) ? KV_OK : status;
+    return run_promotion(queue, next);
 }
 
 enum kv_status queue_promote_due(struct clientk_queue *queue, uint64_t now_ms, uint64_t *next_ms)
@@ -315,6 +388,7 @@ struct lane_look {
     unsigned lane;
     uint64_t at;                /* the next record to look at */
     bool only_absent;           /* nothing else was seen yet */
+    bool unreadable;            /* the first that is there cannot be read */
     uint64_t absent;            /* how many were */
     unsigned leased;            /* how many were */
     uint64_t behind;            /* absent ones behind the first that was there */
@@ -335,16 +409,19 @@ static bool look_at_record(struct taking *taking, struct lane_look *look, size_t
         look->behind += !look->only_absent;
         return false;
     }
+    bool is_first = look->only_absent;
     look->only_absent = false;
     if (result->status != KV_OK) {
         if (result->status != KV_CORRUPT && result->status != KV_IO) /* one record of many */
             *status = last_error_explain(last_error_of_thread(), result->status);
+        look->unreadable |= is_first && result->status == KV_CORRUPT;
         return false;
     }
     *claim = (struct claim){.at = at, .number = look->at + at};
     if (!job_record_read(kv_slice(result->value.data, result->value.size), &claim->record) ||
         claim->record.state == JOB_REFERENCE) { /* nobody's */
         claim->record.state = JOB_FREE;
+        look->unreadable |= is_first;
         return false;
     }
     claim->record.lane = look->lane;
@@ -420,7 +497,11 @@ static enum kv_status take_of_lane(struct taking *taking, unsigned lane)
         if (status == KV_OK)
             status = take_of_page(taking, &look, count);
         look.at += count;
-        page *= 2;
+        page = page < LOOK_RECORDS ? 2 * page : LOOK_RECORDS;
+        if (status == KV_OK && look.absent > QUEUE_MOST_ABSENT) {
+            queue_tell_heads(queue);
+            status = queue_refuse_tail(queue, lane);
+        }
         if (look.only_absent && look.absent >= HEAD_STEP && !read_heads && status == KV_OK) {
             read_heads = true;
             status = queue_read_heads(queue);
@@ -428,6 +509,8 @@ static enum kv_status take_of_lane(struct taking *taking, unsigned lane)
                 look.at = queue->heads[lane];
         }
     }
+    if (status == KV_OK && look.unreadable)
+        status = pass_unreadable(queue, lane);
     return status == KV_OK ? move_slow_away(taking, &look) : status;
 }
 
@@ -454,10 +537,10 @@ static enum kv_status take_now(struct taking *taking)
         queue->races++;
     else if (!taking->raced && queue->races > 0)
         queue->races--;
-    if (taking->taken > 0) { /* what is claimed is the caller's, whatever failed behind it */
+    if (taking->taken > 0 || status == KV_OK)
         queue_tell_heads(queue);
+    if (taking->taken > 0) /* what is claimed is the caller's, whatever failed behind it */
         return KV_OK;
-    }
     return status == KV_OK ? of_due : status;
 }
 

@@ -22,6 +22,7 @@ struct viewing {
     enum clientk_job_state state; /* which jobs are wanted */
     uint64_t now_ms;
     uint64_t limit, count;
+    uint64_t absent; /* of the records of a lane: how many were seen to have left */
     clientk_visit_job visit;
     void *context;
     bool stopped; /* the visitor has had enough */
@@ -41,6 +42,17 @@ static enum kv_status viewing_begin(struct viewing *viewing, struct clientk_queu
                                 .limit = limit ? limit : UINT64_MAX};
     enum kv_status status = queue_read_tails(queue);
     return status == KV_OK ? queue_read_heads(queue) : status;
+}
+
+/* Tells others how far the heads have come, so that nobody passes the same holes again; a caller
+ * who may only read does not. Returns `status`, whose sentence stays. */
+static enum kv_status viewing_end(struct viewing *viewing, enum kv_status status)
+{
+    struct kv_error *last = last_error_of_thread();
+    const struct kv_error error = *last;
+    queue_tell_heads(viewing->queue);
+    *last = error;
+    return status;
 }
 
 static bool viewing_is_over(const struct viewing *viewing)
@@ -68,6 +80,28 @@ static enum kv_status read_result(struct clientk_queue *queue, size_t at, struct
                                                                                      : KV_NOT_FOUND;
 }
 
+/* Counts the records of a page that have left; returns a bit for each. */
+static uint32_t absent_of_page(struct viewing *viewing, size_t page)
+{
+    uint32_t absent = 0;
+    for (size_t i = 0; i < page; i++)
+        if (viewing->queue->look.results[i].status == KV_NOT_FOUND)
+            absent |= UINT32_C(1) << i;
+    viewing->absent += (unsigned)__builtin_popcount(absent);
+    return absent;
+}
+
+/* The head of the lane passes the records of a page, from `at` on, that have left. KV_CORRUPT: too
+ * many have been passed in one call. */
+static enum kv_status pass_head(struct viewing *viewing, unsigned lane, uint64_t at, uint32_t left)
+{
+    struct clientk_queue *queue = viewing->queue;
+    for (unsigned i = 0; i < VIEW_RECORDS; i++)
+        if (queue->heads[lane] == at + i && left >> i & 1u)
+            queue->heads[lane]++;
+    return viewing->absent > QUEUE_MOST_ABSENT ? queue_refuse_tail(queue, lane) : KV_OK;
+}
+
 /* Lists ---------------------------------------------------------------------------------------- */
 
 static enum kv_status show(struct viewing *viewing, const struct job_record *record,
@@ -91,9 +125,12 @@ static enum kv_status list_lane(struct viewing *viewing, unsigned lane)
     uint64_t end = queue->tails[lane];
     if (viewing->state == CLIENTK_JOB_LEASED && end - queue->heads[lane] > LEASED_AMONG)
         end = queue->heads[lane] + LEASED_AMONG;
+    viewing->absent = 0;
     for (uint64_t at = queue->heads[lane]; at < end && !viewing_is_over(viewing);) {
         size_t count = end - at < VIEW_RECORDS ? (size_t)(end - at) : VIEW_RECORDS;
         enum kv_status status = queue_look_at(queue, lane, at, count);
+        if (status == KV_OK)
+            status = pass_head(viewing, lane, at, absent_of_page(viewing, count));
         for (size_t i = 0; i < count && status == KV_OK && !viewing_is_over(viewing); i++) {
             struct job_record record = {.state = JOB_FREE};
             enum kv_status one = read_result(queue, i, &record);
@@ -197,7 +234,7 @@ enum kv_status clientk_queue_list(struct clientk_queue *queue, enum clientk_job_
     if (status == KV_OK && (state == CLIENTK_JOB_LATER || state == CLIENTK_JOB_LEASED))
         status = list_times(&viewing);
     clientk_job_free(&viewing.job);
-    return status;
+    return viewing_end(&viewing, status);
 }
 
 /* Lengths -------------------------------------------------------------------------------------- */
@@ -282,9 +319,9 @@ enum kv_status clientk_queue_length(struct clientk_queue *queue,
 /* Dropping and reviving ------------------------------------------------------------------------ */
 
 /* Plans what becomes of the records of a page: those of the state are deleted, or revived. *count:
- * how many. */
+ * how many; *left gets a bit for each. */
 static enum kv_status plan_page(struct viewing *viewing, unsigned lane, uint64_t at, size_t page,
-                                uint64_t *next, uint64_t *count)
+                                uint64_t *next, uint64_t *count, uint32_t *left)
 {
     struct clientk_queue *queue = viewing->queue;
     uint64_t room = viewing->limit - viewing->count;
@@ -295,9 +332,16 @@ static enum kv_status plan_page(struct viewing *viewing, unsigned lane, uint64_t
         enum kv_status status = read_result(queue, i, &record);
         if (status != KV_OK && status != KV_NOT_FOUND)
             return status;
+        if (status != KV_OK && lane == QUEUE_DEAD_LANE && !next &&
+            queue->look.results[i].status == KV_OK) { /* malformed, and nobody's */
+            record = (struct job_record){.state = JOB_FREE};
+            status = KV_OK;
+        }
         if (status != KV_OK ||
             (lane != QUEUE_DEAD_LANE && state_of(&record, viewing->now_ms) != viewing->state))
             continue;
+        if (next && record.max_attempts == 0)
+            continue; /* it tells of a record that cannot be read */
         struct kv_slice key = queue_job_key(&queue->plan, lane, at + i);
         plan_guard_version(&queue->plan, key, queue->look.results[i].value.version);
         plan_delete(&queue->plan, key);
@@ -309,6 +353,7 @@ static enum kv_status plan_page(struct viewing *viewing, unsigned lane, uint64_t
             plan_delete(&queue->plan, queue_body_key(&queue->plan, record.id));
         }
         ++*count;
+        *left |= UINT32_C(1) << i;
     }
     if (*count > 0)
         queue_count_done(queue, lane, *count);
@@ -325,14 +370,16 @@ static enum kv_status change_lane(struct viewing *viewing, unsigned lane, bool r
     struct clientk_queue *queue = viewing->queue;
     uint64_t end = queue->tails[lane];
     unsigned tries = 0;
+    viewing->absent = 0;
     for (uint64_t at = queue->heads[lane]; at < end && !viewing_is_over(viewing);) {
         uint64_t next[QUEUE_LANES], count = 0;
         size_t page = end - at < VIEW_RECORDS ? (size_t)(end - at) : VIEW_RECORDS;
         bool done;
         enum kv_status status = queue_look_at(queue, lane, at, page);
+        uint32_t left = status == KV_OK ? absent_of_page(viewing, page) : 0;
         memcpy(next, queue->tails, sizeof next);
         if (status == KV_OK)
-            status = plan_page(viewing, lane, at, page, revive ? next : NULL, &count);
+            status = plan_page(viewing, lane, at, page, revive ? next : NULL, &count, &left);
         if (status != KV_OK)
             return status;
         done = count == 0;
@@ -342,9 +389,12 @@ static enum kv_status change_lane(struct viewing *viewing, unsigned lane, bool r
             return status;
         if (done) {
             viewing->count += count;
-            at += page;
             if (revive && count > 0)
                 queue_adopt_tails(queue, next);
+            status = pass_head(viewing, lane, at, left);
+            if (status != KV_OK)
+                return status;
+            at += page;
         } else if (++tries == QUEUE_TRIES) {
             return queue_refuse(KV_OVERLOADED, "others change the queue all the time");
         } else {
@@ -379,11 +429,10 @@ static enum kv_status drop_of_moment(struct viewing *viewing, const struct time_
     for (size_t i = 0; i < page && *count < room; i++) {
         if (read_result(queue, i, &record) != KV_OK || record.state == JOB_REFERENCE)
             continue;
-        if (!all) {
-            struct kv_slice key = time_due_key(&queue->plan, moment->number, at + i);
+        struct kv_slice key = time_due_key(&queue->plan, moment->number, at + i);
+        if (!all)
             plan_guard_version(&queue->plan, key, queue->look.results[i].value.version);
-            plan_delete(&queue->plan, key);
-        }
+        plan_delete(&queue->plan, key);
         if (record.body_bytes > 0)
             plan_delete(&queue->plan, queue_body_key(&queue->plan, record.id));
         ++*count;
@@ -442,7 +491,7 @@ enum kv_status clientk_queue_revive(struct clientk_queue *queue, uint64_t limit,
     status = change_lane(&viewing, QUEUE_DEAD_LANE, true);
     if (count)
         *count = viewing.count;
-    return status;
+    return viewing_end(&viewing, status);
 }
 
 enum kv_status clientk_queue_drop(struct clientk_queue *queue, enum clientk_job_state state,
@@ -465,5 +514,5 @@ enum kv_status clientk_queue_drop(struct clientk_queue *queue, enum clientk_job_
             status = change_lane(&viewing, lane, false);
     if (count)
         *count = viewing.count;
-    return status;
+    return viewing_end(&viewing, status);
 }

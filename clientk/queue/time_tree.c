@@ -140,13 +140,18 @@ enum kv_status time_find(struct clientk_queue *queue, uint64_t from, bool *found
     return KV_OK;
 }
 
+struct kv_slice time_moment_key(struct queue_plan *plan, uint64_t number)
+{
+    return plan_key(plan, "time:%" PRIx64, number);
+}
+
 enum kv_status time_read_moment(struct clientk_queue *queue, uint64_t number,
                                 struct time_moment *moment)
 {
     *moment = (struct time_moment){.number = number};
     plan_begin(&queue->look);
     enum kv_status status =
-        clientk_get(queue->client, plan_key(&queue->look, "time:%" PRIx64, number), &queue->value);
+        clientk_get(queue->client, time_moment_key(&queue->look, number), &queue->value);
     if (status == KV_NOT_FOUND)
         return KV_OK;
     if (status != KV_OK)
@@ -156,7 +161,7 @@ enum kv_status time_read_moment(struct clientk_queue *queue, uint64_t number,
     moment->version = queue->value.version;
     moment->tail = load_u64(queue->value.data);
     moment->head = load_u64((const uint8_t *)queue->value.data + 8);
-    if (moment->head >= moment->tail)
+    if (moment->head >= moment->tail || moment->tail - moment->head > QUEUE_MOST_DUE)
         return queue_refuse(KV_CORRUPT, "a time of the queue is malformed");
     return KV_OK;
 }
@@ -253,7 +258,7 @@ static void put_moment(struct clientk_queue *queue, struct kv_slice key,
 enum kv_status time_append(struct clientk_queue *queue, struct time_moment *moment,
                            const struct job_record *records, size_t count)
 {
-    struct kv_slice key = plan_key(&queue->plan, "time:%" PRIx64, moment->number);
+    struct kv_slice key = time_moment_key(&queue->plan, moment->number);
     plan_guard_version(&queue->plan, key, moment->version);
     for (size_t i = 0; i < count; i++)
         queue_put_record(queue, time_due_key(&queue->plan, moment->number, moment->tail++),
@@ -266,10 +271,8 @@ enum kv_status time_remove(struct clientk_queue *queue, const struct time_moment
                            size_t count)
 {
     KV_ASSERT(moment->version > 0 && count <= moment->tail - moment->head);
-    struct kv_slice key = plan_key(&queue->plan, "time:%" PRIx64, moment->number);
+    struct kv_slice key = time_moment_key(&queue->plan, moment->number);
     plan_guard_version(&queue->plan, key, moment->version);
-    for (size_t i = 0; i < count; i++)
-        plan_delete(&queue->plan, time_due_key(&queue->plan, moment->number, moment->head + i));
     struct time_moment left = *moment;
     left.head += count;
     if (left.head == left.tail) {
@@ -280,15 +283,22 @@ enum kv_status time_remove(struct clientk_queue *queue, const struct time_moment
     return KV_OK;
 }
 
+enum kv_status time_leave(struct clientk_queue *queue, uint64_t number)
+{
+    time_change_begin(queue);
+    enum kv_status status = tree_leave(queue, number);
+    if (status == KV_OK)
+        time_change_end(queue);
+    return status;
+}
+
 enum kv_status time_forget(struct clientk_queue *queue, uint64_t number)
 {
     bool done;
     plan_begin(&queue->plan);
-    time_change_begin(queue);
-    plan_guard_version(&queue->plan, plan_key(&queue->plan, "time:%" PRIx64, number), 0);
-    enum kv_status status = tree_leave(queue, number);
+    plan_guard_version(&queue->plan, time_moment_key(&queue->plan, number), 0);
+    enum kv_status status = time_leave(queue, number);
     if (status != KV_OK)
         return status;
-    time_change_end(queue);
     return plan_run(&queue->plan, queue->client, queue->options.durability, &done);
 }

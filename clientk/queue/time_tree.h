@@ -27,7 +27,8 @@ uint64_t time_of_moment(uint64_t number);
 /* Finds the first moment from `from` on. *found: whether there is one. */
 enum kv_status time_find(struct clientk_queue *queue, uint64_t from, bool *found, uint64_t *number);
 
-/* Reads the entry of the moment. KV_OK, also if it is absent; KV_CORRUPT. */
+/* Reads the entry of the moment. KV_OK, also if it is absent; KV_CORRUPT: it makes no sense, or the
+ * store cannot read it. */
 enum kv_status time_read_moment(struct clientk_queue *queue, uint64_t number,
                                 struct time_moment *moment);
 
@@ -43,12 +44,18 @@ void time_change_end(struct clientk_queue *queue);
 enum kv_status time_append(struct clientk_queue *queue, struct time_moment *moment,
                            const struct job_record *records, size_t count);
 
-/* Guards *moment, and deletes its first `count` records; with the last one, the moment. */
+/* Guards *moment, whose first `count` records leave it; the last one takes the moment with it. What
+ * becomes of their entries is the caller's. */
 enum kv_status time_remove(struct clientk_queue *queue, const struct time_moment *moment,
                            size_t count);
 
-/* Runs a transaction of its own: the tree forgets a moment whose entry is absent, as only somebody
- * who deletes entries of the queue leaves it. */
+/* The tree forgets a moment: one whose entry is absent, as only somebody who deletes entries of the
+ * queue leaves it (in a transaction of its own), or, as part of the plan, one whose entry cannot be
+ * read, which stays. */
 enum kv_status time_forget(struct clientk_queue *queue, uint64_t number);
+enum kv_status time_leave(struct clientk_queue *queue, uint64_t number);
+
+/* The key of the entry of a moment. */
+struct kv_slice time_moment_key(struct queue_plan *plan, uint64_t number);
 
 #endif
