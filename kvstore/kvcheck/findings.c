@@ -26,6 +26,9 @@ void findings_add(struct findings *findings, enum remedy remedy, const char *fil
     case REMEDY_REMOVE_CHECKPOINT:
         fprintf(findings->stream, "; remove that file: the store then reads its data file instead");
         break;
+    case REMEDY_RESTART:
+        fprintf(findings->stream, "; start the daemon anew, which builds the order anew");
+        break;
     case REMEDY_NONE:
         break;
     }

@@ -19,7 +19,8 @@ enum remedy {
     REMEDY_SALVAGE,
     REMEDY_RESTORE_FILE,
     REMEDY_REMOVE_CHECKPOINT,
-    REMEDY_NONE /* a note, no damage: the engine mends it by itself */
+    REMEDY_RESTART, /* of the daemon: what is wrong is in its memory */
+    REMEDY_NONE     /* a note, no damage: the engine mends it by itself */
 };
 
 void findings_add(struct findings *findings, enum remedy remedy, const char *file, uint64_t offset,

@@ -32,25 +32,43 @@ struct object_search {
     ino_t inode;
 };
 
+/* Maps all of the object. False: it has no header, or cannot be mapped. */
+static bool map_whole(struct running_store *live, int fd)
+{
+    struct stat facts;
+    if (fstat(fd, &facts) != 0 || facts.st_size < (off_t)SHARED_STORE_HEADER_BYTES)
+        return false;
+    void *at = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        return false;
+    if (live->shared)
+        munmap((void *)(uintptr_t)live->shared, live->shared_bytes);
+    live->shared = at;
+    live->shared_bytes = (size_t)facts.st_size;
+    live->shared_fd = fd;
+    return true;
+}
+
 static bool map_object(void *context, uint64_t number)
 {
     const struct object_search *search = context;
     struct running_store *live = search->live;
-    struct stat facts;
     struct shared_store_name name =
         shared_store_numbered_name(search->device, search->inode, number);
     int fd = shm_open(name.text, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    if (fstat(fd, &facts) == 0 && facts.st_size >= (off_t)SHARED_STORE_HEADER_BYTES) {
-        void *at = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        live->shared = at != MAP_FAILED ? at : NULL;
-        live->shared_bytes = (size_t)facts.st_size;
-    }
-    close(fd);
-    if (live->shared && !is_that_store(live, search->layout))
+    if (!map_whole(live, fd))
+        close(fd);
+    else if (!is_that_store(live, search->layout))
         running_store_close(live);
     return live->shared != NULL;
+}
+
+void running_store_grow(struct running_store *live)
+{
+    if (__atomic_load_n(&live->shared->shared_bytes, __ATOMIC_ACQUIRE) > live->shared_bytes)
+        (void)map_whole(live, live->shared_fd);
 }
 
 void running_store_open(struct running_store *live, int dir_fd, const struct layout *layout)
@@ -67,8 +85,10 @@ void running_store_open(struct running_store *live, int dir_fd, const struct lay
 
 void running_store_close(struct running_store *live)
 {
-    if (live->shared)
-        munmap((void *)(uintptr_t)live->shared, live->shared_bytes);
+    if (!live->shared)
+        return;
+    munmap((void *)(uintptr_t)live->shared, live->shared_bytes);
+    close(live->shared_fd);
     live->shared = NULL;
 }
 

@@ -15,6 +15,7 @@
 struct running_store {
     int dir_fd;
     const struct shared_store *shared; /* NULL: it is missing, or this user may not read it */
+    int shared_fd;                     /* with it */
     size_t shared_bytes;               /* size of the mapping */
     uint32_t datafiles;
 };
@@ -23,6 +24,10 @@ struct running_store {
  * records. */
 void running_store_open(struct running_store *live, int dir_fd, const struct layout *layout);
 void running_store_close(struct running_store *live);
+
+/* Maps what the shared memory, which there is, has grown by; slices of the mapping before are then
+ * of no use. */
+void running_store_grow(struct running_store *live);
 
 /* Bounds a file that was just opened to its log as it is now: whatever is in it must be intact. If
  * the end is not known, the file stays as it is. Returns true if it was bounded. */

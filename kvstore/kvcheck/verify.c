@@ -8,6 +8,7 @@
 #include "common/report/error.h"
 #include "kvstore/table/checkpoint.h"
 #include "kvstore/table/generation.h"
+#include "kvstore/kvcheck/order_check.h"
 #include "kvstore/kvcheck/running_store.h"
 #include "kvstore/kvcheck/survey.h"
 #include "kvstore/table/recovery.h"
@@ -22,6 +23,8 @@ struct row {
     uint64_t file_bytes;
     uint64_t synced_bytes;
     struct survey survey; /* its counts only; what its pointers point at is gone */
+    enum order_state order;
+    uint64_t ordered_keys;
 };
 
 struct file_check {
@@ -181,8 +184,24 @@ static enum kv_status verify_file(int dir_fd, const struct layout *layout, uint3
     return status;
 }
 
+/* Checks the order of the file's keys, if the daemon keeps one. */
+static enum kv_status check_order(struct running_store *live, const struct source *source,
+                                  struct findings *findings, struct row *row, bool *replaced,
+                                  struct kv_error *error)
+{
+    row->order = order_check(live, source, findings, &row->ordered_keys);
+    *replaced = row->order == ORDER_REPLACED;
+    if (row->order == ORDER_UNFINISHED)
+        findings_add(findings, REMEDY_NONE, row->name.text, 0,
+                     "the order of the keys is being built, and was not looked at");
+    return row->order == ORDER_LACKS_MEMORY
+               ? kv_error_set(error, KV_NO_MEMORY, "%s: no memory to check the order of its keys",
+                              row->name.text)
+               : KV_OK;
+}
+
 /* Looks once at a file that is in use; *again: it was replaced meanwhile, and nothing counts. */
-static enum kv_status look_at_live(const struct running_store *live, const struct layout *layout,
+static enum kv_status look_at_live(struct running_store *live, const struct layout *layout,
                                    uint32_t number, struct findings *findings, struct row *row,
                                    bool *again, struct kv_error *error)
 {
@@ -200,14 +219,16 @@ static enum kv_status look_at_live(const struct running_store *live, const struc
     status = check_source(layout, &source, number, true, findings, row, error);
     row->synced_bytes = synced_bytes;
     row->survey.torn_bytes = is_bounded ? row->survey.torn_bytes : 0;
+    if (status == KV_OK && source.header == SOURCE_HEADER_SOUND)
+        status = check_order(live, &source, findings, row, again, error);
     row->damaged = findings->damages > 0;
-    *again = running_store_was_replaced(live, &source);
+    *again |= running_store_was_replaced(live, &source);
     survey_free(&row->survey);
     source_close(&source);
     return status;
 }
 
-static enum kv_status check_live_file(const struct running_store *live, const struct layout *layout,
+static enum kv_status check_live_file(struct running_store *live, const struct layout *layout,
                                       uint32_t number, struct findings *findings, struct row *row,
                                       struct kv_error *error)
 {
@@ -265,8 +286,20 @@ static void add_up(struct row *total, const struct row *row)
     total->survey.damaged_bytes += row->survey.damaged_bytes;
 }
 
+/* Says how many keys are in their order, if all files have one that is sound. */
+static void print_order(FILE *stream, const struct row *rows, uint32_t count)
+{
+    uint64_t keys = 0;
+    for (uint32_t number = 0; number < count; number++) {
+        if (rows[number].order != ORDER_CHECKED || rows[number].damaged)
+            return;
+        keys += rows[number].ordered_keys;
+    }
+    fprintf(stream, "order: %" PRIu64 " keys\n", keys);
+}
+
 static enum kv_status verify_files(int dir_fd, const struct layout *layout,
-                                   const struct running_store *live, struct findings *findings,
+                                   struct running_store *live, struct findings *findings,
                                    struct kv_error *error)
 {
     struct row *rows = calloc(layout->datafiles, sizeof *rows);
@@ -288,6 +321,8 @@ static enum kv_status verify_files(int dir_fd, const struct layout *layout,
         }
         if (layout->datafiles > 1)
             print_survey_row(findings->stream, &total);
+        if (live)
+            print_order(findings->stream, rows, layout->datafiles);
     }
     free(rows);
     return status;

@@ -62,3 +62,76 @@ truncate -s "$((at + 10))" copy/data.0000
 check_status 0 'what was cut in its last record is a torn tail' kvcheck copy
 check_match '^note: .* torn tail' "$output" 'and noted'
 check_status 0 '--online without a daemon is as without --online' kvcheck --online copy
+
+# The order of the keys, in the daemon's memory
+# spoil_order FAULT: writes a fault into the last leaf of the order of data file 0.
+spoil_order() {
+    python3 - "$1" "/dev/shm/mqkv.store".*."$(printf %x "$(stat -c %i data)")" <<'END'
+import mmap, struct, sys
+file = open(sys.argv[2], "r+b")
+memory = mmap.mmap(file.fileno(), 0)
+def words(at, count):
+    return list(struct.unpack_from(f"<{count}I", memory, at))
+files = words(60, 1)[0]
+root = struct.unpack_from("<Q", memory, files + 64 + 8)[0]
+node, levels = (root >> 8) * 16, root & 255
+assert levels > 0, "more than a leaf"
+for _ in range(levels):
+    node = words(node + 4 * words(node, 1)[0], 1)[0] * 16
+count, *hashes = words(node, 64)
+assert count > 3
+if sys.argv[1] == "two places changed":
+    hashes[0], hashes[1] = hashes[1], hashes[0]
+elif sys.argv[1] == "one key left out":
+    del hashes[1]
+    count -= 1
+elif sys.argv[1] == "one item too many":
+    hashes.insert(1, hashes[0] ^ 0x40)
+    count += 1
+elif sys.argv[1] == "a count that is none":
+    count = 64
+struct.pack_into(f"<{len([count, *hashes][:64])}I", memory, node, *[count, *hashes][:64])
+END
+}
+
+order_is_whole() {
+    client --format json stats order | grep -q '"whole":true'
+}
+
+rm -rf data
+start_server -d 2 --sync none --ordered
+seq 1 4000 | sed 's/.*/PUT key& value&/' | client batch -q - 2>/dev/null
+wait_until 20 order_is_whole || not_ok 'the order is built'
+check_status 0 'an ordered store is sound' kvcheck --online data
+check_match '^order: 4000 keys$' "$output" 'its order, too'
+exec_client bench -n 1 -t 60 -L 400 --keys 500 --rate 20000 --mix put=50,del=50 >/dev/null 2>&1 &
+bench_pid=$!
+faults=''
+for _ in 1 2 3 4 5; do
+    kvcheck --online data >online.out 2>&1 || faults+="$(cat online.out)"
+done
+check_equal '' "$faults" 'also while keys come and go'
+check_match '^order: [0-9]+ keys$' "$(cat online.out)" 'of an order that changes'
+kill "$bench_pid"
+wait "$bench_pid" 2>/dev/null
+stop_server
+
+# what_is_found FAULT TEXT
+what_is_found() {
+    start_server -d 2 --ordered
+    wait_until 20 order_is_whole || not_ok 'the order is built'
+    spoil_order "$1" || not_ok 'a fault is planted'
+    check_status 1 "$1: no sound order" kvcheck --online data
+    check_match "^damage: data/data.0000: offset [0-9]+: $2.*; start the daemon anew" "$output" \
+        'as it says'
+    kill_server
+}
+
+what_is_found 'two places changed' 'the key is not in its place in the order'
+what_is_found 'one key left out' 'the order does not have the key'
+what_is_found 'one item too many' 'the order has an item without a key'
+what_is_found 'a count that is none' 'a node of the order makes no sense'
+start_server -d 2 --ordered
+wait_until 20 order_is_whole || not_ok 'the order is built'
+check_status 0 'a new daemon has built it anew' kvcheck --online data
+stop_server
