@@ -50,13 +50,12 @@ static void dump_records(const struct survey *survey, enum dump_format format,
     const char *file = survey->source->name.text;
     struct walk walk;
     struct walk_step step;
+    size_t stray = 0;
     walk_start(&walk, survey->source);
-    while (!ferror(stdout) && walk_next(&walk, &step)) {
+    while (!ferror(stdout) && survey_next(survey, &walk, &stray, &step)) {
         if (step.kind != WALK_RECORD)
             findings_add(findings, step.kind == WALK_TORN ? REMEDY_NONE : REMEDY_SALVAGE, file,
                          step.offset, "%" PRIu64 " bytes hold no valid record", step.size_bytes);
-        else if (step.record.kind == RECORD_BERTH)
-            continue; /* its content, if it counts, comes later */
         else if (format == DUMP_JSON)
             print_record_json(file, &step, survey_is_live(survey, &step));
         else

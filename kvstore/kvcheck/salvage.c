@@ -190,9 +190,10 @@ static enum kv_status copy_live_records(struct salvage *salvage, const struct su
 {
     struct walk walk;
     struct walk_step step;
+    size_t stray = 0;
     enum kv_status status = KV_OK;
     walk_start(&walk, survey->source);
-    while (status == KV_OK && walk_next(&walk, &step)) {
+    while (status == KV_OK && survey_next(survey, &walk, &stray, &step)) {
         if (step.kind == WALK_RECORD)
             note_transaction(salvage, &step.record);
         if (survey_is_live(survey, &step)) {

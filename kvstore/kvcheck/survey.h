@@ -1,7 +1,8 @@
 /*
  * survey: all that a data file holds, record by record: counts, gaps, and which record of a key is
- * its newest. What the engine would take for the content after a recovery, but for records that lie
- * behind damage, which the survey finds and the engine would not.
+ * its newest. What the engine would take for the content after a recovery, but for what the survey
+ * finds in a damaged file and the engine would not: records that lie behind damage, and sound large
+ * values, the strays, which no record names any more, as it is among what is damaged.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_SURVEY_H
 #define MQKV_KVSTORE_KVCHECK_SURVEY_H
@@ -35,6 +36,9 @@ struct survey {
     uint64_t after_damage; /* records found behind the first gap of any kind */
     uint64_t misplaced;    /* keys that belong in another data file */
     uint64_t skipped;      /* struct walk */
+    uint64_t damage_end;   /* where the last gap ends that is damage or a hole; 0: there is none */
+    uint64_t *strays;      /* offsets of large values that are newer than all else of their keys */
+    size_t stray_count, stray_capacity;
 };
 
 /* Called for every gap and every misplaced record. */
@@ -45,6 +49,11 @@ typedef void (*survey_observer)(void *context, const struct walk_step *step);
 enum kv_status survey_run(struct survey *survey, const struct source *source,
                           const struct layout *layout, survey_observer observer, void *context);
 void survey_free(struct survey *survey);
+
+/* Takes a step of `walk`, but for berths, and when that is at its end a step over the strays, of
+ * which *stray, 0 at first, is the number of the next. False: the end. */
+bool survey_next(const struct survey *survey, struct walk *walk, size_t *stray,
+                 struct walk_step *step);
 
 /* Returns true if the record is the one that the key has: its newest, and a put. */
 bool survey_is_live(const struct survey *survey, const struct walk_step *step);

@@ -129,3 +129,12 @@ bool walk_next(struct walk *walk, struct walk_step *step)
     }
     return give_gap(walk, step);
 }
+
+bool walk_read_content(const struct source *source, uint64_t offset, struct walk_step *step)
+{
+    *step = (struct walk_step){.kind = WALK_RECORD, .offset = offset};
+    return offset < source->size_bytes &&
+           record_read(source->map + offset, source->size_bytes - offset, source->identity.salt,
+                       offset, &step->record, &step->size_bytes) == RECORD_VALID &&
+           step->record.in_berth;
+}

@@ -40,4 +40,8 @@ void walk_start(struct walk *walk, const struct source *source);
 /* Takes a step. False: the end of the log. A gap never crosses the synced offset. */
 bool walk_next(struct walk *walk, struct walk_step *step);
 
+/* Gives the content of a berth that lies at `offset` as a record that counts by itself. False: no
+ * sound one is there. */
+bool walk_read_content(const struct source *source, uint64_t offset, struct walk_step *step);
+
 #endif

@@ -386,24 +386,19 @@ __attribute__((noinline)) static enum record_verdict read_content(const struct l
     return is_of_key && record_take_place(&placed, at, record) ? RECORD_VALID : RECORD_INVALID;
 }
 
-bool logfile_find_berth(const struct logfile *log, enum read_buffer buffer, uint64_t offset,
-                        uint64_t end, uint64_t *content_at, uint64_t *content_end,
-                        uint64_t *size_bytes)
+uint64_t logfile_berth_end(const struct logfile *log, enum read_buffer buffer, uint64_t content_at,
+                           uint64_t end)
 {
+    uint64_t head_at = content_at - RECORD_BERTH_HEAD_BYTES;
     struct record record;
-    uint64_t berth_bytes;
-    if (read_standing(log, buffer, offset, end, &record, size_bytes) != RECORD_VALID ||
-        record.kind != RECORD_PLACED)
-        return false;
-    uint64_t at = record_placed_at(&record, offset);
-    if (at < FILE_HEADER_BYTES + RECORD_BERTH_HEAD_BYTES ||
-        read_standing(log, buffer, at - RECORD_BERTH_HEAD_BYTES, offset, &record, &berth_bytes) !=
-            RECORD_VALID ||
-        record.kind != RECORD_BERTH)
-        return false;
-    *content_at = at;
-    *content_end = at - RECORD_BERTH_HEAD_BYTES + berth_bytes;
-    return true;
+    uint64_t size_bytes;
+    if (content_at < FILE_HEADER_BYTES + RECORD_BERTH_HEAD_BYTES || content_at > end)
+        return 0;
+    logfile_begin(log, buffer);
+    return read_standing(log, buffer, head_at, end, &record, &size_bytes) == RECORD_VALID &&
+                   record.kind == RECORD_BERTH
+               ? head_at + size_bytes
+               : 0;
 }
 
 enum record_verdict logfile_read_before(const struct logfile *log, enum read_buffer buffer,

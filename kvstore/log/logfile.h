@@ -160,12 +160,10 @@ enum record_verdict logfile_walk(const struct logfile *log, enum read_buffer buf
                                  uint64_t *size_bytes, bool *verified);
 bool logfile_verify(const struct logfile *log, uint64_t offset, const struct record *record);
 
-/* Returns true if a sound placed record, of *size_bytes, stands at `offset`, before `end`, and
- * names the content of a berth with a sound head; then *content_at and *content_end are where that
- * content, which need not be sound, begins and ends. */
-bool logfile_find_berth(const struct logfile *log, enum read_buffer buffer, uint64_t offset,
-                        uint64_t end, uint64_t *content_at, uint64_t *content_end,
-                        uint64_t *size_bytes);
+/* Returns where the content of a berth that is at content_at ends; 0 if no berth with a sound head,
+ * before `end`, is there. The content need not be sound. */
+uint64_t logfile_berth_end(const struct logfile *log, enum read_buffer buffer, uint64_t content_at,
+                           uint64_t end);
 
 /* Returns true if reading the record at `offset` leaves the read buffer as it is; always with a
  * mapping, and never without one if it is a placed record. */

@@ -46,6 +46,8 @@ void copylog_start(struct copylog *copy, const struct maintenance *with, struct 
     copy->at = FILE_HEADER_BYTES;
     copy->candidate_count = copy->candidate_next = 0;
     copy->carried_count = 0;
+    copy->may_miss = false;
+    copy->missed_from = 0;
     copy->first_pass_end = 0;
     lockset_read_lock(with->context->locks, file->number);
     copy->end = file->current->log.tail;
@@ -199,26 +201,9 @@ static enum kv_status pass_damaged(struct copylog *copy)
                  "out",
                  copy->with.context->dir, file_name(copy->file->number, FILE_LOG).text,
                  end - copy->at, copy->at);
+    copy->may_miss = true;
     if (status == KV_OK)
         copy->at = end;
-    return status;
-}
-
-/* Passes a placed record whose content is damaged: carries the content over, if it is in use. Else,
- * or where that is not what is at copy->at, as pass_damaged. */
-static enum kv_status pass_unsound(struct copylog *copy)
-{
-    const struct logfile *log = &copy->file->current->log;
-    uint64_t content_at, content_end, size_bytes;
-    logfile_begin(log, READ_BUFFER_VISIT);
-    if (copy->passes > 0 ||
-        !logfile_find_berth(log, READ_BUFFER_VISIT, copy->at, copy->end, &content_at, &content_end,
-                            &size_bytes) ||
-        !has_entry_in(copy, content_at, content_end))
-        return pass_damaged(copy);
-    enum kv_status status = carry_damaged(copy, content_at, content_end);
-    if (status == KV_OK)
-        copy->at += size_bytes;
     return status;
 }
 
@@ -254,7 +239,7 @@ static enum kv_status read_candidates(struct copylog *copy)
         if (verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
         if (verdict != RECORD_VALID) {
-            enum kv_status status = pass_unsound(copy);
+            enum kv_status status = pass_damaged(copy);
             if (status != KV_OK)
                 return status;
             continue;
@@ -545,6 +530,80 @@ static enum kv_status copy_candidates(struct copylog *copy)
                         : step_unshared(copy, candidates, count, now_ms);
 }
 
+/* What damage has hidden ----------------------------------------------------------------------- */
+
+/* The content of a berth is copied for the placed record that names it. Where that is damaged, or
+ * the content is, the index still has the content, and the next generation misses it. */
+
+static uint32_t entries_of_hash(const struct index *index, uint32_t hash)
+{
+    struct index_probe probe;
+    uint64_t offset;
+    uint32_t count = 0;
+    for (index_probe_start(&probe, index, hash); index_probe_next(&probe, &offset);)
+        count++;
+    return count;
+}
+
+/* Collects those entries of a segment of the index, from copy->missed_from on, which the next
+ * generation may miss, and sets that to where the next segment begins. Returns how many. Takes the
+ * file's lock. */
+static size_t collect_missed(struct copylog *copy, struct index_item items[INDEX_SEGMENT_SLOTS])
+{
+    const struct store_context *context = copy->with.context;
+    size_t kept = 0;
+    lockset_read_lock(context->locks, copy->file->number);
+    const struct index *index = copy->file->current->index;
+    size_t count =
+        index_collect(index, copy->missed_from, items, INDEX_SEGMENT_SLOTS, &copy->missed_from);
+    for (size_t i = 0; i < count; i++)
+        if (items[i].offset_bytes < copy->end && entries_of_hash(copy->next->index, items[i].hash) <
+                                                     entries_of_hash(index, items[i].hash))
+            items[kept++] = items[i];
+    lockset_read_unlock(context->locks, copy->file->number);
+    return kept;
+}
+
+/* Has the next generation get the record of an entry that it may miss: as a candidate, or carried
+ * over if it is damaged. */
+static enum kv_status take_missed(struct copylog *copy, const struct index_item *item)
+{
+    const struct logfile *log = &copy->file->current->log;
+    uint64_t offset = item->offset_bytes;
+    struct candidate *candidate = &copy->candidates[0];
+    struct lookup lookup;
+    *candidate = (struct candidate){.verified = true, .offset = offset, .hash = item->hash};
+    logfile_begin(log, READ_BUFFER_WALK);
+    enum record_verdict verdict = logfile_read_before(log, READ_BUFFER_WALK, offset, copy->end,
+                                                      &candidate->record, &candidate->size_bytes);
+    if (verdict == RECORD_UNREADABLE)
+        return kv_status_from_errno(errno);
+    if (verdict != RECORD_VALID) {
+        uint64_t end = logfile_berth_end(log, READ_BUFFER_VISIT, offset, copy->end);
+        copy->at = end != 0 ? copy->at : offset;
+        return end != 0 ? carry_damaged(copy, offset, end) : KV_CORRUPT;
+    }
+    generation_find(copy->next, item->hash, candidate->record.key, &lookup);
+    if (lookup.error != 0)
+        return kv_status_from_errno(lookup.error);
+    if (lookup.found)
+        return KV_OK;
+    return step_unshared(copy, candidate, 1, clock_realtime_ms());
+}
+
+/* Copies what the next generation misses of a segment of the index, at the end of the first pass.
+ */
+static enum kv_status copy_missed(struct copylog *copy)
+{
+    struct index_item items[INDEX_SEGMENT_SLOTS];
+    enum kv_status status = KV_OK;
+    size_t count = collect_missed(copy, items);
+    for (size_t i = 0; i < count && status == KV_OK; i++)
+        status = take_missed(copy, &items[i]);
+    copy->may_miss = copy->missed_from < INDEX_HASH_END;
+    return status;
+}
+
 /* Passes --------------------------------------------------------------------------------------- */
 
 /* Has every append go to the next generation as well from now on. Holds: the file's lock for
@@ -591,6 +650,8 @@ enum kv_status copylog_step(struct copylog *copy)
 {
     enum kv_status status = KV_OK;
     if (!has_candidates(copy))
-        status = copy->at < copy->end ? read_candidates(copy) : next_pass(copy);
+        status = copy->at < copy->end ? read_candidates(copy)
+                 : copy->may_miss     ? copy_missed(copy)
+                                      : next_pass(copy);
     return status == KV_OK && has_candidates(copy) ? copy_candidates(copy) : status;
 }
