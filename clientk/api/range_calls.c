@@ -27,7 +27,7 @@
 struct range_rest {
     struct clientk *client;
     struct kv_slice from, to, prefix;
-    bool behind_from, reverse;
+    bool behind_from, reverse, no_wait;
     uint8_t *bytes; /* the keys as they were given */
     uint8_t *place; /* the key behind which it goes on, for from or to */
     size_t place_room;
@@ -100,6 +100,7 @@ static enum kv_status range_rest_init(struct range_rest *rest, struct clientk *c
     rest->prefix = keep_bound(&at, range->prefix);
     rest->behind_from = range->behind_from;
     rest->reverse = range->reverse;
+    rest->no_wait = range->no_wait;
     return KV_OK;
 }
 
@@ -182,7 +183,8 @@ static enum kv_status range_rest_ask(struct range_rest *rest, enum wire_opcode o
         task.operation.key = rest->from;
         task.operation.value = kv_slice(rest->body, size);
         status = client_execute_one(rest->client, &task, result);
-    } while (status == KV_BUSY && wait_for_order(rest->client, until_ms) == KV_OK);
+    } while (status == KV_BUSY && !rest->no_wait &&
+             wait_for_order(rest->client, until_ms) == KV_OK);
     return status == KV_OK ? KV_OK : explain_range(result);
 }
 

@@ -935,6 +935,7 @@ static void begin(void)
     bridged.service.max_pipeline = explore_random(2) == 0 ? 1 + explore_random(4) : 1000;
     bridged.service.threads = KRESP_THREADS;
     pthread_mutex_init(&bridged.service.users.lock, NULL);
+    pthread_mutex_init(&bridged.service.scans.lock, NULL);
     bridged.service.users.max_connections = 100;
     bridged.service.users.shared = true;
     byte_buffer_set_budget(BUDGET_BYTES, true);

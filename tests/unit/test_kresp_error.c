@@ -46,9 +46,9 @@ START_TEST(the_first_word_tells_what_may_be_tried)
         enum kv_status status;
         const char *word;
     } told[] = {
-        {KV_NO_SPACE, "OOM"},       {KV_FULL, "OOM"},        {KV_QUOTA, "OOM"},
-        {KV_READ_ONLY, "READONLY"}, {KV_OVERLOADED, "BUSY"}, {KV_NO_SERVER, "LOADING"},
-        {KV_DEADLINE, "LOADING"},   {KV_DENIED, "NOPERM"},
+        {KV_NO_SPACE, "OOM"},       {KV_FULL, "OOM"},         {KV_QUOTA, "OOM"},
+        {KV_READ_ONLY, "READONLY"}, {KV_OVERLOADED, "BUSY"},  {KV_BUSY, "BUSY"},
+        {KV_NO_SERVER, "LOADING"},  {KV_DEADLINE, "LOADING"}, {KV_DENIED, "NOPERM"},
     };
     for (size_t i = 0; i < sizeof told / sizeof *told; i++)
         check_first_word(told[i].status, told[i].word);

@@ -11,27 +11,6 @@
 /* About how many keys one batch looks at, at least. */
 #define PAGE_KEYS 256u
 
-/* A visited page: the keys of it that match. */
-struct page_visit {
-    struct kv_slice pattern;
-    uint64_t steps;           /* steps that the pattern may still take */
-    struct resp_reply *reply; /* where the keys go; NULL: they are only counted */
-    size_t matches;
-};
-
-static bool visit_scanned_key(void *context, const struct clientk_entry *entry)
-{
-    struct page_visit *page = context;
-    if (redis_store_owns(entry->key))
-        return true;
-    if (page->pattern.data && !glob_matches(page->pattern, entry->key, false, &page->steps))
-        return page->steps > 0;
-    page->matches++;
-    if (page->reply)
-        reply_bulk(page->reply, entry->key);
-    return true;
-}
-
 /* Adds the operation that reads a page of keys that begin as the pattern does. */
 static void add_page(struct redis_job *job, struct kv_slice pattern, uint64_t cursor,
                      uint32_t limit)
@@ -70,17 +49,138 @@ static void read_page(const struct redis_job *job, clientk_visit visitor, void *
         clientk_read_page(&redis_job_result(job, 0)->value, visitor, context);
 }
 
-/* Puts the keys of the page that match into `page`. False: the job has failed, because the pattern
- * takes too many steps on them. */
-static bool match_page(struct redis_job *job, struct page_visit *page)
+/* Pages of the keys that match a pattern. If all of them begin alike, and the server has an order,
+ * they lie together in it: those pages are of a range, and their cursors those of scan_places. A
+ * server says whether it has an order when the first page is asked for. */
+
+enum page_phase {
+    PAGE_OF_RANGE, /* if the pattern allows it */
+    PAGE_OF_SCAN   /* the server has no order */
+};
+
+enum page_outcome {
+    PAGE_READ,
+    PAGE_REPLANNED, /* to be planned again: the phase has changed */
+    PAGE_REFUSED    /* an error is the reply */
+};
+
+struct page_visit {
+    struct kv_slice pattern;  /* data NULL: all keys */
+    struct resp_reply *reply; /* where the keys that match go */
+    uint64_t steps;           /* steps that the pattern may still take */
+    size_t keys, matches;
+    struct byte_buffer *last; /* where the last key goes; NULL: nowhere */
+};
+
+static bool visit_scanned_key(void *context, const struct clientk_entry *entry)
 {
-    page->steps = glob_steps(redis_job_result(job, 0)->value.size);
-    page->matches = 0;
-    read_page(job, visit_scanned_key, page);
-    if (page->steps == 0)
-        redis_job_fail(job, "ERR kresp: the pattern takes too many steps on the keys that are "
-                            "here: it has long sets, or a long stretch without a star");
-    return page->steps > 0;
+    struct page_visit *page = context;
+    page->keys++;
+    page->steps += glob_steps(entry->key.size) - glob_steps(0);
+    if (page->last) {
+        page->last->start = page->last->end = 0;
+        byte_buffer_append(page->last, entry->key.data, entry->key.size);
+    }
+    if (redis_store_owns(entry->key))
+        return true;
+    if (page->pattern.data && !glob_matches(page->pattern, entry->key, false, &page->steps))
+        return page->steps > 0;
+    page->matches++;
+    reply_bulk(page->reply, entry->key);
+    return true;
+}
+
+static bool is_page_of_range(const struct redis_job *job, struct kv_slice pattern, uint64_t cursor)
+{
+    if (cursor != 0)
+        return scan_places_owns(cursor);
+    return job->phase == PAGE_OF_RANGE && pattern.data && glob_literal_prefix(pattern).size > 0;
+}
+
+static void plan_matching(struct redis_job *job, struct kv_slice pattern, uint64_t cursor,
+                          uint32_t limit)
+{
+    redis_job_plan_last(job); /* each SCAN of a pipeline may take all the steps of a pattern */
+    if (!is_page_of_range(job, pattern, cursor))
+        add_page(job, pattern, cursor, limit);
+}
+
+static enum page_outcome refuse_page(struct redis_job *job, const char *error)
+{
+    redis_job_fail(job, "%s", error);
+    return PAGE_REFUSED;
+}
+
+/* Replies for a range that the store did not give; or the page is to be one of a scan. */
+static enum page_outcome replan_range(struct redis_job *job, uint64_t cursor, enum kv_status status)
+{
+    bool lacks_order = status == KV_UNSUPPORTED || status == KV_BUSY;
+    if (lacks_order && cursor == 0) {
+        job->phase = PAGE_OF_SCAN;
+        return PAGE_REPLANNED;
+    }
+    if (status == KV_UNSUPPORTED)
+        return refuse_page(job, "ERR invalid cursor: serverk no longer keeps the keys in order; "
+                                "begin with 0 again");
+    reply_status(redis_job_reply(job), status);
+    return PAGE_REFUSED;
+}
+
+#define PAGE_MAX_KEYS 4096u /* of a range's message */
+
+/* Reads the page behind the place. */
+static enum page_outcome read_matching_range(struct redis_job *job, struct page_visit *page,
+                                             uint64_t cursor, struct byte_buffer *place,
+                                             uint32_t limit, uint64_t *next)
+{
+    struct redis_service *service = job->session->service;
+    if (cursor != 0 && !scan_places_find(&service->scans, cursor, place))
+        return refuse_page(job, place->failed ? "ERR kresp: out of memory"
+                                              : "ERR invalid cursor: kresp keeps those of the last "
+                                                "1024 SCANs by prefix, until it ends; begin with 0 "
+                                                "again");
+    const struct clientk_range range = {
+        .from = byte_buffer_slice(place),
+        .behind_from = cursor != 0,
+        .prefix = page->pattern.data ? glob_literal_prefix(page->pattern) : kv_slice(NULL, 0),
+        .keys_only = true,
+        .no_wait = true,
+        .page = limit < PAGE_MAX_KEYS ? limit : PAGE_MAX_KEYS,
+        .limit = limit};
+    page->last = place;
+    enum kv_status status = redis_store_range(service->store, &range, visit_scanned_key, page);
+    *next = 0;
+    if (status != KV_OK && status != KV_BAD_KEY)
+        return replan_range(job, cursor, status);
+    if (page->keys == limit && !place->failed)
+        *next = scan_places_keep(&service->scans, cursor, byte_buffer_slice(place));
+    return page->keys == limit && *next == 0 ? refuse_page(job, "ERR kresp: out of memory")
+                                             : PAGE_READ;
+}
+
+/* Reads the page that plan_matching planned into page->reply, and finds the next cursor, 0 at the
+ * end. */
+static enum page_outcome take_page(struct redis_job *job, struct page_visit *page, uint64_t cursor,
+                                   uint32_t limit, uint64_t *next)
+{
+    enum page_outcome outcome = PAGE_READ;
+    page->reply->protocol = redis_job_reply(job)->protocol;
+    page->steps = glob_steps(0);
+    if (is_page_of_range(job, page->pattern, cursor)) {
+        struct byte_buffer place = {.owner = job->owner};
+        outcome = read_matching_range(job, page, cursor, &place, limit, next);
+        byte_buffer_free(&place);
+    } else if (page_end(job, next)) {
+        read_page(job, visit_scanned_key, page);
+    } else {
+        outcome = PAGE_REFUSED;
+    }
+    if (outcome == PAGE_READ && page->steps == 0)
+        return refuse_page(job, "ERR kresp: the pattern takes too many steps on the keys that are "
+                                "here: it has long sets, or a long stretch without a star");
+    if (outcome == PAGE_READ && page->reply->bytes.failed)
+        return refuse_page(job, "ERR kresp: the reply is too large; use SCAN with a smaller COUNT");
+    return outcome;
 }
 
 /* SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]. */
@@ -124,62 +224,59 @@ static bool parse_scan(struct redis_job *job, struct scan_request *scan)
 void plan_scan(struct redis_job *job)
 {
     struct scan_request scan;
-    redis_job_plan_last(job); /* each SCAN of a pipeline may take all the steps of a pattern */
-    if (parse_scan(job, &scan))
-        add_page(job, scan.pattern, scan.cursor, scan.count);
+    if (parse_scan(job, &scan) && !scan.nothing)
+        plan_matching(job, scan.pattern, scan.cursor, scan.count);
+}
+
+/* Replies with the next cursor and the keys. */
+static void reply_page(struct resp_reply *reply, uint64_t next, const struct page_visit *page)
+{
+    char cursor[INTEGER_BYTES];
+    size_t size = format_u64(next, cursor);
+    struct kv_slice keys = byte_buffer_slice(&page->reply->bytes);
+    reply_array(reply, 2);
+    reply_bulk(reply, kv_slice(cursor, size));
+    reply_array(reply, page->matches);
+    byte_buffer_append(&reply->bytes, keys.data, keys.size);
 }
 
 bool answer_scan(struct redis_job *job)
 {
-    struct resp_reply *reply = redis_job_reply(job);
     struct scan_request scan;
-    char cursor[INTEGER_BYTES];
-    uint64_t next;
+    uint64_t next = 0;
+    struct resp_reply keys = {.bytes.owner = job->owner};
+    struct page_visit page = {.reply = &keys};
+    enum page_outcome outcome = PAGE_READ;
     parse_scan(job, &scan);
-    if (!page_end(job, &next))
-        return true;
-    struct page_visit page = {.pattern = scan.pattern};
-    if (!scan.nothing && !match_page(job, &page))
-        return true;
-    size_t size = format_u64(next, cursor);
-    reply_array(reply, 2);
-    reply_bulk(reply, kv_slice(cursor, size));
-    reply_array(reply, page.matches);
-    if (page.matches > 0) {
-        page.reply = reply;
-        match_page(job, &page);
-    }
-    return true;
+    page.pattern = scan.pattern;
+    if (!scan.nothing)
+        outcome = take_page(job, &page, scan.cursor, scan.count, &next);
+    if (outcome == PAGE_READ)
+        reply_page(redis_job_reply(job), next, &page);
+    byte_buffer_free(&keys.bytes);
+    return outcome != PAGE_REPLANNED;
 }
 
 /* KEYS: pages until the end. steps: cursor, bytes (the elements of the reply), total. ---------- */
 
 void plan_keys(struct redis_job *job)
 {
-    redis_job_plan_last(job);
-    add_page(job, job->arguments[1], job->steps ? job->steps->cursor : 0, PAGE_KEYS);
+    plan_matching(job, job->arguments[1], job->steps ? job->steps->cursor : 0, PAGE_KEYS);
 }
 
 bool answer_keys(struct redis_job *job)
 {
     struct redis_steps *steps = redis_job_steps(job);
-    uint64_t next;
-    if (!steps || !page_end(job, &next))
+    if (!steps)
         return true;
-    struct resp_reply elements = {.bytes = steps->bytes,
-                                  .protocol = redis_job_reply(job)->protocol};
-    struct page_visit page = {.pattern = job->arguments[1], .reply = &elements};
-    bool matched = match_page(job, &page);
-    steps->bytes = elements.bytes;
+    struct resp_reply keys = {.bytes = steps->bytes};
+    struct page_visit page = {.pattern = job->arguments[1], .reply = &keys};
+    enum page_outcome outcome = take_page(job, &page, steps->cursor, PAGE_KEYS, &steps->cursor);
+    steps->bytes = keys.bytes;
     steps->total += (int64_t)page.matches;
-    steps->cursor = next;
-    if (steps->bytes.failed) {
-        redis_job_fail(job, "ERR kresp: the reply is too large; use SCAN");
-        return true;
-    }
-    if (!matched)
-        return true;
-    if (next != 0)
+    if (outcome != PAGE_READ)
+        return outcome == PAGE_REFUSED;
+    if (steps->cursor != 0)
         return false;
     reply_array(redis_job_reply(job), (size_t)steps->total);
     byte_buffer_append(&redis_job_reply(job)->bytes, steps->bytes.data + steps->bytes.start,

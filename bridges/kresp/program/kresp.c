@@ -90,7 +90,7 @@ static sigset_t block_bridge_signals(void)
 
 static int run_bridge(const struct kresp_options *options)
 {
-    static struct redis_service service = {.users = REDIS_USERS_EMPTY};
+    static struct redis_service service = {.users = REDIS_USERS_EMPTY, .scans = SCAN_PLACES_EMPTY};
     struct bridge_settings settings = {.socket_path = options->socket_path,
                                        .socket_mode = options->socket_mode,
                                        .port = (uint16_t)options->port,
@@ -130,6 +130,7 @@ static int run_bridge(const struct kresp_options *options)
     sigset_t signals = block_bridge_signals();
     status = bridge_run(&service, &settings, &signals, &error);
     channel_link_free(service.link);
+    scan_places_free(&service.scans);
     redis_store_close(service.store);
     return status == KV_OK ? EXIT_DONE : exit_with_error(&error, EXIT_FAILED);
 }

@@ -19,6 +19,8 @@ static const char *error_text(enum kv_status status)
         return "READONLY kresp: the store takes no writes after a failure of its disk";
     case KV_OVERLOADED:
         return "BUSY kresp: the server is overloaded";
+    case KV_BUSY:
+        return "BUSY kresp: serverk is still building the order of the keys";
     case KV_NO_SERVER:
     case KV_DEADLINE:
         return "LOADING kresp: no answer from serverk; nothing was executed";

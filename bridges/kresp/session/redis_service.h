@@ -14,6 +14,7 @@
 #include "bridges/kresp/session/channel_link.h"
 #include "bridges/kresp/session/redis_store.h"
 #include "bridges/kresp/session/redis_user.h"
+#include "bridges/kresp/session/scan_places.h"
 
 /* The version of Redis that INFO and HELLO report. */
 #define REDIS_COMPATIBLE_VERSION "7.0.15"
@@ -31,6 +32,7 @@ struct redis_service {
     uint64_t start_ms; /* realtime clock */
     struct redis_users users;
     struct redis_channels channels;
+    struct scan_places scans;
     struct channel_link *link; /* NULL: messages stay in this kresp */
     _Atomic uint64_t next_client_id;
     _Atomic uint64_t connections;  /* accepted since the start */

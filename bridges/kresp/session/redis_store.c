@@ -72,6 +72,26 @@ enum kv_status redis_store_transact(struct redis_store *store,
     return clientk_transact(store->client, transaction, results, transacted);
 }
 
+enum kv_status redis_store_range(struct redis_store *store, const struct clientk_range *range,
+                                 clientk_visit visit, void *context)
+{
+    struct clientk_cursor *cursor;
+    struct clientk_entry entry;
+    bool failed = false; /* just before */
+    enum kv_status status = clientk_cursor_open(store->client, range, &cursor);
+    while (status == KV_OK) {
+        status = clientk_cursor_next(cursor, &entry);
+        bool left_out = (status == KV_CORRUPT || status == KV_IO) && !failed;
+        failed = status != KV_OK;
+        if (left_out)
+            status = KV_OK;
+        else if (!failed && !visit(context, &entry))
+            break;
+    }
+    clientk_cursor_close(cursor);
+    return status == KV_NOT_FOUND ? KV_OK : status;
+}
+
 struct clientk_watch *redis_store_watch(struct redis_store *store, struct kv_slice prefix,
                                         bool keys_only, struct kv_error *error)
 {

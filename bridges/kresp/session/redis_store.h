@@ -41,6 +41,12 @@ enum kv_status redis_store_transact(struct redis_store *store,
                                     struct clientk_result *results,
                                     struct clientk_transacted *transacted);
 
+/* Visits the entries of the range in their order, until the visitor returns false; records that are
+ * damaged or cannot be read are left out. KV_UNSUPPORTED, KV_BUSY: the server has no order, or none
+ * yet, and nothing was visited. */
+enum kv_status redis_store_range(struct redis_store *store, const struct clientk_range *range,
+                                 clientk_visit visit, void *context);
+
 /* Opens a watch of the keys that begin with the prefix; NULL: *error says why not. */
 struct clientk_watch *redis_store_watch(struct redis_store *store, struct kv_slice prefix,
                                         bool keys_only, struct kv_error *error);
