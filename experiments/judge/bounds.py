@@ -53,6 +53,12 @@ WORDS = {
         " Redis is one message, too; SQLite and LMDB are called in process, and sync for each"
         " transaction, where mqkv syncs for all that wait.",
     ),
+    "ranges": (
+        OWN,
+        "mqkv reads in place: the order has neither keys nor values, so that each entry is looked up"
+        " in the index and read in its data file, as a GET is. The engines in process keep the"
+        " entries of a range side by side.",
+    ),
     "stalls": (
         OWN,
         "Growing an index, copying a file and copying large values need CPU time beside the"

@@ -108,6 +108,7 @@ def all_cases():
         *_population_cases(),
         *_engine_cases(),
         *_transfer_cases(),
+        *_range_cases(),
         *_stall_cases(),
         *_redis_client_cases(),
     ]
@@ -456,6 +457,24 @@ def _transfer_cases():
                 goals.get((sync, threads), ()),
                 options={"threads": threads, "sync": sync},
             )
+
+
+def _range_cases():
+    rate = "ops_per_s"
+    for threads in (1, 5):
+        yield Case(
+            f"ycsb-e-{threads}",
+            f"ranges of 1 to 100 entries of 1,000 bytes, 5 % new keys (YCSB E), {_clients(threads)}",
+            "ranges",
+            "Ranges",
+            ("mqkv", "mqkv-queue", "redis", "lmdb", "leveldb", "rocksdb"),
+            rate,
+            (
+                Goal(rate, "lmdb", 0.8),
+                *(Goal(rate, peer, 2) for peer in ("redis", "leveldb", "rocksdb")),
+            ),
+            options={"threads": threads, "keys": 200_000},
+        )
 
 
 REDIS_CLIENT_FACTORS = ((1, 1, 1), (50, 1, 1.2), (50, 16, 1.5))  # clients, pipeline, factor

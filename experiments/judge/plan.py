@@ -32,6 +32,14 @@ ENGINE_US_PER_KEY = {  # by threads: a put and a get of a key
     1: {"mqkv": 1.6, "lmdb": 4, "rocksdb": 19, "leveldb": 10.5},
     2: {"mqkv": 1.5, "lmdb": 3.8, "rocksdb": 14, "leveldb": 10.5},
 }
+RANGE_US_PER_KEY = {
+    "mqkv": 10,
+    "mqkv-queue": 12,
+    "redis": 60,
+    "lmdb": 8,
+    "leveldb": 20,
+    "rocksdb": 20,
+}
 SYNCED_US_PER_KEY = {"mqkv": 70, "lmdb": 370, "rocksdb": 40, "leveldb": 30}
 
 # What a key takes on disk and in memory at the most, of the system that takes the most of it. A
@@ -39,6 +47,7 @@ SYNCED_US_PER_KEY = {"mqkv": 70, "lmdb": 370, "rocksdb": 40, "leveldb": 30}
 # parent.
 POPULATION_BYTES_PER_KEY = {"disk": 400, "memory": 400}
 ENGINE_BYTES_PER_KEY = {"disk": 400, "memory": 200}
+RANGE_BYTES_PER_KEY = {"disk": 4000, "memory": 2500}
 ENGINE_MEMORY_BYTES = 2 * GIB  # caches of 1 GiB, and tables being written
 COPIES = {"disk": 6, "memory": 4}  # of all values of an environment: its servers run together
 
@@ -135,6 +144,9 @@ def _needs_of(case, profile):
         keys = profile.size(case.options["keys"])
         need = {what: keys * size for what, size in ENGINE_BYTES_PER_KEY.items()}
         return need | {"memory": need["memory"] + ENGINE_MEMORY_BYTES}
+    if case.kind == "ranges":
+        keys = profile.size(case.options["keys"])
+        return {what: keys * size for what, size in RANGE_BYTES_PER_KEY.items()}
     return {}
 
 
@@ -169,6 +181,8 @@ def _run_s(case, system, profile):
         rounds = 2 if case.name == "compaction" else 1
         return profile.measure_s * SECONDS[case.name] * rounds + STALLS_OVERHEAD_S[case.name]
     keys = profile.size(case.options["keys"])
+    if case.kind == "ranges":
+        return keys * RANGE_US_PER_KEY[system] / 1e6 + profile.measure_s + TRANSFERS_OVERHEAD_S
     if case.kind == "population":
         return keys * POPULATION_US_PER_KEY[system] / 1e6 + 0.5
     if case.options["sync"]:

@@ -17,6 +17,23 @@ static void fail_if(char *error, const char *engine)
         errx(4, "%s: %s", engine, error);
 }
 
+void engine_range_add(struct engine_range *range, struct kv_slice key, struct kv_slice value)
+{
+    size_t key_bytes = key.size < sizeof range->last ? key.size : sizeof range->last;
+    size_t value_bytes = value.size < sizeof range->value ? value.size : sizeof range->value;
+    size_t common = key_bytes < range->last_bytes ? key_bytes : range->last_bytes;
+    int order = memcmp(range->last, key.data, common);
+
+    if (range->entries > 0 && (order > 0 || (order == 0 && range->last_bytes >= key_bytes)))
+        range->unordered = true;
+    memcpy(range->last, key.data, key_bytes);
+    range->last_bytes = key_bytes;
+    if (value_bytes > 0)
+        memcpy(range->value, value.data, value_bytes);
+    range->entries++;
+    range->bytes += key.size + value.size;
+}
+
 static bool copy_out(const char *found, size_t found_bytes, void *buffer, size_t capacity)
 {
     if (!found)
@@ -136,6 +153,30 @@ static bool lmdb_get(void *handle, struct kv_slice key, void *buffer, size_t cap
     return found;
 }
 
+static void lmdb_range(void *handle, struct kv_slice from, size_t limit, struct engine_range *range)
+{
+    struct lmdb *database = handle;
+    MDB_val name = lmdb_value(from), content = {0, NULL};
+    MDB_cursor *cursor;
+
+    if (lmdb_reader)
+        lmdb_check(mdb_txn_renew(lmdb_reader));
+    else
+        lmdb_check(mdb_txn_begin(database->environment, NULL, MDB_RDONLY, &lmdb_reader));
+    lmdb_check(mdb_cursor_open(lmdb_reader, database->table, &cursor));
+    int status = mdb_cursor_get(cursor, &name, &content, MDB_SET_RANGE);
+    while (status == 0 && limit-- > 0) {
+        engine_range_add(range, kv_slice(name.mv_data, name.mv_size),
+                         kv_slice(content.mv_data, content.mv_size));
+        if (limit > 0)
+            status = mdb_cursor_get(cursor, &name, &content, MDB_NEXT);
+    }
+    if (status != MDB_NOTFOUND)
+        lmdb_check(status);
+    mdb_cursor_close(cursor);
+    mdb_txn_reset(lmdb_reader);
+}
+
 static void lmdb_close(void *handle)
 {
     struct lmdb *database = handle;
@@ -199,6 +240,27 @@ static bool rocks_get(void *handle, struct kv_slice key, void *buffer, size_t ca
     return found;
 }
 
+static void rocks_range(void *handle, struct kv_slice from, size_t limit,
+                        struct engine_range *range)
+{
+    struct rocks *rocks = handle;
+    rocksdb_iterator_t *at = rocksdb_create_iterator(rocks->database, rocks->read);
+    char *error = NULL;
+
+    for (rocksdb_iter_seek(at, from.data, from.size); limit > 0 && rocksdb_iter_valid(at);
+         limit--) {
+        size_t key_bytes, value_bytes;
+        const char *key = rocksdb_iter_key(at, &key_bytes);
+        const char *value = rocksdb_iter_value(at, &value_bytes);
+        engine_range_add(range, kv_slice(key, key_bytes), kv_slice(value, value_bytes));
+        if (limit > 1)
+            rocksdb_iter_next(at);
+    }
+    rocksdb_iter_get_error(at, &error);
+    fail_if(error, "rocksdb");
+    rocksdb_iter_destroy(at);
+}
+
 static void rocks_close(void *handle)
 {
     struct rocks *rocks = handle;
@@ -256,6 +318,27 @@ static bool level_get(void *handle, struct kv_slice key, void *buffer, size_t ca
     return found;
 }
 
+static void level_range(void *handle, struct kv_slice from, size_t limit,
+                        struct engine_range *range)
+{
+    struct level *level = handle;
+    leveldb_iterator_t *at = leveldb_create_iterator(level->database, level->read);
+    char *error = NULL;
+
+    for (leveldb_iter_seek(at, from.data, from.size); limit > 0 && leveldb_iter_valid(at);
+         limit--) {
+        size_t key_bytes, value_bytes;
+        const char *key = leveldb_iter_key(at, &key_bytes);
+        const char *value = leveldb_iter_value(at, &value_bytes);
+        engine_range_add(range, kv_slice(key, key_bytes), kv_slice(value, value_bytes));
+        if (limit > 1)
+            leveldb_iter_next(at);
+    }
+    leveldb_iter_get_error(at, &error);
+    fail_if(error, "leveldb");
+    leveldb_iter_destroy(at);
+}
+
 static void level_close(void *handle)
 {
     struct level *level = handle;
@@ -267,11 +350,11 @@ static void level_close(void *handle)
 }
 
 const struct engine engines[] = {
-    {"mqkv", mqkv_open, mqkv_put, mqkv_get, mqkv_close},
-    {"lmdb", lmdb_open, lmdb_put, lmdb_get, lmdb_close},
-    {"rocksdb", rocks_open, rocks_put, rocks_get, rocks_close},
-    {"leveldb", level_open, level_put, level_get, level_close},
-    {NULL, NULL, NULL, NULL, NULL},
+    {"mqkv", mqkv_open, mqkv_put, mqkv_get, mqkv_close, NULL},
+    {"lmdb", lmdb_open, lmdb_put, lmdb_get, lmdb_close, lmdb_range},
+    {"rocksdb", rocks_open, rocks_put, rocks_get, rocks_close, rocks_range},
+    {"leveldb", level_open, level_put, level_get, level_close, level_range},
+    {NULL, NULL, NULL, NULL, NULL, NULL},
 };
 
 const struct engine *engine_find(const char *name)

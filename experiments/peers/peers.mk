@@ -1,7 +1,8 @@
 # The programs that `make bench` compares mqkv with, on the peers' protocols and libraries. Nothing of
 # `make all` or `make test` needs them or their packages.
 
-PEER_PROGRAMS := $(addprefix $(OUT)/peers/,peer_redis peer_memcached peer_lmdb peer_copy peer_echo echo_server engine_load transfer_load)
+PEER_PROGRAMS := $(addprefix $(OUT)/peers/,peer_redis peer_memcached peer_lmdb peer_copy peer_echo echo_server engine_load range_load \
+	transfer_load)
 peer_object = $(OUT)/obj/experiments/peers/$(1).o
 
 # The clientk program, object for object, on a backend instead of libclientk (backend.h).
@@ -31,6 +32,12 @@ $(OUT)/peers/engine_load: $(call peer_object,engine_load) $(call peer_object,eng
 	@mkdir -p $(@D)
 	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash -llmdb -lrocksdb -lleveldb -lm
 
-$(OUT)/peers/transfer_load: $(foreach part,load mqkv redis sqlite lmdb,$(call peer_object,transfer_$(part))) $(OUT)/libclientk.a
+$(OUT)/peers/range_load: $(foreach part,range_load range_served engine load_row,$(call peer_object,$(part))) \
+		$(OUT)/obj/clientk/program/bench/distribution.o $(OUT)/libclientk.a $(OUT)/libkvstore.a
+	@mkdir -p $(@D)
+	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lhiredis -lxxhash -llmdb -lrocksdb -lleveldb -lm
+
+$(OUT)/peers/transfer_load: $(foreach part,load mqkv redis sqlite lmdb,$(call peer_object,transfer_$(part))) \
+		$(call peer_object,load_row) $(OUT)/libclientk.a
 	@mkdir -p $(@D)
 	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lhiredis -lsqlite3 -llmdb -lxxhash -lm

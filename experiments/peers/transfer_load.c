@@ -16,6 +16,7 @@
 #include "common/numbers/random.h"
 #include "common/text/parse.h"
 #include "common/time/clock.h"
+#include "experiments/peers/load_row.h"
 #include "experiments/peers/transfer.h"
 
 #define MAX_TRANSFER 10u
@@ -84,12 +85,7 @@ static void run_clerks(struct clerk *clerks, uint64_t threads, double seconds)
         histogram_merge(&latency, &clerks[i].latency);
     }
     double took_s = (double)(clock_monotonic_ns() - start_ns) / 1e9;
-    printf("threads,ops,seconds,ops_per_s,mean_us,p50_us,p99_us,p999_us,max_us\n%" PRIu64
-           ",%" PRIu64 ",%.6f,%.1f,%.3f,%.3f,%.3f,%.3f,%.3f\n",
-           threads, latency.total_count, took_s, (double)latency.total_count / took_s,
-           histogram_mean_ns(&latency) / 1e3, (double)histogram_quantile_ns(&latency, 0.5) / 1e3,
-           (double)histogram_quantile_ns(&latency, 0.99) / 1e3,
-           (double)histogram_quantile_ns(&latency, 0.999) / 1e3, (double)latency.max_ns / 1e3);
+    load_row_print(threads, &latency, took_s);
 }
 
 static void check_sum(const struct bank *bank, void *connection)
