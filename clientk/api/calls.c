@@ -45,8 +45,9 @@ static bool run_call(struct clientk *client, struct call *call)
     return call->status == KV_LIMIT && !call->sent && thread_share_first_combiner(attachment);
 }
 
-enum kv_status client_execute_one(struct clientk *client, struct task *task,
-                                  struct clientk_result *result)
+/* value_bytes: the size of the value that is expected; 0: it is not known. */
+static enum kv_status execute_task(struct clientk *client, struct task *task, size_t value_bytes,
+                                   struct clientk_result *result)
 {
     enum kv_status status = client_check(client);
     if (status != KV_OK)
@@ -57,9 +58,29 @@ enum kv_status client_execute_one(struct clientk *client, struct task *task,
     do {
         call_init(&call, client_deadline_ms(client), error);
         call_add(&call, task, result);
+        task->value_bytes = value_bytes;
     } while (run_call(client, &call));
     KV_ASSERT(call_finished(&call) && !call.queue.first);
     return result->status == KV_OK ? KV_OK : last_error_explain(error, result->status);
+}
+
+enum kv_status client_execute_one(struct clientk *client, struct task *task,
+                                  struct clientk_result *result)
+{
+    return execute_task(client, task, 0, result);
+}
+
+enum kv_status client_execute_page(struct clientk *client, struct task *task,
+                                   struct clientk_result *result)
+{
+    enum kv_status status = client_check(client);
+    if (status != KV_OK)
+        return status;
+    size_t room_bytes = page_room_next(&client->page_room);
+    status = execute_task(client, task, room_bytes, result);
+    if (status == KV_OK)
+        page_room_note(&client->page_room, room_bytes, result->value.size, result->number != 0);
+    return status;
 }
 
 bool client_operation_is_unknown(void)

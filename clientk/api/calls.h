@@ -30,6 +30,11 @@ static inline uint64_t client_deadline_ms(const struct clientk *client)
 enum kv_status client_execute_one(struct clientk *client, struct task *task,
                                   struct clientk_result *result);
 
+/* Executes a SCAN or a RANGE, as client_execute_one does, with room for as many entries as its last
+ * pages had. */
+enum kv_status client_execute_page(struct clientk *client, struct task *task,
+                                   struct clientk_result *result);
+
 /* Returns true if the thread's last error is what a server says of an operation that it does not
  * know. */
 bool client_operation_is_unknown(void);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "clientk/base/client_settings.h"
+#include "clientk/base/page_room.h"
 #include "clientk/combining/combiner.h"
 #include "clientk/direct/direct.h"
 #include "clientk/pipeline/pipeline.h"
@@ -32,7 +33,8 @@ struct clientk {
     struct attachment *attachments;
 
     struct pipeline_list pipelines;
-    struct direct direct; /* synchronises itself */
+    struct direct direct;       /* synchronises itself */
+    struct page_room page_room; /* of scans and ranges */
 };
 
 #endif

@@ -182,7 +182,8 @@ static enum kv_status range_rest_ask(struct range_rest *rest, enum wire_opcode o
         task.operation.flags = (uint16_t)flags;
         task.operation.key = rest->from;
         task.operation.value = kv_slice(rest->body, size);
-        status = client_execute_one(rest->client, &task, result);
+        status = opcode == WIRE_OP_RANGE ? client_execute_page(rest->client, &task, result)
+                                         : client_execute_one(rest->client, &task, result);
     } while (status == KV_BUSY && !rest->no_wait &&
              wait_for_order(rest->client, until_ms) == KV_OK);
     return status == KV_OK ? KV_OK : explain_range(result);

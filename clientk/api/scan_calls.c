@@ -89,7 +89,7 @@ static enum kv_status fetch_page(struct clientk *client, const struct clientk_op
     }
     struct task page;
     translate_operation(operation, &page.operation); /* it cannot fail */
-    return client_execute_one(client, &page, result);
+    return client_execute_page(client, &page, result);
 }
 
 /* Returns true if nothing is left to be fetched. */

@@ -265,6 +265,62 @@ START_TEST(a_server_without_order_says_so)
 }
 END_TEST
 
+/* Pages of large entries ------------------------------------------------------------------- */
+
+#define PAGED_ENTRIES     2000u
+#define PAGED_VALUE_BYTES 1000u
+#define PAGED_MESSAGES    60u /* 4 KiB a page would make 500 */
+
+static uint64_t messages_sent(void)
+{
+    struct clientk_info info;
+    clientk_info(client, &info);
+    return info.messages;
+}
+
+static bool check_paged_entry(void *context, const struct clientk_entry *entry)
+{
+    ck_assert_uint_eq(entry->value.size, PAGED_VALUE_BYTES);
+    ++*(unsigned *)context;
+    return true;
+}
+
+/* A message holds four of these entries: pages grow into the segment. */
+START_TEST(pages_of_large_entries_take_few_messages)
+{
+    const struct clientk_options options = {.queue = server.queue, .direct = CLIENTK_DIRECT_OFF};
+    static char value[PAGED_VALUE_BYTES];
+    char key[16];
+    const struct clientk_range range = {.prefix = TEXT("paged:")};
+    unsigned visited = 0, ranged = 0;
+    struct clientk_cursor *cursor;
+    struct clientk_entry entry;
+    clientk_close(client);
+    assert_status(clientk_open(&options, &client, NULL), KV_OK);
+    for (unsigned i = 0; i < PAGED_ENTRIES; i++) {
+        snprintf(key, sizeof key, "paged:%04u", i);
+        assert_status(clientk_put(client, TEXT(key), kv_slice(value, sizeof value), NULL, NULL),
+                      KV_OK);
+    }
+    uint64_t before = messages_sent();
+    assert_status(clientk_scan(client, TEXT("paged:"), false, NULL, 0, check_paged_entry, &visited),
+                  KV_OK);
+    ck_assert_uint_eq(visited, PAGED_ENTRIES);
+    ck_assert_uint_lt(messages_sent() - before, PAGED_MESSAGES);
+
+    before = messages_sent();
+    assert_status(clientk_cursor_open(client, &range, &cursor), KV_OK);
+    while (clientk_cursor_next(cursor, &entry) == KV_OK) {
+        snprintf(key, sizeof key, "paged:%04u", ranged);
+        ck_assert(kv_slice_equal(entry.key, TEXT(key)));
+        check_paged_entry(&ranged, &entry);
+    }
+    clientk_cursor_close(cursor);
+    ck_assert_uint_eq(ranged, PAGED_ENTRIES);
+    ck_assert_uint_lt(messages_sent() - before, PAGED_MESSAGES);
+}
+END_TEST
+
 static void start_and_connect(void)
 {
     start_ordered();
@@ -289,6 +345,7 @@ TEST_SUITE(clientk_range)
     tcase_set_timeout(ranges, 300);
     tcase_add_test(ranges, ranges_are_those_of_a_model);
     tcase_add_test(ranges, arguments_are_checked);
+    tcase_add_test(ranges, pages_of_large_entries_take_few_messages);
     suite_add_tcase(suite, ranges);
     TCase *ends = tcase_create("ends");
     tcase_add_checked_fixture(ends, start_and_connect, close_and_remove);
