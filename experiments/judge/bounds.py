@@ -55,8 +55,8 @@ WORDS = {
     ),
     "ranges": (
         OWN,
-        "mqkv reads in place: the order has neither keys nor values, so that each entry is looked up"
-        " in the index and read in its data file, as a GET is. The engines in process keep the"
+        "mqkv reads in place: the order has neither keys nor values, so that each entry is looked"
+        " up in the index and read in its data file, as a GET is. The engines in process keep the"
         " entries of a range side by side.",
     ),
     "stalls": (

@@ -464,7 +464,7 @@ def _range_cases():
     for threads in (1, 5):
         yield Case(
             f"ycsb-e-{threads}",
-            f"ranges of 1 to 100 entries of 1,000 bytes, 5 % new keys (YCSB E), {_clients(threads)}",
+            f"YCSB E: ranges of 1 to 100 entries of 1,000 bytes, 5 % new keys, {_clients(threads)}",
             "ranges",
             "Ranges",
             ("mqkv", "mqkv-queue", "redis", "lmdb", "leveldb", "rocksdb"),

@@ -1,5 +1,5 @@
-"""Ranges: YCSB's workload E (peers/range_load.c), on servers and on engines in process. Each run has
-a store of its own, which is filled first."""
+"""Ranges: YCSB's workload E (peers/range_load.c), on servers and on engines in process. Each run
+has a store of its own, which is filled first."""
 
 import contextlib
 import csv

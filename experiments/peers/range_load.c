@@ -1,8 +1,8 @@
 /*
  * range_load: YCSB's workload E (Cooper, Silberstein, Tam, Ramakrishnan, Sears: Benchmarking Cloud
- * Serving Systems with YCSB, SoCC 2010): 95 of 100 operations read a range of 1 to 100 entries, from
- * a key on that is drawn zipfian; 5 put a new key. The store is filled first. A range that is not in
- * order, or gives nothing, is an error. A CSV header and one row on stdout.
+ * Serving Systems with YCSB, SoCC 2010): 95 of 100 operations read a range of 1 to 100 entries,
+ * from a key on that is drawn zipfian; 5 put a new key. The store is filled first. A range that is
+ * not in order, or gives nothing, is an error. A CSV header and one row on stdout.
  *
  *     range_load SYSTEM ADDRESS KEYS VALUE_BYTES THREADS SECONDS SEED
  *

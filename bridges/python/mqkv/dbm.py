@@ -55,7 +55,7 @@ class Database(Mapping):
         self._check()
         super().__setitem__(key, value)
 
-    def __delitem__(self, key: "Bytes") -> None:
+    def __delitem__(self, key: "Union[Bytes, slice]") -> None:
         self._check()
         super().__delitem__(key)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, MutableMapping, ValuesView
-from typing import TYPE_CHECKING, Any, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Union, overload
 
 from .errors import Exists, NotFound, VersionMismatch
 
@@ -26,6 +26,11 @@ class Mapping(MutableMapping):  # type: ignore[type-arg]
     one's hands: setdefault and pop are atomic, iteration is a scan (in no order, each entry that
     stays exactly once), and len() counts by one, all of which take time in a large store.
     ttl: of everything that is stored through this mapping, in seconds.
+
+    Where the server keeps the order of keys (serverk --ordered), a slice is a range of it:
+
+        for key, value in sessions["4":"5"]:      # from "4" on, before "5"; [::-1]: backward
+        del sessions[:"2026-"]
     """
 
     def __init__(self, client: "Client", prefix: "Bytes" = b"", *,
@@ -37,7 +42,26 @@ class Mapping(MutableMapping):  # type: ignore[type-arg]
     def _key(self, key: "Bytes") -> bytes:
         return self.prefix + (key.encode() if isinstance(key, str) else bytes(key))
 
-    def __getitem__(self, key: "Bytes") -> bytes:
+    def _bounds(self, keys: slice) -> "tuple[bytes, bytes]":
+        start = b"" if keys.start is None else self._key(keys.start)
+        return start, b"" if keys.stop is None else self._key(keys.stop)
+
+    def _range(self, keys: slice) -> "Iterator[tuple[bytes, bytes]]":
+        start, stop = self._bounds(keys)
+        for entry in self.client.range(start, stop, prefix=self.prefix, reverse=keys.step == -1):
+            yield entry.key[len(self.prefix):], entry.value
+
+    @overload
+    def __getitem__(self, key: "Bytes") -> bytes: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> "Iterator[tuple[bytes, bytes]]": ...
+
+    def __getitem__(self, key: "Union[Bytes, slice]") -> Any:
+        if isinstance(key, slice):
+            if key.step not in (None, 1, -1):
+                raise ValueError("the step of a slice of keys is 1 or -1")
+            return self._range(key)
         value = self.client.get(self._key(key))
         if value is None:
             raise KeyError(key)
@@ -46,8 +70,13 @@ class Mapping(MutableMapping):  # type: ignore[type-arg]
     def __setitem__(self, key: "Bytes", value: "Bytes") -> None:
         self.client.put(self._key(key), value, ttl=self.ttl)
 
-    def __delitem__(self, key: "Bytes") -> None:
-        if not self.client.discard(self._key(key)):
+    def __delitem__(self, key: "Union[Bytes, slice]") -> None:
+        if isinstance(key, slice):
+            if key.step is not None:
+                raise ValueError("keys are deleted without a step")
+            start, stop = self._bounds(key)
+            self.client.delete_range(start, stop, prefix=self.prefix)
+        elif not self.client.discard(self._key(key)):
             raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:

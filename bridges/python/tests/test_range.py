@@ -101,3 +101,22 @@ def test_the_same_in_asyncio(ordered, store):
             assert await client.count() == 1100
 
     asyncio.run(walk())
+
+
+def test_slices_of_a_mapping(store):
+    store.put(b"l", b"")
+    store.put(b"n", b"")
+    mapping = store.mapping("m:")
+    mapping.update({"a": "1", "b": "2", "b\0": "3", "c": "4"})
+    assert list(mapping["b":"c"]) == [(b"b", b"2"), (b"b\0", b"3")]
+    assert [key for key, _ in mapping[:]] == [b"a", b"b", b"b\0", b"c"]
+    assert [key for key, _ in mapping["b"::-1]] == [b"c", b"b\0", b"b"]
+    assert list(mapping["x":]) == []
+    with pytest.raises(ValueError):
+        mapping[::2]
+    with pytest.raises(ValueError):
+        del mapping[::-1]
+    del mapping[:"b\0"]
+    assert sorted(mapping) == [b"b\0", b"c"]
+    del mapping[:]
+    assert not mapping and store.count() == 2
