@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # kresp_scan: SCAN and KEYS of a pattern with a prefix follow the order of keys where the server has
 # one, and walk the store where it has none.
+# shellcheck disable=SC2016,SC2119 # a reply has its size behind a dollar; kresp has no options here
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
 
