@@ -104,7 +104,8 @@ static enum kv_status put_later(struct clientk_queue *queue, const struct put_ba
                                 bool *done)
 {
     struct time_moment moment;
-    enum kv_status status = time_read_moment(queue, time_moment_of(batch->due_ms), &moment);
+    enum kv_status status =
+        time_read_room(queue, time_moment_of(batch->due_ms), batch->count, &moment);
     if (status != KV_OK)
         return status;
     plan_begin(&queue->plan);

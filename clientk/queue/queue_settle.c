@@ -92,7 +92,7 @@ static enum kv_status plan_later(struct clientk_queue *queue, const struct job_r
                                  uint64_t due_ms)
 {
     struct time_moment moment;
-    enum kv_status status = time_read_moment(queue, time_moment_of(due_ms), &moment);
+    enum kv_status status = time_read_room(queue, time_moment_of(due_ms), 1, &moment);
     if (status != KV_OK)
         return status;
     time_change_begin(queue);

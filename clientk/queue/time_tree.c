@@ -166,6 +166,19 @@ enum kv_status time_read_moment(struct clientk_queue *queue, uint64_t number,
     return KV_OK;
 }
 
+#define FULL_MOMENTS 1000u
+
+enum kv_status time_read_room(struct clientk_queue *queue, uint64_t number, size_t count,
+                              struct time_moment *moment)
+{
+    for (uint64_t i = 0; i < FULL_MOMENTS; i++) {
+        enum kv_status status = time_read_moment(queue, number + i, moment);
+        if (status != KV_OK || moment->tail - moment->head + count <= QUEUE_MOST_DUE)
+            return status;
+    }
+    return queue_refuse(KV_OVERLOADED, "too many jobs of the queue are due at that time");
+}
+
 struct kv_slice time_due_key(struct queue_plan *plan, uint64_t moment, uint64_t number)
 {
     return plan_key(plan, "due:%" PRIx64 ":%" PRIu64, moment, number);

@@ -27,6 +27,11 @@ uint64_t time_of_moment(uint64_t number);
 /* Finds the first moment from `from` on. *found: whether there is one. */
 enum kv_status time_find(struct clientk_queue *queue, uint64_t from, bool *found, uint64_t *number);
 
+/* Reads the first moment from `number` on that has room for `count` more records: more than
+ * QUEUE_MOST_DUE come later. KV_OVERLOADED: a thousand moments are full. */
+enum kv_status time_read_room(struct clientk_queue *queue, uint64_t number, size_t count,
+                              struct time_moment *moment);
+
 /* Reads the entry of the moment. KV_OK, also if it is absent; KV_CORRUPT: it makes no sense, or the
  * store cannot read it. */
 enum kv_status time_read_moment(struct clientk_queue *queue, uint64_t number,

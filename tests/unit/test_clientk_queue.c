@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clientk/queue/time_tree.h"
 #include "common/time/clock.h"
 #include "mqkv/clientk_queue.h"
 #include "tests/support/client_calls.h"
@@ -668,6 +669,24 @@ START_TEST(what_cannot_be_read_becomes_one_dead_letter)
 }
 END_TEST
 
+/* A million jobs may be due at midnight. */
+START_TEST(a_full_moment_is_followed_by_the_next)
+{
+    struct clientk_queue *full = must_open_queue(client, "full", LONG_MS);
+    const uint64_t no_room[] = {QUEUE_MOST_DUE + 7, 7}, room_for_one[] = {QUEUE_MOST_DUE - 1, 0};
+    struct time_moment moment;
+    put_bytes("queue:full:time:5", no_room, sizeof no_room);
+    put_bytes("queue:full:time:6", room_for_one, sizeof room_for_one);
+    assert_status(time_read_room(full, 4, 2, &moment), KV_OK);
+    ck_assert_uint_eq(moment.number, 4);
+    assert_status(time_read_room(full, 5, 1, &moment), KV_OK);
+    ck_assert_uint_eq(moment.number, 6);
+    assert_status(time_read_room(full, 5, 2, &moment), KV_OK);
+    ck_assert_uint_eq(moment.number, 7);
+    clientk_queue_close(full);
+}
+END_TEST
+
 /* Workers of one queue that do each job, and add 1 to an entry for it. */
 enum { WORKERS = 4, PRODUCERS = 3, JOBS_OF_EACH = 300 };
 
@@ -756,6 +775,7 @@ TEST_SUITE(clientk_queue)
     tcase_add_test(tests, tails_without_jobs_are_told);
     tcase_add_test(tests, dead_letters_that_have_left_are_not_passed_again);
     tcase_add_test(tests, what_cannot_be_read_becomes_one_dead_letter);
+    tcase_add_test(tests, a_full_moment_is_followed_by_the_next);
     tcase_add_test(tests, a_crowd_does_each_job_once);
     suite_add_tcase(suite, tests);
 }
