@@ -45,7 +45,8 @@ key_rows = (keys + key_columns - 1) / key_columns
 # Heights in pixels: the title, the rows of panels, the key below all.
 KEY_ROW = slide ? 36.0 : 23.0
 KEY = (slide ? 14.0 : 24.0) + KEY_ROW * key_rows
-TITLE = slide ? 100.0 : 96.0
+if (!exists("load_lines")) load_lines = 1 # of results from before long ones were broken
+TITLE = slide ? 100.0 : 78.0 + 18.0 * load_lines
 ROW = slide ? 720.0 - TITLE - KEY : rows > 2 ? 270.0 : columns > 2 ? 330.0 : panels > 2 ? 270.0 : 400.0
 height = TITLE + ROW * rows + KEY
 load plots."/style.gp"
@@ -68,7 +69,14 @@ SIDE = 0.06 # of the width, left and right of the first and the last value
 shifted(x, share) = log_x ? x * (last_x / first_x) ** share : x + (last_x - first_x) * share
 place(i) = 0.012 * (series_style[i] - (of_group + 1) / 2.0)
 aside(x, i) = shifted(x, place(i))
-line_x(i) = of("here", i) ? aside(column(knob), i) : NaN
+# A panel of published ratios has only the series that have them.
+if (!exists("panel_published")) { # of results from before there was one
+    array panel_published[panels]; array series_published[series_count]
+    do for [k = 1:panels] { panel_published[k] = 0 }
+    do for [i = 1:series_count] { series_published[i] = 0 }
+}
+drawn(i) = !panel_published[p] || series_published[i]
+line_x(i) = of("here", i) && drawn(i) ? aside(column(knob), i) : NaN
 theory_x(i) = of("theory", i) ? column(knob) : NaN
 published_x(name) = strcol("origin") eq "published" && strcol("series") eq name ? column(knob) : NaN
 
@@ -125,7 +133,7 @@ if (slide) {
 } else {
     set label 1 heading at screen 0.5, y(30) center font bold(HEADING)
     set label 2 load_text at screen 0.5, y(58) center
-    set label 3 of_runs at screen 0.5, y(80) center font plain(SMALL)
+    set label 3 of_runs at screen 0.5, y(62 + 18 * load_lines) center font plain(SMALL)
 }
 set key off
 do for [p = (slide ? only : 1):(slide ? only : panels)] { do for [g = (slide ? only_group : 1):(slide ? only_group : grouped ? group_count : 1)] {

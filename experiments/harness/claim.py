@@ -8,7 +8,8 @@ A shape says how a metric runs over the knob. A comparison stands on a line of i
     METRIC: A / B ~ RATIO [within P %] [at PLACE...]  the ratio, to P % (default 10)
 
 A term is a series, a value of the knob, or both: SERIES@VALUE. A place is what the terms leave
-open: values where the terms are series, series where they are values; without places, all.
+open: values where the terms are series, series where they are values; without places, all. Shapes
+are judged over the values of `over`; by default over the published ones, or all.
 """
 
 import re
@@ -44,7 +45,8 @@ class Claim:
     text: str
     shapes: dict  # metric -> one of SHAPES
     comparisons: list
-    why: dict  # outcome (harness.verdict) -> the mechanism, in words
+    why: dict  # outcome (harness.verdict) -> a guess at the mechanism, in words
+    over: tuple  # values of the knob that shapes are judged over; empty: the published ones, or all
 
 
 def read(sections, series, values):
@@ -67,7 +69,13 @@ def read(sections, series, values):
         "fails": sections.get("claim", "why_fails", why_else),
         "open": sections.get("claim", "why_open", ""),
     }
-    return Claim(sections.need("claim", "text"), shapes, comparisons, why)
+    over = tuple(sections.get("claim", "over", "").split())
+    for value in over:
+        if value not in values:
+            raise sections.error("claim", "over", f"{value} is no value of the knob")
+    if over and (len(over) < 2 or not shapes):
+        raise sections.error("claim", "over", "needs shapes, and two values or more")
+    return Claim(sections.need("claim", "text"), shapes, comparisons, why, over)
 
 
 def comparison(line, series, values):

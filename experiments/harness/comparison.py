@@ -5,18 +5,16 @@ Every comparison comes down to ratios of two means, with the 95 % interval of th
 
     A > B by P %   holds if the interval lies above 1 + P/100; fails if it lies below 1, or with a P
                    below 1 + P/100; else it cannot be told
-    A = B          holds if the interval lies within the tolerance of 1; fails if it lies outside;
-                   else it cannot be told
-    A / B ~ R      holds if A and B differ clearly to R's side and the interval meets R's tolerance;
-                   in part if they differ clearly to R's side by less or more than that; fails if
-                   they differ to the other side; else it cannot be told
+    A / B ~ R      holds if the interval lies within the tolerance of R; fails if it lies outside; else
+                   it cannot be told
+    A = B          the same with R = 1
 
-An interval around 1 never says that two points differ, nor that they do not, unless equality is
+What a ratio "about R" does not say, that A is more than B, is a comparison of its own. An interval
+around 1 never says that two points differ, nor that they do not, unless equality is
 what was claimed, with its tolerance. A point with a single run has no interval, and tells nothing.
 """
 
 import collections
-import re
 from dataclasses import dataclass, field
 
 from harness import summary
@@ -35,15 +33,20 @@ class Finding:
 
     outcome: str  # a key of verdict.HEADLINES
     text: str
-    pairs: list = field(default_factory=list)  # of a comparison: the outcome of each two points
+    pairs: list = field(default_factory=list)  # of a comparison: a Pair for each two points
+    is_published: bool = False  # of a comparison: the source has figures of all its pairs
 
 
 @dataclass
-class _Pair:
+class Pair:
     """Two points, one beside the other."""
 
     outcome: str
-    text: str
+    text: str  # ratio_text, and what it says of the comparison
+    ratio_text: str  # "at N = 5 A is ×2 [1.9, 2.1] B (published ×3)"
+    estimate: summary.Estimate  # of the ratio
+    is_told: bool  # whether its interval says that they differ
+    is_published: bool
 
 
 def judge(study, rows, comparison):
@@ -57,16 +60,18 @@ def judge(study, rows, comparison):
     name = study.name_of(comparison.metric)[0]
     said = _said(study, comparison)
     if not pairs:
-        return Finding("open", f"{name}: '{said}' was not measured")
+        return Finding("open", f"{name}: whether {said} was not measured")
     outcomes = [pair.outcome for pair in pairs]
     outcome = _outcome(outcomes)
     details = "; ".join(pair.text for pair in pairs)
-    return Finding(outcome, f"{name}: '{said}' {TOLD[outcome]}: {details}", outcomes)
+    is_published = all(pair.is_published for pair in pairs)
+    return Finding(outcome, f"{name}: that {said} {TOLD[outcome]}: {details}", pairs, is_published)
 
 
-def counts(outcomes):
+def counts(pairs):
     """How many pairs of points say what, to end a headline with: of many pairs one in forty holds
     by chance. Empty if all say the same."""
+    outcomes = [pair.outcome for pair in pairs]
     if len(set(outcomes)) < 2:
         return ""
     number = collections.Counter(outcomes)
@@ -82,22 +87,34 @@ def counts(outcomes):
 
 
 def _said(study, comparison):
-    """The comparison as study.conf has it, with the labels of series that the picture has."""
-    text = comparison.text.partition(":")[2].strip()
-    if comparison.places:
-        text = text.rsplit(" at ", 1)[0]
-    for one in sorted(study.series, key=lambda one: -len(one.name)):
-        label = study.series_label(one.name)
-        if label != one.name:
-            text = re.sub(rf"(?<![\w-]){re.escape(one.name)}(?![\w-])", lambda _: label, text)
+    """The comparison in words, with the labels that the picture has: "A is at least 10 % more than
+    B at N = 1 and 5"."""
+    names = [_term_text(study, term) for term in comparison.terms]
+    percent = f"{comparison.percent:g} %"
+    if comparison.relation == "~":
+        text = f"{names[0]} is ×{comparison.ratio:g} {names[1]}, within {percent},"
+    elif comparison.relation == "=":
+        text = f"{' and '.join(names)} differ by {percent} at most"
+    else:
+        least = f"at least {percent} " if comparison.percent else ""
+        more = "more" if comparison.relation == ">" else "less"
+        text = f"{names[0]} is {least}{more} than {', and that than '.join(names[1:])}"
     if not comparison.places:
         return text
-    series = [one.name for one in study.series]
-    labels = [
-        study.series_label(one) if one in series else study.label_of(one)
-        for one in comparison.places
-    ]
-    return f"{text} at {'; '.join(labels)}"
+    if comparison.terms[0].value is None:
+        places = f"{study.symbol} = " + _listed([study.label_of(v) for v in comparison.places])
+        return f"{text} at {places}"
+    return f"{text} with {_listed([study.series_label(name) for name in comparison.places])}"
+
+
+def _term_text(study, term):
+    value = f"{study.symbol} = {study.label_of(term.value)}" if term.value else ""
+    label = study.series_label(term.series) if term.series else ""
+    return " at ".join(filter(None, (label, value)))
+
+
+def _listed(labels):
+    return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
 
 
 def sentence(text):
@@ -139,17 +156,19 @@ def _pair(study, rows, comparison, one, other):
     if estimate is None:
         return None
     is_single = summary.has_single_run(*found)
+    is_told = not is_single and not estimate.low <= 1 <= estimate.high
     outcome = "open" if is_single else _RULES[comparison.relation](estimate, comparison)
     where, names = _words(study, comparison, one, other)
     text = f"{where}{names[0]} is ×{_ratio_text(estimate)} {names[1]}"
     published = _published(study, comparison.metric, one, other)
     if comparison.ratio or published:
         text += f" (published ×{comparison.ratio or published:.3g})"
+    ratio_text = text
     if is_single:
         text += ": a single run, undecided"
-    elif len(comparison.terms) > 2 or comparison.relation != "~":
+    else:
         text += {"fails": ": does not hold", "open": ": undecided"}.get(outcome, "")
-    return _Pair(outcome, text)
+    return Pair(outcome, text, ratio_text, estimate, is_told, bool(comparison.ratio or published))
 
 
 def _words(study, comparison, one, other):
@@ -191,31 +210,15 @@ def _less(ratio, comparison):
     return "fails" if ratio.low > most else "open"
 
 
-def _equal(ratio, comparison):
+def _about(ratio, comparison):
     within = 1 + comparison.percent / 100
-    if 1 / within <= ratio.low and ratio.high <= within:
+    wanted = comparison.ratio or 1.0
+    if wanted / within <= ratio.low and ratio.high <= wanted * within:
         return "holds"
-    return "fails" if ratio.high < 1 / within or ratio.low > within else "open"
+    return "fails" if ratio.high < wanted / within or ratio.low > wanted * within else "open"
 
 
-def _near(ratio, comparison):
-    within = 1 + comparison.percent / 100
-    wanted = comparison.ratio
-    is_near = ratio.low <= wanted * within and ratio.high >= wanted / within
-    if 1 / within < wanted < within:  # hardly a difference: its side does not matter
-        return (
-            "holds"
-            if is_near and ratio.high / ratio.low < within**2
-            else _equal(ratio, comparison)
-        )
-    is_clear = ratio.low > 1 if wanted > 1 else ratio.high < 1
-    if is_clear:
-        return "holds" if is_near else "part"
-    is_opposite = ratio.high < 1 if wanted > 1 else ratio.low > 1
-    return "fails" if is_opposite else "open"
-
-
-_RULES = {">": _more, "<": _less, "=": _equal, "~": _near}
+_RULES = {">": _more, "<": _less, "=": _about, "~": _about}
 
 
 def _ratio_text(estimate):

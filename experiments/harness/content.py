@@ -13,6 +13,8 @@ from harness import study as studies
 
 NOTHING = "–"  # in a cell: there is no such figure
 NOISY_SHARE = 0.2  # of the runs that count noisy: then the conclusion says so
+DISTURBED_SHARE = 0.9  # then there is no conclusion, whatever noise the study bears
+GUESS = "A guess at why:"  # before a study's reasons: no run measures them
 RESPONSES = ("mean_us", "p50_us", "p90_us", "p99_us", "p999_us")
 BEYOND = {"p50_us": 0.5, "p90_us": 0.1, "p99_us": 0.01, "p999_us": 0.001}  # part of the operations
 LEAST_BEYOND = 10  # operations of a run: with fewer, a percentile is the chance of single ones
@@ -73,7 +75,7 @@ def load(folder, study_folder=None):
 
 def of(study, rows, raw_rows, manifest):
     here = [row for row in rows if row.origin == "here"]
-    disturbed = all_disturbed(raw_rows, study.noise_limit, "series", study.knob)
+    disturbed = is_disturbed(raw_rows, "series", study.knob)
     verdicts = verdict.verdicts(study, rows, disturbed)
     told = {one for table in (RESPONSES, COSTS) for one in table} | {"ops_per_s"}
     return Content(
@@ -100,6 +102,12 @@ def of(study, rows, raw_rows, manifest):
         power=power_text(study, raw_rows),
         machine=machine_lines(manifest),
     )
+
+
+def with_guess(verdict_on):
+    """The headline of a verdict, and why that may be."""
+    guess = f" {GUESS} {verdict_on.why}" if verdict_on.why else ""
+    return verdict_on.headline + guess
 
 
 def heading(study, metric):
@@ -141,9 +149,10 @@ def is_busy(raw_rows, *columns, limit_pct=noise.NOISY_PCT):
     return sum(noise.is_noisy(row, limit_pct) for row in kept) > len(kept) * NOISY_SHARE
 
 
-def all_disturbed(raw_rows, limit_pct, *columns):
+def is_disturbed(raw_rows, *columns):
+    """Whether so many runs were disturbed that nothing is concluded from them."""
     kept = noise.quietest(raw_rows, *columns)
-    return bool(kept) and all(noise.is_noisy(row, limit_pct) for row in kept)
+    return bool(kept) and sum(map(noise.is_noisy, kept)) >= len(kept) * DISTURBED_SHARE
 
 
 def power_text(study, raw_rows):

@@ -135,7 +135,7 @@ def _quantile(numbers, share):
 
 def _said(study, comparison, verb):
     labels = [study.series_label(term.series) for term in comparison.terms]
-    more = f"{comparison.percent:g} % " if comparison.percent else ""
+    more = f"at least {comparison.percent:g} % " if comparison.percent else ""
     more += "higher" if comparison.relation == ">" else "lower"
     name = study.name_of(comparison.metric)[0]
     return f"{name} with {labels[0]} {verb} {more} than with {labels[1]}"

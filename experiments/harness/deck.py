@@ -49,7 +49,7 @@ def pages(study, told, rows, manifest, pictures):
         deck += _table_pages(told.title, told.comparing_title, _published_rows(table))
     concluded = list(told.crossovers)
     for one in told.verdicts:
-        concluded += [f"{one.headline} {one.why}".strip(), *one.findings]
+        concluded += [content.with_guess(one), *one.findings]
     if told.busy:
         concluded.append(f"Other programs kept the machine busy: {told.busy}")
     deck += _words(told.title, "Conclusion", concluded or ["There is no claim to judge."])
@@ -199,6 +199,14 @@ def _page(title, heading, parts):
         "</svg>",
     ]
     return "\n".join(lines)
+
+
+def numbered(pages_drawn):
+    """The pages with their numbers, also those that gnuplot drew."""
+    for number, page in enumerate(pages_drawn, 1):
+        before, end, after = page.rpartition("</svg>")
+        told = _text(WIDTH - 40, 110, 24, f"{number} / {len(pages_drawn)}", colour="#606060")
+        yield before + told.replace("<text ", '<text text-anchor="end" ') + end + after
 
 
 def _text(x, y, size, text, bold=False, colour="#000000"):

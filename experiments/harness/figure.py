@@ -11,11 +11,14 @@ from harness.sections import is_number
 
 DEFAULT_PANELS = "ops_per_s ops_per_s:ratio mean_us+p99_us mean_us:ratio"
 RATIO = ":ratio"
+PUBLISHED = ":published"  # the same, of the series that have published figures
 PANELS_MAX = 6
 KINDS = ("lines", "bars")
 GROUPS_MAX = 4
+LOAD_COLUMNS = 118  # letters of a line of what is fixed
 TIC_COLUMNS = 72  # characters that the tics of one panel's x axis may take together
-BAR_REACH = 3.0  # an axis ends at so many times the highest mean, or at such a part of the lowest
+LOG_REACH = 3.0  # an axis ends at so many times the highest mean, or at such a part of the lowest
+LINEAR_REACH = 1.5  # likewise, where longer bars would press the points together
 
 
 @dataclass
@@ -23,7 +26,7 @@ class Plot:
     kind: str  # one of KINDS
     x: str  # what the x axis of bars is: "knob" or "series"; the other is the bars side by side
     x_label: str
-    panels: list  # of METRIC, METRIC+METRIC (drawn thinner) or METRIC:ratio
+    panels: list  # of METRIC, METRIC+METRIC (the second thinner), METRIC:ratio or METRIC:published
     log_x: bool
     log_y: list | None  # panels with a logarithmic axis; None: where it is usual
 
@@ -59,19 +62,20 @@ def write(study, rows, path):
     groups = list(dict.fromkeys(one.group for one in series))
     if len(groups) > GROUPS_MAX:
         raise HarnessError(f"{study.name}: more than {GROUPS_MAX} groups of series")
-    panels = _panels(study)
-    axes = [_Axis(study, rows, panel) for panel in panels]
+    axes = panels(study, rows)
     x_is_series = study.plot.kind == "bars" and study.plot.x == "series"
     names = [one.name for one in series]
     labels = [one.label for one in series]
     value_labels = [study.label_of(value) for value in values]
     words = f" ({study.knob})" if study.knob != study.symbol else ""  # what the symbol stands for
     of_bars = [f"{study.symbol} = {text}{words}" for text in value_labels]
+    load = textwrap.wrap(study.fixed, LOAD_COLUMNS) or [""]
     lines = [
         f"# What plots/panels.gp draws of {study.name}; written by experiments/analyse.",
         _text("kind", study.plot.kind),
         _text("heading", study.title),
-        _text("load_text", study.fixed),
+        _text("load_text", "\n".join(load)),
+        f"load_lines = {len(load)}",
         _text("x_label", study.plot.x_label or ("" if x_is_series else study.symbol)),
         _text("base_text", study.base_text()),
         _text("knob", study.knob),
@@ -102,11 +106,18 @@ def write(study, rows, path):
         _texts("panel_tics", [_tics(axis.tics, True) for axis in axes]),
         _texts("panel_grid", [_tics(axis.tics, False) for axis in axes]),
         _numbers("panel_ratio", [int(bool(axis.ending)) for axis in axes]),
+        _numbers("panel_published", [int(axis.is_published) for axis in axes]),
+        _numbers("series_published", [int(one in published) for one in series]),
     ]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _panels(study):
+def panels(study, rows):
+    """The picture's panels, each with its metrics and the axis: an _Axis."""
+    return [_Axis(study, rows, panel) for panel in _wanted(study)]
+
+
+def _wanted(study):
     if not study.plot.panels:
         wanted = [_Axis.split(panel) for panel in DEFAULT_PANELS.split()]
         known = [("+".join(m for m in ms if m in study.metrics), end) for ms, end in wanted]
@@ -128,6 +139,10 @@ class _Axis:
     def __init__(self, study, rows, panel):
         self.metrics, ending = self.split(panel)
         self.ending = "_ratio" if ending else ""
+        self.is_published = ending == PUBLISHED
+        if self.is_published:
+            theirs = {row.series for row in rows if row.origin == "published"}
+            rows = [row for row in rows if row.series in theirs]
         self.second = self.metrics[1] if len(self.metrics) > 1 else ""
         name, unit = study.name_of(self.metrics[0])
         estimates = [
@@ -135,27 +150,29 @@ class _Axis:
             for row in rows
             for metric in self.metrics
         ]
-        lowest, highest = _extremes([e for e in estimates if e is not None])
+        estimates = [e for e in estimates if e is not None]
+        usual = study.name_of(self.metrics[0])[1] in ("µs", "ms", "s") if not ending else study.plot.log_x
+        usual = usual and study.plot.kind == "lines"
+        self.log = usual if study.plot.log_y is None else panel in study.plot.log_y
+        lowest, highest = _extremes(estimates, LOG_REACH if self.log else LINEAR_REACH)
         self.scale = 1.0
         if not ending and unit == "µs" and highest >= 10000:
             self.scale, unit = (1e-6, "s") if highest >= 1e7 else (1e-3, "ms")
         if ending:
             self.label = f"{name}, ratio to {study.base_text()}"
+            self.label += ", beside the published" if self.is_published else ""
         else:
             self.label = f"{name}, {unit}" if unit else name
         if self.second:
             self.label += f" (thin: {study.name_of(self.second)[0]})"
-        usual = unit in ("µs", "ms", "s") if not ending else study.plot.log_x
-        usual = usual and study.plot.kind == "lines"
-        self.log = usual if study.plot.log_y is None else panel in study.plot.log_y
         self.low = self._below(lowest) if self.log else 0.0
         self.high = highest * self.scale * (1.6 if self.log else 1.06)
         self.tics = log_tics(self.low, self.high) if self.log else even_tics(self.high)
 
     @staticmethod
     def split(panel):
-        ending = RATIO if panel.endswith(RATIO) else ""
-        return panel.removesuffix(RATIO).split("+", 1), ending
+        ending = next((end for end in (RATIO, PUBLISHED) if panel.endswith(end)), "")
+        return panel.removesuffix(ending).split("+", 1), ending
 
     def _below(self, number):
         """1, 2 or 5 times a power of ten, below the lowest figure, so that a bar has a height."""
@@ -164,7 +181,7 @@ class _Axis:
         return max(digit * power for digit in (1, 2, 5) if digit * power <= number)
 
 
-def _extremes(estimates):
+def _extremes(estimates, reach):
     """(lowest, highest) that an axis shows, both above 0, also where all figures are 0: gnuplot
     refuses an empty range. The interval of two or three runs may be many times as long as its mean
     is high: its bar then leaves the picture, so that the points can be told from each other."""
@@ -172,15 +189,15 @@ def _extremes(estimates):
     if not means:
         return 1.0, 1.0
     lows = [e.low for e in estimates if e.low > 0]
-    lowest = max(min(lows + means), min(means) / BAR_REACH)
-    highest = min(max([e.high for e in estimates] + means), max(means) * BAR_REACH)
+    lowest = max(min(lows + means), min(means) / reach)
+    highest = min(max([e.high for e in estimates] + means), max(means) * reach)
     return lowest, highest
 
 
 def _theory_label(study, rows):
     """Of the thin lines; '' if there are none."""
     there = any(row.origin == "theory" for row in rows)
-    return f"thin: {study.theory.label} (theory)" if there else ""
+    return f"thin, theory: {study.theory.label}" if there else ""
 
 
 def even_tics(high):
@@ -198,12 +215,12 @@ def log_tics(low, high):
     return [tic for tic in tics if low * 0.99 <= tic <= high]
 
 
-def tic_text(number):
-    """20000 -> 20k, 1500000 -> 1.5M, 0.00002 -> 2·10⁻⁵."""
+def tic_text(number, in_powers=False):
+    """20000 -> 20k, 1500000 -> 1.5M, 0.00002 -> 2·10⁻⁵. in_powers: whatever is below 1."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if number >= size * 0.9999:
             return f"{number / (1e3 if letter == 'k' else size):.4g}{letter}"
-    if not 0 < number < 0.9999e-4:
+    if not 0 < number < (0.9999 if in_powers else 0.9999e-4):
         return f"{number:.4g}"
     digits, _, power = f"{number:.3e}".partition("e-")
     ten = "10⁻" + power.lstrip("0").translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
@@ -211,8 +228,9 @@ def tic_text(number):
 
 
 def _tics(numbers, named):
-    """For gnuplot's `set ytics (...)`."""
-    return ", ".join(f'"{tic_text(n) if named else ""}" {n:.6g}' for n in numbers)
+    """For gnuplot's `set ytics (...)`: small ones as powers if one of them must be."""
+    in_powers = any(0 < n < 0.9999e-4 for n in numbers)
+    return ", ".join(f'"{tic_text(n, in_powers) if named else ""}" {n:.6g}' for n in numbers)
 
 
 def _place_in_group(series, one):

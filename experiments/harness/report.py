@@ -55,8 +55,10 @@ def repeat_command(study, manifest):
 
 
 def _source(content):
+    if not content.source:
+        return f"**Claim.** {content.claim}" if content.claim else ""
     claim = f' Its claim: "{content.claim}"' if content.claim else ""
-    return f"**Source.** {content.source}.{claim}" if content.source else ""
+    return f"**Source.** {content.source}.{claim}"
 
 
 def _conclusion(content):
@@ -64,7 +66,7 @@ def _conclusion(content):
     if not content.verdicts:
         paragraphs[0] = paragraphs[0] or ("" if content.notes else "There is no claim to judge.")
     for one in content.verdicts:
-        paragraphs.append(f"{one.headline} {one.why}".strip())
+        paragraphs.append(contents.with_guess(one))
         paragraphs.append("\n".join(f"- {text}" for text in one.findings if text))
     if content.busy:
         lead = "**Other programs kept the machine busy during the runs:** "

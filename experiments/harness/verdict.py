@@ -8,8 +8,9 @@ intervals overlap nothing is decided, however narrow they are: only a clear step
 says that it does not hold. Comparisons of points are judged in harness.comparison.
 
 The *published conclusion* is spoken of only where the source has figures of what is judged: of the
-series, or of a single series, which then stands for all. Else it is "the claim". Where every run
-was disturbed there is no verdict.
+series, or of a single series, which then stands for all; of both points of each pair that a
+comparison has. Else it is "the claim". Comparisons of the one kind and of the other have a verdict
+each. Where nearly every run was disturbed there is none.
 """
 
 import math
@@ -26,7 +27,7 @@ HEADLINES = {  # {} is PUBLISHED or OWN
     "part": "{} holds in part",
     "fails": "{} does not hold",
     "open": "these runs do not decide whether {} holds",
-    "disturbed": "all runs were disturbed, so there is no verdict on {}",
+    "disturbed": "nearly all runs were disturbed, so there is no verdict on {}",
 }
 REMARKS = {  # on a step from one point to another, in the direction that the claim expects
     "clear": "intervals apart",
@@ -41,8 +42,9 @@ REMARKS = {  # on a step from one point to another, in the direction that the cl
 class Verdict:
     outcome: str  # a key of HEADLINES
     headline: str  # a sentence
-    why: str  # the mechanism, in the study's words; may be empty
+    why: str  # a guess at the mechanism, in the study's words; may be empty
     findings: list  # of sentences
+    pairs: list  # of comparison.Pair
 
 
 @dataclass
@@ -55,22 +57,25 @@ def headline(outcome, is_published):
     return HEADLINES[outcome].format(PUBLISHED if is_published else OWN)
 
 
-def verdicts(study, rows, all_disturbed=False):
-    """All verdicts on study.claim: one a series on the shapes, one on the comparisons; a single one
-    without findings if all runs were disturbed."""
+def verdicts(study, rows, is_disturbed=False):
+    """All verdicts on study.claim: one a series on the shapes; on the comparisons one if the source
+    has figures of all or of none of them, else two. A single one without findings if nearly all
+    runs were disturbed."""
     if not study.claim:
         return []
-    if all_disturbed:
+    if is_disturbed:
         told = sentence(headline("disturbed", bool(study.published)))
-        return [Verdict("disturbed", told, "", [])]
+        return [Verdict("disturbed", told, "", [], [])]
     found = []
     if study.claim.shapes:
         measured = {row.series for row in rows if row.origin == "here"}
         found += [judge(study, rows, s) for s in study.series if s.name in measured]
-    if study.claim.comparisons:
-        findings = [comparison.judge(study, rows, one) for one in study.claim.comparisons]
-        counts = comparison.counts([one for finding in findings for one in finding.pairs])
-        found.append(_verdict(study, findings, bool(study.published), ending=counts))
+    judged = [comparison.judge(study, rows, one) for one in study.claim.comparisons]
+    for is_published in (True, False):
+        findings = [finding for finding in judged if finding.is_published == is_published]
+        if findings:
+            counts = comparison.counts([one for finding in findings for one in finding.pairs])
+            found.append(_verdict(study, findings, is_published, ending=counts))
     return found
 
 
@@ -103,12 +108,14 @@ def _verdict(study, findings, is_published, beginning="", ending=""):
         sentence(beginning + headline(outcome, is_published) + ending),
         study.claim.why[outcome],
         [sentence(finding.text) for finding in findings],
+        [pair for finding in findings for pair in finding.pairs],
     )
 
 
 def evidence(study, rows, series):
     """What a request cost at the two ends of the sweep: the numbers behind the reason."""
     points = [row for row in rows if row.origin == "here" and row.series == series.name]
+    points = [row for row in points if row.value in (study.claim.over or study.values)]
     first, last = points[0], points[-1]
     parts = []
     for metric in ("server_cpu_us_per_op", "server_switches_per_op", "client_switches_per_op"):
@@ -129,7 +136,7 @@ class _Points:
         self.name = study.name_of(metric)[0]
         published = [row for row in rows if row.origin == "published"]
         published = [r for r in published if r.series == series.name] or published
-        within = {row.value for row in published}
+        within = set(study.claim.over) or {row.value for row in published}
         here = [row for row in rows if row.origin == "here" and row.series == series.name]
         self.here = [row for row in here if not within or row.value in within]
         self.beyond = here[-1] if here[-1].value != self.here[-1].value else None
@@ -237,7 +244,7 @@ def _trend(points, shape):
         text += ", with a step back to " + " and ".join(points.at(row) for row in backwards)
     if points.beyond:
         beyond = points.step(last, points.beyond, sign, None, None)
-        text += f"; beyond the published range, at {points.at(points.beyond)}, it is {beyond.text}"
+        text += f"; beyond what is judged, at {points.at(points.beyond)}, it is {beyond.text}"
     return Finding(outcome, text)
 
 

@@ -7,7 +7,7 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-from harness import HarnessError, verdict
+from harness import HarnessError, comparison, summary, verdict
 from harness import study as studies
 from harness.summary import runs_range
 
@@ -98,7 +98,8 @@ class Measured:
         return f"{self.profile}, unfinished: {runs_range(counts or [0])} of {planned} runs a point"
 
     def outcomes(self):
-        """Keys of verdict.HEADLINES, as the report's conclusion has them."""
+        """(what it is on, key of verdict.HEADLINES), as the report's conclusion has them: on a series,
+        or on what was published, or claimed beyond that."""
         conclusion = self.report.partition("\n## Conclusion\n")[2].partition("\n## ")[0]
         by_phrase = {
             phrase.format(what): key
@@ -106,10 +107,24 @@ class Measured:
             for what in (verdict.PUBLISHED, verdict.OWN)
         }
         longest_first = sorted(by_phrase, key=len, reverse=True)
-        pattern = "|".join(map(re.escape, longest_first))
-        found = re.findall(pattern, conclusion, flags=re.IGNORECASE)
+        pattern = r"(?:^With (.+?), )?(" + "|".join(map(re.escape, longest_first)) + ")"
+        found = re.findall(pattern, conclusion, flags=re.IGNORECASE | re.MULTILINE)
         lowered = {phrase.lower(): key for phrase, key in by_phrase.items()}
-        return [lowered[phrase.lower()] for phrase in found]
+        return [
+            (series or ("published" if verdict.PUBLISHED in phrase else "claim"), lowered[phrase])
+            for series, phrase in ((series, phrase.lower()) for series, phrase in found)
+        ]
+
+    def claimed(self):
+        """(metric, comparison.Pair) of all that the claim compares, judged from the rows."""
+        if not self.study or not self.study.claim:
+            return []
+        rows = summary.summarise(self.study, self.raw_rows)
+        return [
+            (one.metric, pair)
+            for one in self.study.claim.comparisons
+            for pair in comparison.judge(self.study, rows, one).pairs
+        ]
 
     def _told(self, pattern, otherwise):
         found = re.search(f"^{pattern}$", self.report, flags=re.MULTILINE)

@@ -39,26 +39,41 @@ def anchor(measured):
 
 
 def verdict_badges(measured):
-    """One for each verdict that differs; '–' if nothing was claimed."""
-    outcomes = list(dict.fromkeys(measured.outcomes()))
-    if not outcomes:
+    """One for all verdicts if they agree, else one each, which says what it is on; '–' if nothing
+    was claimed."""
+    found = measured.outcomes()
+    if not found:
         return "–"
-    return join([tag("span", VERDICTS[o], class_=f"verdict {o}") for o in outcomes], " ")
+    if len({outcome for _, outcome in found}) == 1:
+        return tag("span", VERDICTS[found[0][1]], class_=f"verdict {found[0][1]}")
+    return join(
+        [tag("span", f"{on}: {VERDICTS[one]}", class_=f"verdict {one}") for on, one in found], " "
+    )
 
 
 def key_ratio(measured):
-    """The largest step of the first metric from the base that these runs can tell from none, in a
-    few words; '' if there is nothing to tell."""
-    if "disturbed" in measured.outcomes():
+    """The largest difference that these runs can tell from none, in a few words: among what the
+    claim compares; if there is none, of the first metric that has one, as a step from the base. ''
+    if there is nothing to tell."""
+    if any(outcome == "disturbed" for _, outcome in measured.outcomes()):
         return ""
+    claimed = measured.claimed()
+    told = [(metric, pair) for metric, pair in claimed if pair.is_told]
+    if told:
+        metric, pair = max(told, key=lambda one: abs(math.log(one[1].estimate.mean)))
+        return f"{measured.name_of(metric)[0]}: {pair.ratio_text}"
+    beside = "of what is claimed none that these runs can tell; beside it " if claimed else ""
+    is_any = False
     for metric in dict.fromkeys(["ops_per_s", "mean_us", *measured.metrics]):
         here = [row for row in measured.rows if row["origin"] == "here"]
         steps = [row for row in here if (figure(row, f"{metric}_ratio") or 0) > 0]
         if len(steps) > 1:
             steps = [row for row in steps if _is_told(row, metric)]
-            far = max(steps, key=lambda row: _distance(row, metric), default=None)
-            return _step_text(measured, metric, far) if far else "none that these runs can tell"
-    return ""
+            is_any = True
+            if steps:
+                far = max(steps, key=lambda row: _distance(row, metric))
+                return beside + _step_text(measured, metric, far)
+    return "none that these runs can tell" if is_any else ""
 
 
 def _is_told(row, metric):

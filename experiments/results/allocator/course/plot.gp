@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'A lock or thread-local free lists?'
 load_text = '2,048 live blocks of 32 to 1,024 bytes in all, one release in ten frees another thread''s block'
+load_lines = 1
 x_label = 'T, threads'
 base_text = 'one free list, one mutex'
 knob = 'threads'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 200000, "" 500000, "" 1e+06, "" 2e+06, "" 5e+06, "" 1e+07, "" 2e+07, "" 5e+07', '"" 0.005, "" 0.01, "" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1', '"" 500000, "" 1e+06, "" 2e+06, "" 5e+06, "" 1e+07, "" 2e+07, "" 5e+07', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[4] = [1, 1, 0, 0]

@@ -2,6 +2,7 @@
 kind = 'bars'
 heading = 'Does a cache of results pay?'
 load_text = 'N = 2 client threads, 100,000 keys, values of 1,000 bytes, GET only, zipfian 0.99, D = 4'
+load_lines = 1
 x_label = 'C, size of the cache, bytes'
 base_text = 'C = none'
 knob = 'cache'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1, "" 1.2, "" 1.4', '"" 0, "" 1, "" 2, "" 3, "" 4', '"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1', '"" 0, "" 200000, "" 400000, "" 600000, "" 800000']
 panel_grid_count = 4
 array panel_ratio[4] = [1, 0, 0, 0]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[4] = [0, 1, 0, 0]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'Compare a hash before the key, and where to probe next?'
 load_text = 'one thread, 16-byte keys, half of the lookups find their key'
+load_lines = 1
 x_label = 'fill of the table, percent'
 base_text = 'next slot, key compared'
 knob = 'fill'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 20, "" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000', '"" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10', '"" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100', '"" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[4] = [1, 1, 1, 0]

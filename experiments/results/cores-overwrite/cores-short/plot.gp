@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'Does one compactor keep up with many writers? (16 CPUs)'
 load_text = 'PUT of 1 KiB to 5,000 keys (5 MB) at random, N clients, each a process, D = 4 data files, nothing synced to disk'
+load_lines = 1
 x_label = 'N, writers'
 base_text = 'N = 1'
 knob = 'writers'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 100000, "" 200000, "" 300000, "" 400000', '"" 2, "" 5, "" 10, "" 20, "" 50, "" 100', '"" 0, "" 1, "" 2, "" 3, "" 4', '"" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 0, 0, 0]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[1] = [0]

@@ -1,7 +1,8 @@
 # What plots/panels.gp draws of cores-peers; written by experiments/analyse.
 kind = 'lines'
 heading = 'mqkv, Redis and memcached as clients grow (16 CPUs)'
-load_text = 'Half GET, half PUT, values of 64 bytes, 10,000 keys, N client threads in processes of up to eight, nothing synced to disk'
+load_text = 'Half GET, half PUT, values of 64 bytes, 10,000 keys, N client threads in processes of up to eight, nothing synced to'."\n".'disk'
+load_lines = 2
 x_label = 'N, client threads'
 base_text = 'N = 1'
 knob = 'clients'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 20000, "" 50000, "" 100000, "" 200000, "" 500000, "" 1e+06, "" 2e+06', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20', '"" 1, "" 10, "" 100, "" 1000', '"" 0, "" 10, "" 20, "" 30, "" 40']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[5] = [0, 0, 0, 0, 0]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'Readers without the daemon (16 CPUs)'
 load_text = 'Direct reads (`clientk --direct map`) of values of 64 bytes, 100,000 keys, D = 4 data files'
+load_lines = 1
 x_label = 'N, readers'
 base_text = 'N = 1'
 knob = 'readers'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 500000, "" 1e+06, "" 2e+06, "" 5e+06, "" 1e+07, "" 2e+07, "" 5e+07', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20', '"" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20', '"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1, "" 1.2']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[3] = [0, 0, 0]

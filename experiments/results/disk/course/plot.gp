@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'Do more workers help where requests wait for a real disk?'
 load_text = 'N = 6 clients, each a process; 2,000 keys, L = 4 KiB, GET only; D = 10 data files'
+load_lines = 1
 x_label = 'M, workers'
 base_text = 'M = 1'
 knob = 'workers'
@@ -40,9 +41,11 @@ panel_label_count = 2
 array panel_scale[2] = [1, 1]
 array panel_log[2] = [1, 0]
 array panel_low[2] = [500, 0]
-array panel_high[2] = [646827, 10.4813]
-array panel_tics[2] = ['"500" 500, "1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000, "20k" 20000, "50k" 50000, "100k" 100000, "200k" 200000, "500k" 500000', '"0" 0, "2" 2, "4" 4, "6" 6, "8" 8, "10" 10']
+array panel_high[2] = [646827, 5.57153]
+array panel_tics[2] = ['"500" 500, "1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000, "20k" 20000, "50k" 50000, "100k" 100000, "200k" 200000, "500k" 500000', '"0" 0, "1" 1, "2" 2, "3" 3, "4" 4, "5" 5']
 panel_tics_count = 2
-array panel_grid[2] = ['"" 500, "" 1000, "" 2000, "" 5000, "" 10000, "" 20000, "" 50000, "" 100000, "" 200000, "" 500000', '"" 0, "" 2, "" 4, "" 6, "" 8, "" 10']
+array panel_grid[2] = ['"" 500, "" 1000, "" 2000, "" 5000, "" 10000, "" 20000, "" 50000, "" 100000, "" 200000, "" 500000', '"" 0, "" 1, "" 2, "" 3, "" 4, "" 5']
 panel_grid_count = 2
 array panel_ratio[2] = [0, 1]
+array panel_published[2] = [0, 0]
+array series_published[3] = [0, 0, 0]

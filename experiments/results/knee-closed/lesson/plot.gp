@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'What a closed loop does not see: coordinated omission'
 load_text = 'M = 1 worker, S = 1 ms asleep, Pareto with shape 1.5 (few are very long); N = 8 clients, each a process'
+load_lines = 1
 x_label = 'λ, offered load, operations/s'
 base_text = 'closed loop with pauses'
 knob = 'rate'
@@ -40,9 +41,11 @@ panel_label_count = 3
 array panel_scale[3] = [0.001, 0.001, 1]
 array panel_log[3] = [1, 1, 0]
 array panel_low[3] = [20, 2, 0]
-array panel_high[3] = [10504.8, 4819.48, 667.086]
+array panel_high[3] = [10504.8, 4819.48, 605.758]
 array panel_tics[3] = ['"20" 20, "50" 50, "100" 100, "200" 200, "500" 500, "1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000', '"2" 2, "5" 5, "10" 10, "20" 20, "50" 50, "100" 100, "200" 200, "500" 500, "1000" 1000, "2000" 2000', '"0" 0, "100" 100, "200" 200, "300" 300, "400" 400, "500" 500, "600" 600']
 panel_tics_count = 3
 array panel_grid[3] = ['"" 20, "" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000, "" 5000, "" 10000', '"" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000', '"" 0, "" 100, "" 200, "" 300, "" 400, "" 500, "" 600']
 panel_grid_count = 3
 array panel_ratio[3] = [0, 0, 0]
+array panel_published[3] = [0, 0, 0]
+array series_published[2] = [0, 0]

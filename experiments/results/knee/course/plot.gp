@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'Where is the knee?'
 load_text = 'S = 1 ms asleep, exponential; open loop, evenly spaced, over 48 clients in 6 processes; D = 10 data files, 50 % PUT'
+load_lines = 1
 x_label = 'λ, offered load, operations/s'
 base_text = 'λ = 100'
 knob = 'rate'
@@ -21,7 +22,7 @@ array tic_label[9] = ['100', '200', '400', '600', '800', '1200', '1600', '2400',
 tic_label_count = 9
 array bar_label[4] = ['M = 1', 'M = 2', 'M = 4', 'M = 4, D = 1, lock held']
 bar_label_count = 4
-theory_label = 'thin: D/M/c (approximation) (theory)'
+theory_label = 'thin, theory: D/M/c (approximation)'
 array published[1] = ['']
 published_count = 0
 array published_label[1] = ['']
@@ -40,9 +41,11 @@ panel_label_count = 3
 array panel_scale[3] = [1e-06, 1e-06, 1]
 array panel_log[3] = [1, 1, 0]
 array panel_low[3] = [0.0002, 0.001, 0]
-array panel_high[3] = [53.4952, 95.9925, 7210.63]
-array panel_tics[3] = ['"0.001" 0.001, "0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10', '"0.001" 0.001, "0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10', '"0" 0, "1000" 1000, "2000" 2000, "3000" 3000, "4000" 4000, "5000" 5000, "6000" 6000, "7000" 7000']
+array panel_high[3] = [53.4952, 95.9925, 4131.14]
+array panel_tics[3] = ['"0.001" 0.001, "0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10', '"0.001" 0.001, "0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10', '"0" 0, "1000" 1000, "2000" 2000, "3000" 3000, "4000" 4000']
 panel_tics_count = 3
-array panel_grid[3] = ['"" 0.001, "" 0.01, "" 0.1, "" 1, "" 10', '"" 0.001, "" 0.01, "" 0.1, "" 1, "" 10', '"" 0, "" 1000, "" 2000, "" 3000, "" 4000, "" 5000, "" 6000, "" 7000']
+array panel_grid[3] = ['"" 0.001, "" 0.01, "" 0.1, "" 1, "" 10', '"" 0.001, "" 0.01, "" 0.1, "" 1, "" 10', '"" 0, "" 1000, "" 2000, "" 3000, "" 4000']
 panel_grid_count = 3
 array panel_ratio[3] = [0, 0, 0]
+array panel_published[3] = [0, 0, 0]
+array series_published[4] = [0, 0, 0, 0]

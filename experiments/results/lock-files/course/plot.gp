@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'One lock, ten or a hundred?'
 load_text = 'N = M = 8 clients and workers, 50 % GET, 50 % PUT; S = 1 ms asleep, with the lock of the data file'
+load_lines = 1
 x_label = 'D, data files'
 base_text = 'D = 1'
 knob = 'datafiles'
@@ -40,9 +41,11 @@ panel_label_count = 2
 array panel_scale[2] = [1, 0.001]
 array panel_log[2] = [1, 0]
 array panel_low[2] = [200, 0]
-array panel_high[2] = [28222.4, 26.5849]
-array panel_tics[2] = ['"200" 200, "500" 500, "1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000, "20k" 20000', '"0" 0, "5" 5, "10" 10, "15" 15, "20" 20, "25" 25']
+array panel_high[2] = [28222.4, 16.9093]
+array panel_tics[2] = ['"200" 200, "500" 500, "1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000, "20k" 20000', '"0" 0, "2.5" 2.5, "5" 5, "7.5" 7.5, "10" 10, "12.5" 12.5, "15" 15']
 panel_tics_count = 2
-array panel_grid[2] = ['"" 200, "" 500, "" 1000, "" 2000, "" 5000, "" 10000, "" 20000', '"" 0, "" 5, "" 10, "" 15, "" 20, "" 25']
+array panel_grid[2] = ['"" 200, "" 500, "" 1000, "" 2000, "" 5000, "" 10000, "" 20000', '"" 0, "" 2.5, "" 5, "" 7.5, "" 10, "" 12.5, "" 15']
 panel_grid_count = 2
 array panel_ratio[2] = [0, 0]
+array panel_published[2] = [0, 0]
+array series_published[5] = [0, 0, 0, 0, 0]

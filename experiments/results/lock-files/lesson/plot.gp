@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'One lock, ten or a hundred?'
 load_text = 'N = M = 8 clients and workers, 50 % GET, 50 % PUT; S = 1 ms asleep, with the lock of the data file'
+load_lines = 1
 x_label = 'D, data files'
 base_text = 'D = 1'
 knob = 'datafiles'
@@ -40,9 +41,11 @@ panel_label_count = 2
 array panel_scale[2] = [1, 0.001]
 array panel_log[2] = [1, 0]
 array panel_low[2] = [50, 0]
-array panel_high[2] = [11747, 44.6071]
-array panel_tics[2] = ['"50" 50, "100" 100, "200" 200, "500" 500, "1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000', '"0" 0, "10" 10, "20" 20, "30" 30, "40" 40']
+array panel_high[2] = [11747, 28.0267]
+array panel_tics[2] = ['"50" 50, "100" 100, "200" 200, "500" 500, "1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000', '"0" 0, "5" 5, "10" 10, "15" 15, "20" 20, "25" 25']
 panel_tics_count = 2
-array panel_grid[2] = ['"" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000, "" 5000, "" 10000', '"" 0, "" 10, "" 20, "" 30, "" 40']
+array panel_grid[2] = ['"" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000, "" 5000, "" 10000', '"" 0, "" 5, "" 10, "" 15, "" 20, "" 25']
 panel_grid_count = 2
 array panel_ratio[2] = [0, 0]
+array panel_published[2] = [0, 0]
+array series_published[5] = [0, 0, 0, 0, 0]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'Locks as queues: what theory says'
 load_text = 'S = 1 ms asleep, with the mutex of the data file held; 50 % GET, 50 % PUT'
+load_lines = 1
 x_label = 'D, data files, each with a mutex'
 base_text = 'D = 1'
 knob = 'datafiles'
@@ -21,7 +22,7 @@ array tic_label[7] = ['1', '2', '5', '10', '20', '50', '100']
 tic_label_count = 7
 array bar_label[3] = ['2 clients and workers', '4 clients and workers', '8 clients and workers']
 bar_label_count = 3
-theory_label = 'thin: MVA (theory)'
+theory_label = 'thin, theory: MVA'
 array published[1] = ['']
 published_count = 0
 array published_label[1] = ['']
@@ -46,3 +47,5 @@ panel_tics_count = 1
 array panel_grid[1] = ['"" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000, "" 5000, "" 10000']
 panel_grid_count = 1
 array panel_ratio[1] = [0]
+array panel_published[1] = [0]
+array series_published[3] = [0, 0, 0]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'How many writers does a reader-writer lock bear?'
 load_text = 'N = M = 8 clients and workers, D = 1 data file; S = 1 ms asleep, with the lock held'
+load_lines = 1
 x_label = 'W, share of writes in percent'
 base_text = 'mutex'
 knob = 'writers'
@@ -38,11 +39,13 @@ panel_second_count = 2
 array panel_label[2] = ['throughput, requests/s', 'throughput, ratio to mutex']
 panel_label_count = 2
 array panel_scale[2] = [1, 1]
-array panel_log[2] = [1, 0]
-array panel_low[2] = [100, 0]
-array panel_high[2] = [15875, 21.6315]
-array panel_tics[2] = ['"100" 100, "200" 200, "500" 500, "1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000', '"0" 0, "5" 5, "10" 10, "15" 15, "20" 20']
+array panel_log[2] = [1, 1]
+array panel_low[2] = [100, 0.1]
+array panel_high[2] = [15875, 32.6513]
+array panel_tics[2] = ['"100" 100, "200" 200, "500" 500, "1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000', '"0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20']
 panel_tics_count = 2
-array panel_grid[2] = ['"" 100, "" 200, "" 500, "" 1000, "" 2000, "" 5000, "" 10000', '"" 0, "" 5, "" 10, "" 15, "" 20']
+array panel_grid[2] = ['"" 100, "" 200, "" 500, "" 1000, "" 2000, "" 5000, "" 10000', '"" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20']
 panel_grid_count = 2
 array panel_ratio[2] = [0, 1]
+array panel_published[2] = [0, 0]
+array series_published[4] = [0, 0, 0, 0]

@@ -1,7 +1,8 @@
 # What plots/panels.gp draws of locking; written by experiments/analyse.
 kind = 'bars'
 heading = 'One lock or many, mutex or reader-writer lock? (16 CPUs)'
-load_text = 'N = 48 client threads in 6 processes, each with a session of its own, 50 % GET, 50 % PUT at random, L = 64 bytes, M = 12 workers on one queue'
+load_text = 'N = 48 client threads in 6 processes, each with a session of its own, 50 % GET, 50 % PUT at random, L = 64 bytes, M ='."\n".'12 workers on one queue'
+load_lines = 2
 x_label = ''
 base_text = 'one mutex'
 knob = 'datafiles'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 20, "" 40, "" 60, "" 80', '"" 0.01, "" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10', '"" 0, "" 10, "" 20, "" 30, "" 40, "" 50, "" 60', '"" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[5] = [1, 1, 1, 1, 0]

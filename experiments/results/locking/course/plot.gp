@@ -1,7 +1,8 @@
 # What plots/panels.gp draws of locking; written by experiments/analyse.
 kind = 'bars'
 heading = 'One lock or many, mutex or reader-writer lock?'
-load_text = 'N = 48 client threads in 6 processes, each with a session of its own, 50 % GET, 50 % PUT at random, L = 64 bytes, M = 4 workers'
+load_text = 'N = 48 client threads in 6 processes, each with a session of its own, 50 % GET, 50 % PUT at random, L = 64 bytes, M ='."\n".'4 workers'
+load_lines = 2
 x_label = ''
 base_text = 'one mutex'
 knob = 'datafiles'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 1, "" 2, "" 3, "" 4', '"" 0.01, "" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2', '"" 0, "" 0.5, "" 1, "" 1.5, "" 2, "" 2.5', '"" 0.1, "" 1, "" 10, "" 100']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[5] = [1, 1, 1, 1, 0]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'More operations per message'
 load_text = 'Values of 64 bytes, 100,000 keys, half GET, half PUT'
+load_lines = 1
 x_label = 'B, operations per message'
 base_text = 'B = 1'
 knob = 'batch'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 500000, "" 1e+06, "" 1.5e+06, "" 2e+06, "" 2.5e+06, "" 3e+06', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20', '"" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[2] = [0, 0]

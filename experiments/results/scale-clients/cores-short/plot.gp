@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'More clients (16 CPUs)'
 load_text = 'Values of 64 bytes, 10,000 keys, half GET, half PUT'
+load_lines = 1
 x_label = 'N, client threads'
 base_text = 'N = 1'
 knob = 'clients'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 500000, "" 1e+06, "" 1.5e+06, "" 2e+06, "" 2.5e+06', '"" 0.5, "" 1, "" 2, "" 5', '"" 10, "" 100, "" 1000', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20, "" 50']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[2] = [0, 0]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'More data files (16 CPUs)'
 load_text = 'N = 32 client threads in 8 processes, M = 12 workers, values of 64 bytes, 100,000 keys, half GET, half PUT'
+load_lines = 1
 x_label = 'D, data files'
 base_text = 'D = 1'
 knob = 'datafiles'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 200000, "" 400000, "" 600000, "" 800000, "" 1e+06, "" 1.2e+06, "" 1.4e+06', '"" 0.5, "" 1, "" 2, "" 5, "" 10', '"" 10, "" 20, "" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000', '"" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[1] = [0]

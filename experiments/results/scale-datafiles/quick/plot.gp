@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'More data files'
 load_text = 'N = 5 client threads, M = 2 workers, values of 64 bytes, 100,000 keys, half GET, half PUT'
+load_lines = 1
 x_label = 'D, data files'
 base_text = 'D = 1'
 knob = 'datafiles'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 25000, "" 50000, "" 75000, "" 100000, "" 125000, "" 150000, "" 175000', '"" 0.5, "" 0.7, "" 1, "" 1.5', '"" 20, "" 50, "" 100, "" 200', '"" 0.5, "" 0.7, "" 1, "" 1.5, "" 2']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[1] = [0]

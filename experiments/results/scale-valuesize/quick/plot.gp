@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'Larger values'
 load_text = 'One client, one operation at a time, 1,000 keys'
+load_lines = 1
 x_label = 'L, size of a value, bytes'
 base_text = 'L = 16'
 knob = 'value_bytes'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 50000, "" 100000, "" 150000, "" 200000', '"" 0.001, "" 0.002, "" 0.005, "" 0.01, "" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2', '"" 10, "" 100, "" 1000', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200, "" 500']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[2] = [0, 0]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'More messages in flight'
 load_text = 'Values of 64 bytes, 10,000 keys, half GET, half PUT, pipelines'
+load_lines = 1
 x_label = 'W, messages in flight'
 base_text = 'W = 1'
 knob = 'window'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 100000, "" 200000, "" 300000, "" 400000', '"" 0.2, "" 0.5, "" 1, "" 2', '"" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200, "" 500, "" 1000', '"" 0.2, "" 0.5, "" 1, "" 2, "" 5']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[2] = [0, 0]

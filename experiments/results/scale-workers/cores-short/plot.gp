@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'More workers (16 CPUs)'
 load_text = 'N = 32 client threads in 8 processes, values of 64 bytes, 10,000 keys, half GET, half PUT'
+load_lines = 1
 x_label = 'M, worker threads'
 base_text = 'M = 1'
 knob = 'workers'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 200000, "" 400000, "" 600000, "" 800000, "" 1e+06, "" 1.2e+06', '"" 0.5, "" 1, "" 2, "" 5', '"" 10, "" 20, "" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000', '"" 0.1, "" 0.2, "" 0.5, "" 1']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[3] = [0, 0, 0]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'From which service time on do threads beat one event loop?'
 load_text = 'N = 10 clients, each a process; 2 of 3 requests buy or sell, one lists everything; 20 stocks'
+load_lines = 1
 x_label = 'S, service time added to each operation (asleep)'
 base_text = 'event-driven (one thread)'
 knob = 'service_us'
@@ -46,3 +47,5 @@ panel_tics_count = 1
 array panel_grid[1] = ['"" 0.01, "" 0.1, "" 1, "" 10']
 panel_grid_count = 1
 array panel_ratio[1] = [1]
+array panel_published[1] = [0]
+array series_published[4] = [1, 1, 0, 0]

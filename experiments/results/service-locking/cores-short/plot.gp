@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'From which service time on do many locks help? (16 CPUs)'
 load_text = 'N = M = 8 clients and workers, D = 10 data files, 50 % GET, 50 % PUT; locked during the service time'
+load_lines = 1
 x_label = 'S, service time added to each operation (asleep, lock held)'
 base_text = 'one mutex'
 knob = 'service_us'
@@ -46,3 +47,5 @@ panel_tics_count = 2
 array panel_grid[2] = ['"" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10', '"" 0.1, "" 1, "" 10, "" 100, "" 1000, "" 10000']
 panel_grid_count = 2
 array panel_ratio[2] = [1, 0]
+array panel_published[2] = [0, 0]
+array series_published[5] = [0, 0, 0, 0, 0]

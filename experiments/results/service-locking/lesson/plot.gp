@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'From which service time on do many locks help?'
 load_text = 'N = M = 8 clients and workers, D = 10 data files, 50 % GET, 50 % PUT; locked during the service time'
+load_lines = 1
 x_label = 'S, service time added to each operation (asleep, lock held)'
 base_text = 'one mutex'
 knob = 'service_us'
@@ -41,8 +42,10 @@ array panel_scale[2] = [1, 0.001]
 array panel_log[2] = [1, 1]
 array panel_low[2] = [0.1, 5e-08]
 array panel_high[2] = [23.077, 218.58]
-array panel_tics[2] = ['"0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20', '"10⁻⁷" 1e-07, "10⁻⁶" 1e-06, "10⁻⁵" 1e-05, "0.0001" 0.0001, "0.001" 0.001, "0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10, "100" 100']
+array panel_tics[2] = ['"0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20', '"10⁻⁷" 1e-07, "10⁻⁶" 1e-06, "10⁻⁵" 1e-05, "10⁻⁴" 0.0001, "10⁻³" 0.001, "10⁻²" 0.01, "10⁻¹" 0.1, "1" 1, "10" 10, "100" 100']
 panel_tics_count = 2
 array panel_grid[2] = ['"" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20', '"" 1e-07, "" 1e-06, "" 1e-05, "" 0.0001, "" 0.001, "" 0.01, "" 0.1, "" 1, "" 10, "" 100']
 panel_grid_count = 2
 array panel_ratio[2] = [1, 0]
+array panel_published[2] = [0, 0]
+array series_published[5] = [0, 0, 0, 0, 0]

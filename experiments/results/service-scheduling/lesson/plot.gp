@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'From which service time on does the order of requests matter?'
 load_text = 'M = 2 workers, N = 16 clients; GETs, batches of 32 and scans (7:2:1), priorities 0, 7, 15, 31'
+load_lines = 1
 x_label = 'S, service time added to each operation (asleep)'
 base_text = 'FIFO'
 knob = 'service_us'
@@ -46,3 +47,5 @@ panel_tics_count = 2
 array panel_grid[2] = ['"" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10', '"" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10']
 panel_grid_count = 2
 array panel_ratio[2] = [1, 1]
+array panel_published[2] = [0, 0]
+array series_published[3] = [1, 0, 1]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'Up to which service time does the start of a worker matter?'
 load_text = 'N = 10 clients, each a process, that read; L = 64 bytes'
+load_lines = 1
 x_label = 'S, service time added to each operation (asleep)'
 base_text = 'a process per request'
 knob = 'service_us'
@@ -46,3 +47,5 @@ panel_tics_count = 1
 array panel_grid[1] = ['"" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200']
 panel_grid_count = 1
 array panel_ratio[1] = [1]
+array panel_published[1] = [0]
+array series_published[4] = [1, 1, 1, 1]

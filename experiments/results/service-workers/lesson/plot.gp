@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'From which service time on do more workers help?'
 load_text = 'N = 5 client threads, D = 3 data files, L = 64 bytes, 40 % PUT, 50 % GET, 10 % DEL'
+load_lines = 1
 x_label = 'S, service time added to each operation (asleep)'
 base_text = 'M = 1'
 knob = 'service_us'
@@ -21,7 +22,7 @@ array tic_label[5] = ['0', '10 µs', '100 µs', '1 ms', '20 ms']
 tic_label_count = 5
 array bar_label[4] = ['M = 1', 'M = 2', 'M = 3', 'M = 5']
 bar_label_count = 4
-theory_label = 'thin: M/M/c//N (theory)'
+theory_label = 'thin, theory: M/M/c//N'
 array published[4] = ['m1', 'm2', 'm3', 'm5']
 published_count = 4
 array published_label[4] = ['M = 1', 'M = 2', 'M = 3', 'M = 5']
@@ -46,3 +47,5 @@ panel_tics_count = 1
 array panel_grid[1] = ['"" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20']
 panel_grid_count = 1
 array panel_ratio[1] = [1]
+array panel_published[1] = [0]
+array series_published[4] = [1, 1, 1, 1]

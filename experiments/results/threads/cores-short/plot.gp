@@ -2,6 +2,7 @@
 kind = 'bars'
 heading = 'A process, a thread, or a pool of threads for requests? (16 CPUs)'
 load_text = 'N = 20 clients with a session each, GET of 64 bytes from 10,000 keys, D = 4 data files'
+load_lines = 1
 x_label = 'a process or thread per request, or number of threads in the pool'
 base_text = 'start = process'
 knob = 'start'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 1000, "" 2000, "" 5000, "" 10000, "" 20000, "" 50000, "" 100000, "" 200000, "" 500000, "" 1e+06', '"" 0, "" 100, "" 200, "" 300, "" 400', '"" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000', '"" 0, "" 0.5, "" 1, "" 1.5, "" 2, "" 2.5, "" 3, "" 3.5']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[1] = [1]

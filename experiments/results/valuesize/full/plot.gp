@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'What does the size of a value cost?'
 load_text = 'N = 5 client threads, M = 3 workers, D = 3 data files, 40 % PUT, 50 % GET, 10 % DEL'
+load_lines = 1
 x_label = 'L, size of a value, bytes'
 base_text = 'L = 32'
 knob = 'value_bytes'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 20000, "" 40000, "" 60000, "" 80000, "" 100000', '"" 0.1, "" 0.2, "" 0.5, "" 1', '"" 20, "" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000, "" 5000, "" 10000', '"" 0.5, "" 1, "" 2, "" 5']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[1] = [1]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'The wait rule by number of clients'
 load_text = 'Closed loop, values of 64 bytes, 10,000 keys, half GET, half PUT, both sides alike, two CPUs'
+load_lines = 1
 x_label = 'N, client threads'
 base_text = 'N = 1'
 knob = 'clients'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 50000, "" 100000, "" 150000, "" 200000, "" 250000, "" 300000', '"" 10, "" 100, "" 1000, "" 10000', '"" 0, "" 50, "" 100, "" 150, "" 200', '"" 2, "" 5, "" 10, "" 20, "" 50, "" 100']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 0, 0, 0]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[3] = [0, 0, 0]

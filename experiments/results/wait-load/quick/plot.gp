@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'The wait rule by offered load'
 load_text = 'Open loop, values of 64 bytes, 10,000 keys, half GET, half PUT, both sides alike, two CPUs'
+load_lines = 1
 x_label = 'operations/s offered'
 base_text = 'operations/s offered = 1000'
 knob = 'rate_per_s'
@@ -46,3 +47,5 @@ panel_tics_count = 2
 array panel_grid[2] = ['"" 0.01, "" 0.1, "" 1, "" 10, "" 100, "" 1000, "" 10000', '"" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200']
 panel_grid_count = 2
 array panel_ratio[2] = [0, 0]
+array panel_published[2] = [0, 0]
+array series_published[12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'Do more workers help, if a request is work for the CPU?'
 load_text = 'N = 5 client threads, D = 3 data files, L = 64 bytes, 40 % PUT, 50 % GET, 10 % DEL'
+load_lines = 1
 x_label = 'S, service time added to each operation (CPU work)'
 base_text = 'M = 1'
 knob = 'service_us'
@@ -46,3 +47,5 @@ panel_tics_count = 1
 array panel_grid[1] = ['"" 0.2, "" 0.5, "" 1, "" 2, "" 5']
 panel_grid_count = 1
 array panel_ratio[1] = [1]
+array panel_published[1] = [0]
+array series_published[4] = [1, 1, 1, 1]

@@ -2,6 +2,7 @@
 kind = 'lines'
 heading = 'How many worker threads?'
 load_text = 'N = 5 client threads, D = 3 data files, L = 64 bytes, 40 % PUT, 50 % GET, 10 % DEL'
+load_lines = 1
 x_label = 'M, worker threads'
 base_text = 'M = 1'
 knob = 'workers'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 50000, "" 100000, "" 150000, "" 200000, "" 250000, "" 300000, "" 350000', '"" 0, "" 0.25, "" 0.5, "" 0.75, "" 1, "" 1.25, "" 1.5, "" 1.75', '"" 10, "" 20, "" 50, "" 100, "" 200, "" 500', '"" 0, "" 0.5, "" 1, "" 1.5, "" 2, "" 2.5, "" 3, "" 3.5']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[2] = [1, 0]

@@ -1,7 +1,8 @@
 # What plots/panels.gp draws of workload; written by experiments/analyse.
 kind = 'bars'
 heading = 'Only orders, only lists of everything, or both?'
-load_text = 'N = 20 clients with a session each, 20 stocks as numbers, orders of 1 to 10 of a stock, never below 0; D = 4 data files, 2 workers in the pool'
+load_text = 'N = 20 clients with a session each, 20 stocks as numbers, orders of 1 to 10 of a stock, never below 0; D = 4 data'."\n".'files, 2 workers in the pool'
+load_lines = 2
 x_label = 'load'
 base_text = 'event-driven (one thread)'
 knob = 'workload'
@@ -46,3 +47,5 @@ panel_tics_count = 4
 array panel_grid[4] = ['"" 0, "" 25000, "" 50000, "" 75000, "" 100000, "" 125000, "" 150000, "" 175000', '"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1, "" 1.2, "" 1.4', '"" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20', '"" 0, "" 200, "" 400, "" 600, "" 800, "" 1000']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
+array panel_published[4] = [0, 0, 0, 0]
+array series_published[4] = [1, 1, 0, 0]
