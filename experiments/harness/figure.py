@@ -151,7 +151,7 @@ class _Axis:
             for metric in self.metrics
         ]
         estimates = [e for e in estimates if e is not None]
-        usual = study.name_of(self.metrics[0])[1] in ("µs", "ms", "s") if not ending else study.plot.log_x
+        usual = study.plot.log_x if ending else unit in ("µs", "ms", "s")
         usual = usual and study.plot.kind == "lines"
         self.log = usual if study.plot.log_y is None else panel in study.plot.log_y
         lowest, highest = _extremes(estimates, LOG_REACH if self.log else LINEAR_REACH)

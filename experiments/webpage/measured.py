@@ -98,8 +98,8 @@ class Measured:
         return f"{self.profile}, unfinished: {runs_range(counts or [0])} of {planned} runs a point"
 
     def outcomes(self):
-        """(what it is on, key of verdict.HEADLINES), as the report's conclusion has them: on a series,
-        or on what was published, or claimed beyond that."""
+        """(what it is on, key of verdict.HEADLINES), as the report's conclusion has them: on a
+        series, or on what was published, or claimed beyond that."""
         conclusion = self.report.partition("\n## Conclusion\n")[2].partition("\n## ")[0]
         by_phrase = {
             phrase.format(what): key

@@ -181,7 +181,7 @@ with open(sys.argv[1], "w", newline="") as file:
     writer.writerows(row | {"foreign_cpu_pct": "40"} for row in rows)
 PYTHON
 analyse "$MQKV_TEST_DIR/trend"
-check_match '^## Conclusion  Nearly all runs were disturbed, so there is no verdict on the published' \
+check_match '^## Conclusion  Nearly all runs were disturbed, so there is no verdict on the pub' \
     "$(conclusion)" 'where all runs were disturbed, there is no verdict'
 sed -i 's/^title .*/&\nnoise_limit = 60/' "$MQKV_TEST_DIR/trend/study.conf"
 analyse "$MQKV_TEST_DIR/trend"
