@@ -10,7 +10,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-from harness import HarnessError, machine, processes
+from harness import HarnessError, awake, machine, processes
 
 _runs_started = 0
 
@@ -103,11 +103,12 @@ def run(study, profile, point, places, seed):
         lines = commands(study, profile, point, places, queue, folder / "store", seed)
         (folder / "store").mkdir()
         started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        if lines.server:
-            with processes.Daemon(lines.server, queue, folder / "log") as daemon:
-                measured = _measure(study, profile, lines, daemon)
-        else:
-            measured = _measure(study, profile, lines, None)
+        with awake.Awake(study.keep_awake) as spinners:
+            if lines.server:
+                with processes.Daemon(lines.server, queue, folder / "log") as daemon:
+                    measured = _measure(study, profile, lines, daemon, spinners)
+            else:
+                measured = _measure(study, profile, lines, None, spinners)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     row = {"series": point.series, study.knob: point.value, "repeat": point.repeat}
@@ -119,7 +120,7 @@ def run(study, profile, point, places, seed):
     return row, lines
 
 
-def _measure(study, profile, lines, daemon):
+def _measure(study, profile, lines, daemon, spinners):
     """Filling, warm-up, then the measured load between two readings of every counter."""
     if daemon:
         if study.ready_command:
@@ -131,23 +132,24 @@ def _measure(study, profile, lines, daemon):
     if profile.warmup_s > 0:
         processes.run_load(lines.warmup, profile.warmup_s)
     if not (daemon and lines.collect):
-        return measured_load(lines.measure, profile.measure_s, daemon)
+        return measured_load(lines.measure, profile.measure_s, daemon, spinners)
     before = _statistics(lines)
-    row = measured_load(lines.measure, profile.measure_s, daemon)
+    row = measured_load(lines.measure, profile.measure_s, daemon, spinners)
     return row | _collect(study, before, _statistics(lines))
 
 
-def measured_load(command, expected_s, daemon):
-    """The row that the load prints, and what load, daemon (or None) and machine used meanwhile."""
+def measured_load(command, expected_s, daemon, spinners=None):
+    """The row that the load prints, and what load, daemon (or None) and machine used meanwhile.
+    spinners: awake.Awake, whose CPU time is nobody's."""
     before = daemon.cost() if daemon else processes.Cost(0, 0)
-    own_before_s = processes.own_cpu_s()
+    own_before_s = processes.own_cpu_s() + (spinners.cpu_s() if spinners else 0)
     load_average = machine.load_average()
     window = machine.CpuWindow()
 
     output, client = processes.run_load(command, expected_s)
 
     ended = window.end()
-    own_s = processes.own_cpu_s() - own_before_s
+    own_s = processes.own_cpu_s() + (spinners.cpu_s() if spinners else 0) - own_before_s
     memory_kib = 0
     after = before
     if daemon:

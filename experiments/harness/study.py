@@ -118,6 +118,7 @@ class Study:
     theory: theory.Theory | None
     crossovers: list  # of claim.Comparison between series, along the knob
     noise_limit: float  # percent of the machine's CPU for others: above, a run is disturbed
+    keep_awake: bool  # no CPU sleeps during a run (harness.awake)
 
     def definition_hash(self):
         """Changes when what is measured does: rows of different definitions are never mixed. What
@@ -129,6 +130,7 @@ class Study:
         measured += ([(one.name, one.fields) for one in self.series],)
         measured += ([(name, one.fields) for name, one in self.value_sections.items()],)
         measured += (self.ready_command,) if self.ready_command else ()
+        measured += ("keep_awake",) if self.keep_awake else ()
         return hashlib.sha256(repr(measured).encode()).hexdigest()[:16]
 
     def programs(self, series=None):
@@ -264,6 +266,7 @@ def read(folder):
         published=_published(sections, folder, knob, values, names),
         plot=figure.read(sections, values),
         noise_limit=_noise_limit(sections),
+        keep_awake=sections.choice("study", "keep_awake", ("yes", "no"), "no") == "yes",
         unit=sections.get("knob", "unit", ""),
         theory=theory.read(sections, names),
         crossovers=crossover.read(sections, names, values),
