@@ -6,6 +6,7 @@ Standard library only. The modules, from what is read to what is written:
   claim      what the source concludes, in a form that can be judged
   machine    facts about this machine and build, and how busy it is
   processes  the daemon and the load program: start, count, end
+  awake      keeps the CPUs of a virtual machine awake meanwhile
   point      one run: fresh daemon, warm-up, measurement, one row
   rehearsal  every variant of a study once, for a moment
   results    raw rows and manifest on disk, so that a run can be resumed
@@ -17,6 +18,7 @@ Standard library only. The modules, from what is read to what is written:
   crossover  from which value of the knob on a difference holds
   verdict    whether a published claim holds, in words made from the numbers
   comparison the same for one comparison of points
+  repetition whether rows measured again say the same
   power      which difference could have been told
   content    all that a report says, as data
   report     REPORT.md

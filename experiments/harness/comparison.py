@@ -5,8 +5,8 @@ Every comparison comes down to ratios of two means, with the 95 % interval of th
 
     A > B by P %   holds if the interval lies above 1 + P/100; fails if it lies below 1, or with a P
                    below 1 + P/100; else it cannot be told
-    A / B ~ R      holds if the interval lies within the tolerance of R; fails if it lies outside; else
-                   it cannot be told
+    A / B ~ R      holds if the interval lies within the tolerance of R; fails if it lies outside;
+                   else it cannot be told
     A = B          the same with R = 1
 
 What a ratio "about R" does not say, that A is more than B, is a comparison of its own. An interval
@@ -44,6 +44,7 @@ class Pair:
     outcome: str
     text: str  # ratio_text, and what it says of the comparison
     ratio_text: str  # "at N = 5 A is ×2 [1.9, 2.1] B (published ×3)"
+    name: str  # the metric and the two points: the same in all rows of the study
     estimate: summary.Estimate  # of the ratio
     is_told: bool  # whether its interval says that they differ
     is_published: bool
@@ -168,7 +169,9 @@ def _pair(study, rows, comparison, one, other):
         text += ": a single run, undecided"
     else:
         text += {"fails": ": does not hold", "open": ": undecided"}.get(outcome, "")
-    return Pair(outcome, text, ratio_text, estimate, is_told, bool(comparison.ratio or published))
+    name = f"{comparison.text.partition(':')[0]}: {'@'.join(one)} / {'@'.join(other)}"
+    is_published = bool(comparison.ratio or published)
+    return Pair(outcome, text, ratio_text, name, estimate, is_told, is_published)
 
 
 def _words(study, comparison, one, other):

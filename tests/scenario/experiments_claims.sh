@@ -101,9 +101,10 @@ cp "$study/study.conf" "$definition"
 # Of the attempts at a run the quietest counts: 10 and 10, so 40 / 10 = 4 exactly.
 found=$(analyse 'wait_us: one > many at 10')
 claim="one lock is more than a lock a file at n = 10"
-check_match "^- Time waited: that $claim holds: at n = 10 one lock is ×4 .*published ×4\)\." "$found" \
+check_match "^- Time waited: that $claim holds: at n = 10 .* is ×4 .*published ×4\)\." "$found" \
     'a clear difference holds, beside the published ratio'
-check_match '^The published conclusion holds\. A guess at why: Reason one\.' "$found" 'with the reason for that'
+check_match '^The published conclusion holds\. A guess at why: Reason one\.' "$found" \
+    'with the reason for that'
 check_match '1 of 8 runs saw .* 3 more attempts were made' "$(cat "$results/REPORT.md")" \
     'repeated runs and those that remained noisy are counted'
 
@@ -112,8 +113,8 @@ check_match '1 of 8 runs saw .* 3 more attempts were made' "$(cat "$results/REPO
 around_1='at n = a hundred one .* ×1.02 \[0\.[0-9]+, [12][.0-9]*\] .*: undecided'
 check_match "file at n = a hundred cannot be told here: $around_1" \
     "$(judge 'wait_us: one > many at 100')" 'an interval around 1 does not tell'
-check_match 'a file differ by 5 % at most at n = a hundred cannot be told here' "$(judge 'wait_us: one = many at 100')" \
-    'nor that there is no difference'
+check_match 'a file differ by 5 % at most at n = a hundred cannot be told here' \
+    "$(judge 'wait_us: one = many at 100')" 'nor that there is no difference'
 check_match 'a file holds in part: at n = 10 .*×4 .*hundred' "$(judge 'wait_us: one > many')" \
     'without places every value is compared'
 check_match 'does not hold: at n = 10 one lock is ×4 a lock a file .*: does not hold' \
@@ -138,7 +139,7 @@ check_match 'holds in part: 1 of 2 pairs holds, 1 does not\. A guess at why: Rea
     "$(analyse 'wait_us: one > many at 10' 'wait_us: one < many at 10')" \
         'several lines are put together, and their pairs are counted'
 check_match \
-    "that n = a hundred is more than n = 10 holds in part: with one lock n = a hundred is ×1.02 .*: undecided; with a lock" \
+    'is more than n = 10 holds in part: with one lock n = a hundred is ×1.02 .*ed; with a lock' \
     "$(judge 'wait_us: 100 > 10')" 'values are compared within each series'
 check_match '10 \| 8 \| 1.00 \| 40 \| 1.00 \| 2 \| 0.25 \| 10 \| 0.25 ' \
     "$(cat "$results/REPORT.md")" \
@@ -247,7 +248,8 @@ check_match '^With thread, these runs do not decide whether the claim holds' "$t
 check_match '; beyond what is judged, at N = 100, it is ×3\.00 that of N = 10' "$text" 'but is told'
 check_match '^array panel_published\[1\] = \[1\]$' "$(cat "$stepped/plot.gp")" \
     'a panel may show the series alone that have published figures'
-check_match '^array series_published\[3\] = \[1, 1, 0\]$' "$(cat "$stepped/plot.gp")" 'which are two'
+check_match '^array series_published\[3\] = \[1, 1, 0\]$' "$(cat "$stepped/plot.gp")" \
+    'which are two'
 for wrong in 7 1; do
     sed "s/^over = .*/over = $wrong/" "$steps/study.conf" >"$MQKV_TEST_DIR/over.conf"
     mkdir -p "$MQKV_TEST_DIR/over"
@@ -389,9 +391,9 @@ check_match "^Beyond S = 18 ms, $with no longer at least 10 % higher than with o
 check_match "^From some S between 0 and 10 µs on, $with at least 10 % .*: 0 to 10 µs\)\.$" "$text" \
     'no line leads from a first value that is none'
 check_match "^From S = 100 µs on, $with at least 10 % higher" "$text" 'a figure of 0 is no equality'
-check_match "^These runs do not tell from which S on $with at least 10 % higher than with one\.$" "$text" \
+check_match "^These runs do not tell from which S on $with at least 10 % higher than" "$text" \
     'an interval over everything tells nothing'
-check_match "^From S = [0-9.]+ m?µ?s on at the latest, $with at least 10 % higher than with" "$text" \
+check_match "^From S = [0-9.]+ m?µ?s on at the latest, $with at least 10 % higher" "$text" \
     'where all means show it, the interval tells from where on the runs do'
 check_match "^Whether $with at least 10 % higher .* one: single runs do not tell\.$" "$text" \
     'nor do single runs'
