@@ -369,8 +369,8 @@ enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, stru
                                 size_t capacity, bool *found, struct kvstore_entry *entry,
                                 struct kvstore_written *written);
 
-/* The same with the old value where place(context, its size) says (kvstore_get_to), under the
- * file's lock for writing. place is not called if there is none. */
+/* The same with the old value where place(context, its size) says (kvstore_get_to); it may be
+ * called several times, the last one counts, and not if there is none. */
 enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
                                    struct kv_slice value, const struct kvstore_put_options *options,
                                    kvstore_place place, void *context, bool *found,
@@ -820,6 +820,19 @@ struct kvstore_file_statistics {
  * ticket of it stands for every write that was acknowledged. */
 void kvstore_file_statistics(struct kvstore *store, uint32_t file,
                              struct kvstore_file_statistics *statistics);
+
+/* How threads have waited for the lock of a data file since open; where one lock is for all, for
+ * that. */
+struct kvstore_lock_facts {
+    uint64_t waits; /* for which a thread slept: what comes within 5 us is none */
+    uint64_t longest_wait_ns;
+    uint64_t longest_hold_ns; /* by one that held it for writing, since it was first waited for */
+    uint64_t reserved[5];
+};
+
+/* Takes no lock. */
+void kvstore_lock_facts(const struct kvstore *store, uint32_t file,
+                        struct kvstore_lock_facts *facts);
 
 /* Reads by others (enum kvstore_direct). */
 struct kvstore_direct_facts {

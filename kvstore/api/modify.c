@@ -4,6 +4,7 @@
 #include "common/text/parse.h"
 #include "common/memory/reserved.h"
 #include "kvstore/api/buffer_place.h"
+#include "kvstore/table/placing.h"
 
 /* Returns true if kvstore_add would have written the number in another way. */
 static bool value_has_leading_zeros(struct kv_slice value)
@@ -92,15 +93,42 @@ void write_keep_entry(struct write *write)
     write->record.expiry_ms = write->lookup.record.expiry_ms;
 }
 
+/* Begins a write that needs the entry that is there, or, in the first try, does all of it without
+ * the lock, if the values are large. True: the lock is held, and the entry is verified. Else
+ * *status is what came of the write. */
+static bool begin_with_entry(struct kvstore *store, struct kv_slice key, bool first_try,
+                             const struct apart_write *asked, struct kvstore_written *written,
+                             struct write *write, enum kv_status *status)
+{
+    *status = write_begin(store, key, true, write);
+    if (*status != KV_OK)
+        return false;
+    uint64_t there = write->lookup.found ? write->lookup.record.value.size : 0;
+    if (first_try && there + asked->value.size >= PLACE_MIN_BYTES) {
+        (void)write_end(write, KV_OK);
+        *status = write_apart(store, key, asked, written);
+        if (*status != KV_BUSY)
+            return false;
+        *status = write_begin(store, key, true, write);
+        if (*status != KV_OK)
+            return false;
+    }
+    *status = write_verify(write);
+    if (*status != KV_OK)
+        (void)write_end(write, *status);
+    return *status == KV_OK;
+}
+
 enum kv_status kvstore_append(struct kvstore *store, struct kv_slice key, struct kv_slice suffix,
                               uint32_t *value_bytes, struct kvstore_written *written)
 {
+    const struct apart_write asked = {
+        .kind = APART_APPEND, .value = suffix, .value_bytes = value_bytes};
     struct write write;
     enum kv_status status;
     unsigned tries = 0;
     do {
-        status = write_begin(store, key, false, &write);
-        if (status != KV_OK)
+        if (!begin_with_entry(store, key, tries == 0, &asked, written, &write, &status))
             return status;
         if (write.live)
             write_keep_entry(&write);
@@ -121,11 +149,19 @@ enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
     struct write write;
     enum kv_status status;
     unsigned tries = 0;
+    const struct apart_write asked = {.kind = APART_EXCHANGE,
+                                      .value = value,
+                                      .options = options ? options : &no_options,
+                                      .place = place,
+                                      .context = context,
+                                      .found = found,
+                                      .entry = entry};
     if (!options)
         options = &no_options;
+    bool may_be_apart = options->give_version == 0;
     do {
-        status = write_begin(store, key, false, &write);
-        if (status != KV_OK)
+        if (!begin_with_entry(store, key, tries == 0 && may_be_apart, &asked, written, &write,
+                              &status))
             return status;
         status = write_check(&write, options);
         if (status == KV_OK && found)
@@ -155,12 +191,12 @@ enum kv_status kvstore_exchange(struct kvstore *store, struct kv_slice key, stru
 enum kv_status kvstore_touch(struct kvstore *store, struct kv_slice key, uint64_t expiry_ms,
                              struct kvstore_written *written)
 {
+    const struct apart_write asked = {.kind = APART_TOUCH, .expiry_ms = expiry_ms};
     struct write write;
     enum kv_status status;
     unsigned tries = 0;
     do {
-        status = write_begin(store, key, false, &write);
-        if (status != KV_OK)
+        if (!begin_with_entry(store, key, tries == 0, &asked, written, &write, &status))
             return status;
         if (!write.live)
             return write_end(&write, KV_NOT_FOUND);

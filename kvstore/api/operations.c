@@ -117,7 +117,8 @@ enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv
     if (!options)
         options = &no_options;
     if (value.size >= PLACE_MIN_BYTES && options->give_version == 0) {
-        status = write_apart(store, key, value, options, written);
+        const struct apart_write asked = {.kind = APART_PUT, .value = value, .options = options};
+        status = write_apart(store, key, &asked, written);
         if (status != KV_BUSY)
             return status;
     }

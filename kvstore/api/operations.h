@@ -48,12 +48,25 @@ void write_evict(struct kvstore *store, uint32_t file);
  * 0. The caller holds no lock. */
 bool write_may_repeat(struct kvstore *store, struct kv_slice key, unsigned *tries);
 
-/* Puts a value of PLACE_MIN_BYTES or more, which is copied without the lock (placing.h); `options`
- * give no version, which a place in the log would spoil. KV_BUSY: nothing was written, and the
- * caller holds the lock for the copy. Else as kvstore_put. */
-enum kv_status write_apart(struct kvstore *store, struct kv_slice key, struct kv_slice value,
-                           const struct kvstore_put_options *options,
-                           struct kvstore_written *written);
+/* A write of a value of PLACE_MIN_BYTES or more, or in the place of one. */
+struct apart_write {
+    enum apart_kind { APART_PUT, APART_EXCHANGE, APART_APPEND, APART_TOUCH } kind;
+    struct kv_slice value;                     /* of an append what is appended, of a touch none */
+    const struct kvstore_put_options *options; /* of a put, an exchange; give no version, which a
+                                                  place in the log would spoil */
+    uint64_t expiry_ms;                        /* of a touch */
+    kvstore_place place;                       /* these four of an exchange */
+    void *context;
+    bool *found;
+    struct kvstore_entry *entry;
+    uint32_t *value_bytes; /* of an append */
+};
+
+/* Does as kvstore_put, kvstore_exchange_to, kvstore_append or kvstore_touch, but copies old and new
+ * value without the lock (placing.h). KV_BUSY: nothing was written, and the caller holds the lock
+ * for the copies. */
+enum kv_status write_apart(struct kvstore *store, struct kv_slice key,
+                           const struct apart_write *asked, struct kvstore_written *written);
 
 /* Whether the condition of a put holds: KV_OK, KV_EXISTS, KV_NOT_FOUND, KV_VERSION_MISMATCH; or the
  * options are no valid ones: KV_UNSUPPORTED, KV_USAGE, KV_BAD_REQUEST. */

@@ -123,6 +123,12 @@ void kvstore_file_statistics(struct kvstore *store, uint32_t number,
     statistics->unsynced_ms = counts.unsynced_ms;
 }
 
+void kvstore_lock_facts(const struct kvstore *store, uint32_t file,
+                        struct kvstore_lock_facts *facts)
+{
+    lockset_facts(store->context.locks, file, facts);
+}
+
 /* The size of a file's tree. */
 static struct key_tree_size tell_order(struct kvstore *store, uint32_t number)
 {

@@ -162,6 +162,14 @@ const char *kvstore_rwlock_name(enum kvstore_rwlock rwlock)
     return (unsigned)rwlock < KVSTORE_RWLOCK_COUNT ? store_variants.preferences[rwlock].name : NULL;
 }
 
+static void forget_waits(struct lock *lock)
+{
+    atomic_store_explicit(&lock->awaited_since_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&lock->waits, 0, memory_order_relaxed);
+    atomic_store_explicit(&lock->longest_wait_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&lock->longest_hold_ns, 0, memory_order_relaxed);
+}
+
 /* Makes lock_count locks of `kind`, each by `init`, the kind's own or another one for that kind. */
 static struct lockset *create_lockset(const struct lock_kind *kind, int (*init)(struct lock *lock),
                                       uint32_t lock_count, bool lock_per_file)
@@ -182,6 +190,7 @@ static struct lockset *create_lockset(const struct lock_kind *kind, int (*init)(
             lockset_free(locks);
             return NULL;
         }
+        forget_waits(&locks->locks[locks->lock_count]);
     }
     return locks;
 }
@@ -219,6 +228,46 @@ void lockset_set_before_unlock(struct lockset *locks, void (*before_unlock)(void
     locks->kind.unlock = locks->kind.call_and_unlock;
     for (uint32_t i = 0; i < locks->lock_count; i++)
         locks->locks[i].before_unlock = before_unlock;
+}
+
+/* Who waits for how long ----------------------------------------------------------------------- */
+
+static void raise_to(_Atomic uint64_t *longest_ns, uint64_t ns)
+{
+    uint64_t before_ns = atomic_load_explicit(longest_ns, memory_order_relaxed);
+    while (before_ns < ns &&
+           !atomic_compare_exchange_weak_explicit(longest_ns, &before_ns, ns, memory_order_relaxed,
+                                                  memory_order_relaxed))
+        ;
+}
+
+/* Waits by wait(lock), and tells the holder that it is waited for. */
+static int wait_and_note(struct lock *lock, int (*wait)(struct lock *), bool for_writing,
+                         uint64_t started_ns)
+{
+    uint64_t nobody = 0, own = started_ns;
+    bool is_first = atomic_compare_exchange_strong_explicit(
+        &lock->awaited_since_ns, &nobody, started_ns, memory_order_relaxed, memory_order_relaxed);
+    int result = wait(lock);
+    uint64_t now_ns = clock_monotonic_ns();
+    atomic_fetch_add_explicit(&lock->waits, 1, memory_order_relaxed);
+    raise_to(&lock->longest_wait_ns, now_ns - started_ns);
+    if (for_writing) /* others may wait for this one, too */
+        atomic_store_explicit(&lock->awaited_since_ns, now_ns, memory_order_relaxed);
+    else if (is_first) /* told a holder that had just gone: nobody else is to take it for theirs */
+        atomic_compare_exchange_strong_explicit(&lock->awaited_since_ns, &own, 0,
+                                                memory_order_relaxed, memory_order_relaxed);
+    return result;
+}
+
+/* Before a lock that is held for writing is released. */
+__attribute__((always_inline)) static inline void note_hold(struct lock *lock)
+{
+    uint64_t since_ns = atomic_load_explicit(&lock->awaited_since_ns, memory_order_relaxed);
+    if (__builtin_expect(since_ns == 0, 1))
+        return;
+    raise_to(&lock->longest_hold_ns, clock_monotonic_ns() - since_ns);
+    atomic_store_explicit(&lock->awaited_since_ns, 0, memory_order_relaxed);
 }
 
 /* Taking and releasing ------------------------------------------------------------------------- */
@@ -262,7 +311,8 @@ static int spin_for_lock(struct lock *lock, int (*try)(struct lock *), uint64_t 
     return result;
 }
 
-static void acquire_lock(struct lock *lock, int (*try)(struct lock *), int (*wait)(struct lock *))
+static void acquire_lock(struct lock *lock, int (*try)(struct lock *), int (*wait)(struct lock *),
+                         bool for_writing)
 {
     int result = try(lock);
     if (__builtin_expect(result == 0, 1))
@@ -271,7 +321,7 @@ static void acquire_lock(struct lock *lock, int (*try)(struct lock *), int (*wai
     if (lock_is_taken(result))
         result = spin_for_lock(lock, try, started_ns);
     if (lock_is_taken(result))
-        result = wait(lock);
+        result = wait_and_note(lock, wait, for_writing, started_ns);
     require_locking(result, "taking a lock");
     waited_ns += clock_monotonic_ns() - started_ns;
 }
@@ -280,7 +330,7 @@ void lockset_read_lock(struct lockset *locks, uint32_t file)
 {
     struct lock *lock = lock_of(locks, file);
     KV_ASSERT(!lockset_is_held(locks, file));
-    acquire_lock(lock, locks->kind.try_read, locks->kind.read);
+    acquire_lock(lock, locks->kind.try_read, locks->kind.read, false);
     note_lock_taken(locks, lock, false);
 }
 
@@ -319,13 +369,14 @@ void lockset_read_unlock(struct lockset *locks, uint32_t file)
 
 static void write_lock(struct lockset *locks, struct lock *lock)
 {
-    acquire_lock(lock, locks->kind.try_write, locks->kind.write);
+    acquire_lock(lock, locks->kind.try_write, locks->kind.write, true);
     note_lock_taken(locks, lock, true);
 }
 
 static void write_unlock(struct lockset *locks, struct lock *lock)
 {
     note_lock_releasing(locks, lock, true);
+    note_hold(lock);
     require_locking(locks->kind.unlock(lock), "releasing a write lock");
 }
 
@@ -397,7 +448,17 @@ void lockset_renew(struct lockset *locks)
     for (uint32_t i = 0; i < locks->lock_count; i++) {
         require_locking(locks->kind.init(&locks->locks[i]), "making a lock anew");
         note_lock_renewed(locks, &locks->locks[i]);
+        forget_waits(&locks->locks[i]);
     }
+}
+
+void lockset_facts(const struct lockset *locks, uint32_t file, struct kvstore_lock_facts *facts)
+{
+    const struct lock *lock = &locks->locks[file & locks->file_mask];
+    *facts = (struct kvstore_lock_facts){
+        .waits = atomic_load_explicit(&lock->waits, memory_order_relaxed),
+        .longest_wait_ns = atomic_load_explicit(&lock->longest_wait_ns, memory_order_relaxed),
+        .longest_hold_ns = atomic_load_explicit(&lock->longest_hold_ns, memory_order_relaxed)};
 }
 
 uint64_t lockset_memory_bytes(const struct lockset *locks)

@@ -62,6 +62,9 @@ void lockset_write_unlock_all(struct lockset *locks);
  * copies in the child say that a thread of the parent holds them.) */
 void lockset_renew(struct lockset *locks);
 
+/* Tells how threads have waited for the lock of `file`. Any thread, without it. */
+void lockset_facts(const struct lockset *locks, uint32_t file, struct kvstore_lock_facts *facts);
+
 /* Bytes of memory that the locks take. */
 uint64_t lockset_memory_bytes(const struct lockset *locks);
 

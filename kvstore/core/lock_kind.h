@@ -6,16 +6,23 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/memory/machine_sizes.h"
 
-/* One lock, alone on its cache line: workers at two files share nothing. */
+/* One lock, alone on its cache lines: workers at two files share nothing. All that a lock for which
+ * nobody waits touches is on the first. */
 struct lock {
     _Alignas(CACHE_LINE_BYTES) union {
         pthread_mutex_t mutex;
         pthread_rwlock_t rwlock;
     };
-    void (*before_unlock)(void); /* looked at only by call_and_unlock */
+    _Atomic uint64_t awaited_since_ns; /* since when somebody has waited for the holder, or it has
+                                          held what it waited for; 0: nobody has */
+    void (*before_unlock)(void);       /* looked at only by call_and_unlock */
+    _Atomic uint64_t waits;            /* for which a thread slept; and the longest, and */
+    _Atomic uint64_t longest_wait_ns;
+    _Atomic uint64_t longest_hold_ns; /* for writing, as far as awaited_since_ns knew of it */
 };
 
 /* What a kind of lock can do; results are those of pthreads: 0 or an errno. */

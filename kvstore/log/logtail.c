@@ -320,20 +320,20 @@ static int put_content(void *context, const uint8_t *bytes, uint64_t size, uint6
 }
 
 enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
-                                  const struct record *content)
+                                  const struct record *content, struct kv_slice value_tail)
 {
     struct record unnumbered = *content;
     record_detach(&unnumbered);
     unnumbered.in_berth = true;
     unnumbered.version = RECORD_NO_VERSION_YET;
-    uint64_t size = record_bytes_in_log(&unnumbered, unnumbered.value.size);
+    uint64_t size = record_bytes_in_log(&unnumbered, unnumbered.value.size + value_tail.size);
     uint64_t room_bytes = at_most(size, READ_BUFFER_KEPT_BYTES);
     uint8_t *room = read_buffer_reserve(READ_BUFFER_APPEND, room_bytes);
     struct berth_filling filling = {log, offset};
     if (!room)
         return KV_NO_MEMORY;
-    if (record_write_pieces(&unnumbered, kv_slice(NULL, 0), log->identity.salt, offset, room,
-                            room_bytes, put_content, &filling) != 0)
+    if (record_write_pieces(&unnumbered, value_tail, log->identity.salt, offset, room, room_bytes,
+                            put_content, &filling) != 0)
         return kv_status_from_errno(errno);
     if (logfile_is_broken(log)) /* source or destination may read as zeros now */
         return KV_IO;

@@ -69,11 +69,11 @@ void logtail_expect_syncs(struct logfile *log);
  * content_bytes, which come later. On failure nothing has changed: KV_IO ... */
 enum kv_status logtail_append_berth(struct logfile *log, uint64_t version, uint64_t content_bytes);
 
-/* Writes `content`, a put, to its place at `offset` in a berth that was appended, without its
- * version. Needs no lock: nobody else writes there, and nobody reads there yet. KV_IO,
- * KV_NO_MEMORY. */
+/* Writes `content`, a put whose value continues in `value_tail`, to its place at `offset` in a
+ * berth that was appended, without its version. Needs no lock: nobody else writes there, and nobody
+ * reads there yet. KV_IO, KV_NO_MEMORY. */
 enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
-                                  const struct record *content);
+                                  const struct record *content, struct kv_slice value_tail);
 
 /* Gives `content`, which was written, its version. It counts when a placed record that names it was
  * appended. KV_IO ... */

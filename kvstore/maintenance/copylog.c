@@ -501,7 +501,8 @@ static enum kv_status step_placed(struct copylog *copy, struct candidate *candid
         return status;
     struct record record = candidate->record;
     record_detach(&record);
-    enum kv_status filled = logtail_fill_berth(&copy->next->log, berth.offset, &record);
+    enum kv_status filled =
+        logtail_fill_berth(&copy->next->log, berth.offset, &record, kv_slice(NULL, 0));
     lockset_write_lock(context->locks, number);
     if (filled != KV_OK && copy->file->next_status == KV_OK)
         copy->file->next_status = filled;

@@ -48,7 +48,7 @@ enum kv_status placing_begin(struct datafile *file, const struct lookup *lookup,
 {
     struct generation *current = file->current;
     KV_ASSERT(placing_is_possible(file) && current->transacting == 0);
-    *placing = (struct placing){.record = *record, .hash = lookup->hash};
+    *placing = (struct placing){.record = *record, .value = record->value, .hash = lookup->hash};
     enum kv_status status = KV_OK;
     if (bound_is_told(&file->share))
         status = bound_check(&file->share, lookup, record, kv_slice(NULL, 0), false);
@@ -108,7 +108,16 @@ static enum kv_status copy_content(const struct placing *placing, uint32_t to)
         logfile_is_broken(from) || size_bytes != placing->berths[to].berth.size_bytes)
         return KV_IO;
     return logtail_fill_berth(&placing->berths[to].generation->log,
-                              placing->berths[to].berth.offset, &content);
+                              placing->berths[to].berth.offset, &content, kv_slice(NULL, 0));
+}
+
+static enum kv_status copy_value(const struct placing *placing)
+{
+    struct record content = placing->record;
+    KV_ASSERT(content.value.size == placing->value.size + placing->tail.size);
+    content.value = placing->value;
+    return logtail_fill_berth(&placing->berths[0].generation->log, placing->berths[0].berth.offset,
+                              &content, placing->tail);
 }
 
 enum kv_status placing_fill(struct placing *placing)
@@ -116,9 +125,8 @@ enum kv_status placing_fill(struct placing *placing)
     const struct placing_berth *first = &placing->berths[0];
     for (; placing->filled < placing->berth_count && first->status == KV_OK; placing->filled++) {
         struct placing_berth *to = &placing->berths[placing->filled];
-        to->status = placing->filled == 0 ? logtail_fill_berth(&to->generation->log,
-                                                               to->berth.offset, &placing->record)
-                                          : copy_content(placing, placing->filled);
+        to->status =
+            placing->filled == 0 ? copy_value(placing) : copy_content(placing, placing->filled);
     }
     return first->status;
 }

@@ -37,7 +37,8 @@ struct placing_berth {
 /* From placing_begin to placing_end it is in a list of the file, and does not move. */
 struct placing {
     struct placing *next;
-    struct record record; /* its key and value are the caller's bytes */
+    struct record record;        /* its key is the caller's; of its value only the size counts */
+    struct kv_slice value, tail; /* what is copied, in two pieces, to the first place */
     uint32_t hash;
     bool is_lost; /* it has no place in a generation where it needs one */
     uint32_t berth_count;
@@ -49,8 +50,9 @@ struct placing {
  * placings to end. Holds: the file's lock. */
 bool placing_is_possible(const struct datafile *file);
 
-/* Takes a place for `record`, a put; `lookup` is of its key. On failure *placing is not in the
- * list. Errors as of datafile_append. Holds: the file's lock for writing. */
+/* Takes a place for `record`, a put; `lookup` is of its key. Its value is copied, unless the caller
+ * has placing_fill copy other pieces of the same size. On failure *placing is not in the list.
+ * Errors as of datafile_append. Holds: the file's lock for writing. */
 enum kv_status placing_begin(struct datafile *file, const struct lookup *lookup,
                              const struct record *record, struct placing *placing);
 

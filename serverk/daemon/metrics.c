@@ -288,6 +288,44 @@ static void put_mirror_metric(void *out, const struct engine_number *number)
     metrics_put_new(out, name, number->help, number->value);
 }
 
+static void put_lock_seconds(FILE *out, const char *metric, const char *file, uint64_t ns)
+{
+    fprintf(out, "mqkv_%s{file=\"%s\"} %.9f\n", metric, file, (double)ns / 1e9);
+}
+
+/* Where there are too many files to list, of all together. */
+static void put_lock_metrics(const struct service *service, FILE *out)
+{
+    static const char *const waits = "file_lock_waits_total";
+    static const char *const wait = "file_lock_longest_wait_seconds";
+    static const char *const hold = "file_lock_longest_hold_seconds";
+    struct kvstore_lock_facts locks[MAX_FILES_LISTED] = {0};
+    uint32_t count = kvstore_datafiles(service->store);
+    bool lists = count <= MAX_FILES_LISTED;
+    for (uint32_t i = 0; i < count; i++) {
+        struct kvstore_lock_facts facts, *to = &locks[lists ? i : 0];
+        kvstore_lock_facts(service->store, i, &facts);
+        to->waits += facts.waits;
+        if (facts.longest_wait_ns > to->longest_wait_ns)
+            to->longest_wait_ns = facts.longest_wait_ns;
+        if (facts.longest_hold_ns > to->longest_hold_ns)
+            to->longest_hold_ns = facts.longest_hold_ns;
+    }
+    char names[MAX_FILES_LISTED][16] = {"all"};
+    uint32_t rows = lists ? count : 1;
+    for (uint32_t i = 0; i < count && lists; i++)
+        snprintf(names[i], sizeof names[i], "%" PRIu32, i);
+    metrics_begin(out, waits, "Waits for a file's lock for which a thread slept.");
+    for (uint32_t i = 0; i < rows; i++)
+        metrics_put_labelled(out, waits, "file", names[i], locks[i].waits);
+    metrics_begin(out, wait, "The longest of those waits.");
+    for (uint32_t i = 0; i < rows; i++)
+        put_lock_seconds(out, wait, names[i], locks[i].longest_wait_ns);
+    metrics_begin(out, hold, "The longest time that a writer held the lock while others waited.");
+    for (uint32_t i = 0; i < rows; i++)
+        put_lock_seconds(out, hold, names[i], locks[i].longest_hold_ns);
+}
+
 /* False: out of memory. */
 static bool put_file_metrics(const struct service *service, FILE *out)
 {
@@ -306,6 +344,7 @@ static bool put_file_metrics(const struct service *service, FILE *out)
     put_unsynced_seconds(out, files, count, &totals);
     figures_put_file_totals(&totals, (struct figures){.metrics = out});
     figures_put_disk(service, (struct figures){.metrics = out});
+    put_lock_metrics(service, out);
     free(files);
     return true;
 }

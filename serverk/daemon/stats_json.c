@@ -392,6 +392,26 @@ static void put_files_section(const struct stats_source *source, struct json *js
     json_close_object(json);
 }
 
+static void put_locks_section(const struct stats_source *source, struct json *json)
+{
+    const struct service *service = source->service;
+    uint32_t count = service->store ? kvstore_datafiles(service->store) : 0;
+    json_begin_member(json, "each");
+    json_open_array(json);
+    for (uint32_t i = 0; i < count && i < MAX_FILES_LISTED; i++) {
+        struct kvstore_lock_facts facts;
+        kvstore_lock_facts(service->store, i, &facts);
+        json_begin_element(json);
+        json_open_object(json);
+        json_put_number(json, "file", i);
+        json_put_number(json, "waits", facts.waits);
+        json_put_us(json, "longest_wait_us", (double)facts.longest_wait_ns);
+        json_put_us(json, "longest_hold_us", (double)facts.longest_hold_ns);
+        json_close_object(json);
+    }
+    json_close_array(json);
+}
+
 static void put_cache_section(const struct stats_source *source, struct json *json)
 {
     figures_put_cache(source->service, (struct figures){.json = json});
@@ -417,6 +437,7 @@ static const struct {
     {"sessions", put_sessions_section}, {"engine", put_engine_section},
     {"mirror", put_mirror_section},     {"bound", put_bound_section},
     {"order", put_order_section},       {"access", put_access_section},
+    {"locks", put_locks_section},
 };
 
 enum kv_status stats_json(const void *source, struct kv_slice section, char **text, size_t *size)

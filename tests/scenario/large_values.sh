@@ -83,6 +83,14 @@ check_status 0 'and read by message' client --direct off get behind
 check_equal 1 "$output" 'as it is'
 check_status 0 'and in place' client get large
 check_equal older "$output" 'the older value as well'
+# Who waited for the file's lock did so for less time than the copy has stood by now.
+sleep 2
+locks=$(client stats locks --format json)
+check_match '"waits":[0-9]+,"longest_wait_us":[0-9.]+,"longest_hold_us":[0-9.]+' "$locks" \
+    'it is told how long was waited for the lock'
+check_equal '' "$(grep -oE '"longest_[a-z]+_us":[0-9]{7,}' <<<"$locks")" 'never for the copy'
+check_match '^mqkv_file_lock_longest_wait_seconds\{file="0"\} [01]\.' "$(client metrics)" \
+    'metrics tell it, too'
 kill_server
 wait "$writer"
 start_server -d 1

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/memory/copy.h"
 #include "kvstore/format/commit_entry.h"
 #include "kvstore/format/record.h"
 #include "kvstore/log/fileio.h"
@@ -90,29 +91,56 @@ static void let_go_on(void)
     pthread_mutex_unlock(&copying.mutex);
 }
 
-/* A put of a large value by another thread. */
+enum large_kind { PUT, EXCHANGE, APPEND, TOUCH };
+
+#define SUFFIX        "suffix"
+#define FAR_FUTURE_MS UINT64_C(4102444800000)
+
+/* A write of a large value by another thread: a put unless another kind is asked for. */
 struct large_put {
     pthread_t thread;
+    enum large_kind kind;
     const char *key;
     char letter;
     struct kvstore_put_options options;
     enum kv_status status;
     struct kvstore_written written;
+    char old_value[LARGE_BYTES]; /* of an exchange */
+    bool found;
+    struct kvstore_entry old_entry;
+    uint32_t value_bytes; /* of an append */
 };
 
 static void *put_large(void *argument)
 {
     struct large_put *put = argument;
     static _Thread_local char value[LARGE_BYTES];
+    struct kv_slice key = KEY(put->key);
+    struct kv_slice large = kv_slice(value, sizeof value);
     memset(value, put->letter, sizeof value);
-    put->status = kvstore_put(store, KEY(put->key), kv_slice(value, sizeof value), &put->options,
-                              &put->written);
+    switch (put->kind) {
+    case EXCHANGE:
+        put->status =
+            kvstore_exchange(store, key, large, &put->options, put->old_value,
+                             sizeof put->old_value, &put->found, &put->old_entry, &put->written);
+        break;
+    case APPEND:
+        put->status = kvstore_append(store, key, KEY(SUFFIX), &put->value_bytes, &put->written);
+        break;
+    case TOUCH:
+        put->status = kvstore_touch(store, key, FAR_FUTURE_MS, &put->written);
+        break;
+    default:
+        put->status = kvstore_put(store, key, large, &put->options, &put->written);
+        break;
+    }
     return NULL;
 }
 
 static void begin_put(struct large_put *put, const char *key, char letter)
 {
-    *put = (struct large_put){.key = key, .letter = letter, .options = put->options};
+    put->key = key;
+    put->letter = letter;
     ck_assert_int_eq(pthread_create(&put->thread, NULL, put_large, put), 0);
 }
 
@@ -135,6 +163,26 @@ static void check_large(struct kvstore *opened, const char *key, char letter)
 static bool is_there(struct kvstore *opened, const char *key)
 {
     return kvstore_get(opened, KEY(key), NULL, 0, NULL) != KV_NOT_FOUND;
+}
+
+static void put_one(const char *key, char letter)
+{
+    struct large_put put = {0};
+    begin_put(&put, key, letter);
+    end_put(&put, KV_OK);
+}
+
+static enum kv_status read_large(void)
+{
+    static char value[LARGE_BYTES];
+    struct kvstore_entry entry;
+    return kvstore_get(store, KEY("large"), value, sizeof value, &entry);
+}
+
+/* Where the berth of the next large value will begin. */
+static uint64_t end_of_log(void)
+{
+    return store->context.files[0].current->log.tail;
 }
 
 /* All calls but the stopped one come back, on the same file. */
@@ -184,6 +232,124 @@ START_TEST(what_is_written_meanwhile_counts)
     let_go_on();
     end_put(&put, KV_EXISTS);
     ck_assert_str_eq(get_text(store, "absent"), "small");
+}
+END_TEST
+
+/* Checks what a write of large_kind has made of `large`, in whose place was `old`. */
+static void check_written(struct kvstore *opened, const struct large_put *put, struct kv_slice old)
+{
+    static char value[2 * LARGE_BYTES], wanted[2 * LARGE_BYTES];
+    struct kvstore_entry entry;
+    size_t bytes = put->kind == EXCHANGE ? LARGE_BYTES : old.size;
+    copy_bytes(wanted, old.data, old.size);
+    if (put->kind == EXCHANGE) {
+        ck_assert(put->found == (old.size > 0));
+        ck_assert(old.size == 0 || put->old_entry.value_bytes == old.size);
+        ck_assert_int_eq(memcmp(put->old_value, wanted, old.size), 0);
+        memset(wanted, put->letter, LARGE_BYTES);
+    } else if (put->kind == APPEND) {
+        bytes += strlen(SUFFIX);
+        copy_bytes(wanted + old.size, SUFFIX, strlen(SUFFIX));
+        ck_assert_uint_eq(put->value_bytes, bytes);
+    }
+    ck_assert_int_eq(kvstore_get(opened, KEY("large"), value, sizeof value, &entry), KV_OK);
+    ck_assert_uint_eq(entry.value_bytes, bytes);
+    ck_assert_uint_eq(entry.expiry_ms, put->kind == TOUCH ? FAR_FUTURE_MS : 0);
+    ck_assert_uint_eq(entry.version, put->written.version);
+    ck_assert_int_eq(memcmp(value, wanted, bytes), 0);
+}
+
+static struct kv_slice large_value(char letter)
+{
+    static char value[LARGE_BYTES];
+    memset(value, letter, sizeof value);
+    return kv_slice(value, sizeof value);
+}
+
+/* Nor for one that takes the place of a large value, or makes more of it: others read the old one
+ * until then. */
+START_TEST(nobody_waits_for_what_a_value_becomes)
+{
+    static struct large_put put;
+    put = (struct large_put){.kind = EXCHANGE + _i % 3};
+    struct kvstore_options options = one_file;
+    options.io = _i < 3 ? KVSTORE_IO_MMAP : KVSTORE_IO_PREAD;
+    must_reopen(&options);
+    put_one("large", 'a');
+    stop_copies(1);
+    begin_put(&put, "large", 'b');
+    await_stop();
+    must_put(store, "key", "2");
+    check_large(store, "large", 'a');
+    let_go_on();
+    end_put(&put, KV_OK);
+    check_written(store, &put, large_value('a'));
+    must_reopen(&options);
+    check_written(store, &put, large_value('a'));
+    ck_assert_str_eq(get_text(store, "key"), "2");
+}
+END_TEST
+
+/* Of a value that was changed meanwhile, or has gone, is made what can be made then. */
+START_TEST(what_a_value_became_meanwhile_counts)
+{
+    static struct large_put put;
+    bool is_deleted = _i >= 3;
+    put = (struct large_put){.kind = EXCHANGE + _i % 3};
+    put_one("large", 'a');
+    stop_copies(1);
+    begin_put(&put, "large", 'b');
+    await_stop();
+    if (is_deleted)
+        ck_assert_int_eq(kvstore_delete(store, KEY("large"), 0, NULL), KV_OK);
+    else
+        must_put(store, "large", "small");
+    let_go_on();
+    if (is_deleted && put.kind == TOUCH) {
+        end_put(&put, KV_NOT_FOUND);
+        ck_assert(!is_there(store, "large"));
+        return;
+    }
+    end_put(&put, KV_OK);
+    check_written(store, &put, KEY(is_deleted ? "" : "small"));
+}
+END_TEST
+
+/* Damage is told, by what needs the value, and changes nothing. */
+START_TEST(nothing_is_made_of_a_damaged_value)
+{
+    static struct large_put put;
+    struct kvstore_options options = one_file;
+    put = (struct large_put){.kind = EXCHANGE + _i % 3};
+    options.io = _i < 3 ? KVSTORE_IO_MMAP : KVSTORE_IO_PREAD;
+    off_t damage_at = (off_t)end_of_log() + 1000;
+    put_one("large", 'a');
+    must_reopen(&options);
+    store_file_flip(dir, damage_at);
+    begin_put(&put, "large", 'b');
+    end_put(&put, KV_CORRUPT);
+    ck_assert_int_eq(read_large(), KV_CORRUPT);
+    put.kind = PUT;
+    begin_put(&put, "large", 'c');
+    end_put(&put, KV_OK);
+    check_large(store, "large", 'c');
+}
+END_TEST
+
+/* An exchange that gives no old value changes nothing, and takes no place. */
+START_TEST(an_exchange_without_room_changes_nothing)
+{
+    struct kvstore_entry entry;
+    char small[1];
+    bool found;
+    put_one("large", 'a');
+    uint64_t end = end_of_log();
+    ck_assert_int_eq(kvstore_exchange(store, KEY("large"), KEY("small"), NULL, small, sizeof small,
+                                      &found, &entry, NULL),
+                     KV_BUFFER_TOO_SMALL);
+    ck_assert_uint_eq(entry.value_bytes, LARGE_BYTES);
+    ck_assert_uint_eq(end_of_log(), end);
+    check_large(store, "large", 'a');
 }
 END_TEST
 
@@ -336,13 +502,45 @@ START_TEST(a_copy_may_fail)
 }
 END_TEST
 
-/* Syncing -------------------------------------------------------------------------------------- */
-
-/* Where the berth of the next large value will begin. */
-static uint64_t end_of_log(void)
+static bool is_compacted_once(void *context)
 {
-    return store->context.files[0].current->log.tail;
+    struct kvstore_file_statistics facts;
+    (void)context;
+    kvstore_file_statistics(store, 0, &facts);
+    return facts.compactions > 0;
 }
+
+static bool timer_is_armed(void)
+{
+    lockset_read_lock(store->context.locks, 0);
+    bool is_armed = store->context.files[0].sync_timer_armed;
+    lockset_read_unlock(store->context.locks, 0);
+    return is_armed;
+}
+
+/* The place that a refused value leaves is synced, and compacted, without another write. */
+START_TEST(a_refused_value_has_its_place_seen_to)
+{
+    struct large_put put = {0};
+    struct kvstore_options options = one_file;
+    options.compact_dead_percent = 50;
+    options.compact_min_bytes = 1;
+    must_reopen(&options);
+    must_put(store, "key", "1");
+    ck_assert_int_eq(kvstore_sync(store), KV_OK);
+    ck_assert(!timer_is_armed());
+    table = fileio_system;
+    table.write_at = fail_copies;
+    fileio = &table;
+    begin_put(&put, "large", 'a');
+    end_put(&put, KV_IO);
+    fileio = &fileio_system;
+    ck_assert(timer_is_armed() || is_compacted_once(NULL));
+    ck_assert(wait_until(is_compacted_once, NULL));
+}
+END_TEST
+
+/* Syncing -------------------------------------------------------------------------------------- */
 
 static uint64_t noted_end(void)
 {
@@ -484,8 +682,30 @@ static void put_huge(char letter)
                      KV_OK);
 }
 
-/* However large a value is, who puts it writes next to nothing of it while others wait; nor does a
- * compaction that copies it. */
+enum huge_round { HUGE_PUT, HUGE_COPY, HUGE_EXCHANGE, HUGE_APPEND, HUGE_TOUCH, HUGE_ROUNDS };
+
+static enum kv_status write_huge(enum huge_round round)
+{
+    static char old_value[HUGE_BYTES];
+    bool found;
+    switch (round) {
+    case HUGE_PUT:
+        put_huge('a');
+        return KV_OK;
+    case HUGE_COPY:
+        return kvstore_compact(store, 0, NULL);
+    case HUGE_EXCHANGE: /* what is copied is the old value; then a huge one again */
+        return kvstore_exchange(store, KEY("huge"), kv_slice(old_value, HUGE_BYTES - 1), NULL,
+                                old_value, sizeof old_value, &found, NULL, NULL);
+    case HUGE_APPEND:
+        return kvstore_append(store, KEY("huge"), KEY("1"), NULL, NULL);
+    default:
+        return kvstore_touch(store, KEY("huge"), FAR_FUTURE_MS, NULL);
+    }
+}
+
+/* However large a value is, who puts it writes next to nothing of it while others wait; nor does
+ * who makes another one of it, or a compaction that copies it. */
 START_TEST(who_waits_waits_for_few_bytes)
 {
     const struct kvstore_options options = {
@@ -496,13 +716,10 @@ START_TEST(who_waits_waits_for_few_bytes)
     table.write_at = write_and_count;
     table.zero = zero_and_count;
     fileio = &table;
-    for (int round = 0; round < 2; round++) {
+    for (int round = 0; round < HUGE_ROUNDS; round++) {
         atomic_store(&held_bytes, 0);
         atomic_store(&apart_bytes, 0);
-        if (round == 0)
-            put_huge('a');
-        else
-            must_compact();
+        ck_assert_int_eq(write_huge(round), KV_OK);
         ck_assert_uint_ge(atomic_load(&apart_bytes), HUGE_BYTES - COPIED_BYTES);
         ck_assert_uint_le(atomic_load(&held_bytes), HELD_MOST_BYTES);
     }
@@ -515,20 +732,6 @@ static bool look_at_change(void *context, const struct kvstore_change *change)
 {
     (void)context, (void)change;
     return true;
-}
-
-static void put_one(const char *key, char letter)
-{
-    struct large_put put = {0};
-    begin_put(&put, key, letter);
-    end_put(&put, KV_OK);
-}
-
-static enum kv_status read_large(void)
-{
-    static char value[LARGE_BYTES];
-    struct kvstore_entry entry;
-    return kvstore_get(store, KEY("large"), value, sizeof value, &entry);
 }
 
 /* A walk over the log that passes a berth says nothing of what is in it: damaged, it is not read as
@@ -732,10 +935,15 @@ TEST_SUITE(kvstore_placing)
     tcase_add_checked_fixture(tests, NULL, restore_fileio);
     tcase_add_test(tests, nobody_waits_for_a_copy);
     tcase_add_test(tests, what_is_written_meanwhile_counts);
+    tcase_add_loop_test(tests, nobody_waits_for_what_a_value_becomes, 0, 6);
+    tcase_add_loop_test(tests, what_a_value_became_meanwhile_counts, 0, 6);
+    tcase_add_loop_test(tests, nothing_is_made_of_a_damaged_value, 0, 6);
+    tcase_add_test(tests, an_exchange_without_room_changes_nothing);
     tcase_add_test(tests, a_kill_leaves_a_berth);
     tcase_add_loop_test(tests, a_compaction_takes_the_value_with_it, 0, 2);
     tcase_add_test(tests, a_hold_waits_for_the_value);
     tcase_add_test(tests, a_copy_may_fail);
+    tcase_add_test(tests, a_refused_value_has_its_place_seen_to);
     tcase_add_test(tests, a_sync_notes_no_more_than_is_there);
     tcase_add_test(tests, who_passes_a_berth_has_not_verified_its_content);
     tcase_add_loop_test(tests, a_compaction_carries_damaged_content, 0, 2 * DAMAGES);
