@@ -24,8 +24,20 @@
 #define RANGE_LOOKS_PER_ENTRY 64u
 
 /* How often a page begins anew, and a look at a tree or an index, which changes meanwhile. */
-#define PAGE_TRIES 16u
+#define PAGE_TRIES 4u
 #define LOOK_TRIES 64u
+
+/* After so many looks a page is made sure of as far as it has come: it ends there if it is
+ * disturbed later. */
+#ifndef LOOKS_TO_LOSE
+#define LOOKS_TO_LOSE 16u
+#endif
+
+/* Pages that go by message, at most, after one that was disturbed before it had come anywhere. */
+#define PAGES_ASKED_MAX 63u
+
+/* Items of a leaf that are looked at at once for a point between them. */
+#define PIVOTS 7u
 
 /* Items that are found at once, beyond those that the file's share of the page takes. */
 #define ITEMS_AHEAD 4u
@@ -36,6 +48,7 @@
 /* In the place of an item's offset, which is a multiple of 8. */
 #define ITEM_GONE    UINT64_C(0)
 #define ITEM_SEVERAL UINT64_C(1) /* several keys have the hash */
+#define ITEM_UNKNOWN UINT64_C(2) /* it was not looked for yet */
 
 enum range_outcome {
     OUTCOME_FOUND,
@@ -53,10 +66,9 @@ struct file_place {
     bool has_leaf;
     uint64_t changes; /* of the order, when the leaf was copied */
     uint32_t hashes[ORDER_LEAF_ITEMS];
-    uint64_t offsets[ORDER_LEAF_ITEMS]; /* of records, from known_begin to known_end */
+    uint64_t offsets[ORDER_LEAF_ITEMS]; /* of records */
     uint32_t count;
-    uint32_t at; /* the next item; in a reverse range one more */
-    uint32_t known_begin, known_end;
+    uint32_t at;              /* the next item; in a reverse range one more */
     struct key_bounds bounds; /* of the leaf, in `low` and `high` */
     struct clientk_value low, high;
     struct clientk_value edge; /* of the last leaf, where the range goes on */
@@ -76,10 +88,12 @@ struct range_page {
     uint64_t transacting;
     struct clientk_value *entries;
     size_t bytes;              /* of them */
+    size_t sure_bytes;         /* of those that count whatever comes */
     struct kv_slice last;      /* the key of the last one, in `entries`; empty: there is none */
     struct file_place *places; /* of each data file */
     struct file_place **heap;  /* heap[0] has the next key of all */
     uint32_t heap_count;
+    bool is_cut;                   /* the page ends where it was disturbed */
     struct clientk_value rooms[2]; /* for records that are compared */
 };
 
@@ -105,7 +119,8 @@ static enum range_outcome copy_leaf(struct file_place *place, struct order_path 
     place->count = count;
     place->generation = place->look.generation;
     place->has_leaf = true;
-    place->known_begin = place->known_end = 0;
+    for (uint32_t item = 0; item < count; item++)
+        place->offsets[item] = ITEM_UNKNOWN;
     place->bounds = path->bounds;
     return keep_copy(&place->low, &place->bounds.low) &&
                    keep_copy(&place->high, &place->bounds.high)
@@ -157,10 +172,15 @@ static enum range_outcome take_leaf(struct range_page *page, struct file_place *
 
 /* Items ---------------------------------------------------------------------------------------- */
 
-static void prefetch_items(const struct range_page *page, struct file_place *place, uint32_t begin,
-                           uint32_t end)
+/* Items of a leaf: from `begin` on, each `step`th one. */
+struct some_items {
+    uint32_t begin, end, step;
+};
+
+static void prefetch_items(const struct range_page *page, struct file_place *place,
+                           struct some_items some)
 {
-    for (uint32_t item = begin; item < end; item++) {
+    for (uint32_t item = some.begin; item < some.end; item += some.step) {
         uint32_t hash = place->hashes[item];
         const struct index_segment *segment = direct_look_segment(&place->look, page->view, hash);
         if (segment)
@@ -169,13 +189,13 @@ static void prefetch_items(const struct range_page *page, struct file_place *pla
 }
 
 static void prefetch_item_records(const struct range_page *page, const struct file_place *place,
-                                  uint32_t begin, uint32_t end)
+                                  struct some_items some)
 {
     const struct direct_log *log =
         direct_store_known_log(page->store, place->look.number, place->look.generation);
-    for (uint32_t item = begin; log && log->map && item < end; item++) {
+    for (uint32_t item = some.begin; log && log->map && item < some.end; item += some.step) {
         uint64_t offset = place->offsets[item];
-        if (offset <= ITEM_SEVERAL || offset >= log->map_bytes)
+        if (offset <= ITEM_UNKNOWN || offset >= log->map_bytes)
             continue;
         __builtin_prefetch(log->map + offset);
         __builtin_prefetch(log->map + offset + CACHE_LINE_BYTES);
@@ -212,47 +232,59 @@ static bool probes_hold(const struct file_place *place)
 }
 
 static enum range_outcome find_items_once(const struct range_page *page, struct file_place *place,
-                                          uint32_t begin, uint32_t end)
+                                          struct some_items some)
 {
     enum range_outcome outcome = OUTCOME_FOUND;
     if (!begin_probes(place))
         return OUTCOME_END;
-    for (uint32_t item = begin; item < end && outcome == OUTCOME_FOUND; item++) {
+    for (uint32_t item = some.begin; item < some.end && outcome == OUTCOME_FOUND;
+         item += some.step) {
         uint64_t offsets[SAME_HASH_MAX];
         uint32_t count;
         outcome = probe_hash(page, place, place->hashes[item], offsets, &count);
         place->offsets[item] = count == 0 ? ITEM_GONE : count == 1 ? offsets[0] : ITEM_SEVERAL;
     }
-    return probes_hold(place) ? outcome : OUTCOME_END;
+    if (probes_hold(place))
+        return outcome;
+    for (uint32_t item = some.begin; item < some.end; item += some.step)
+        place->offsets[item] = ITEM_UNKNOWN;
+    return OUTCOME_END;
 }
 
-/* Finds the items around `item` in the index, as many as the page may need, and fewer the more
- * often somebody moves items meanwhile. */
+/* Finds some items in the index: fewer, the first ones, the more often somebody moves items
+ * meanwhile; with `backwards`, the last ones. */
 static enum range_outcome find_items(const struct range_page *page, struct file_place *place,
-                                     uint32_t item)
+                                     struct some_items some, bool backwards)
 {
     enum range_outcome outcome = OUTCOME_END;
-    uint32_t wanted = page->together;
-    uint32_t begin = item, end = item + 1;
+    prefetch_items(page, place, some);
     for (unsigned tries = 0; tries < LOOK_TRIES && outcome == OUTCOME_END; tries++) {
-        if (page->range->reverse)
-            begin = wanted > item ? 0 : item + 1 - wanted;
-        else
-            end = wanted > place->count - item ? place->count : item + wanted;
-        if (tries == 0)
-            prefetch_items(page, place, begin, end);
-        else
+        if (tries > 0) {
+            uint32_t half = (some.end - some.begin + 1) / 2;
             pause_cpu();
-        outcome = find_items_once(page, place, begin, end);
-        wanted = wanted > 1 ? wanted / 2 : 1;
+            if (backwards)
+                some.begin = some.end - half;
+            else
+                some.end = some.begin + half;
+        }
+        outcome = find_items_once(page, place, some);
     }
-    if (outcome == OUTCOME_END)
-        return OUTCOME_ASK;
-    place->known_begin = begin;
-    place->known_end = end;
     if (outcome == OUTCOME_FOUND)
-        prefetch_item_records(page, place, begin, end);
-    return outcome;
+        prefetch_item_records(page, place, some);
+    return outcome == OUTCOME_END ? OUTCOME_ASK : outcome;
+}
+
+/* Finds the item, and those behind it, or before, that the page may need. */
+static enum range_outcome find_items_from(const struct range_page *page, struct file_place *place,
+                                          uint32_t item)
+{
+    uint32_t wanted = page->together;
+    struct some_items some = {item, item + 1, 1};
+    if (page->range->reverse)
+        some.begin = wanted > item ? 0 : item + 1 - wanted;
+    else
+        some.end = wanted > place->count - item ? place->count : item + wanted;
+    return find_items(page, place, some, page->range->reverse);
 }
 
 static enum range_outcome unread_record(const struct file_place *place)
@@ -337,8 +369,8 @@ static enum range_outcome read_item(struct range_page *page, struct file_place *
                                     struct direct_found *found)
 {
     enum range_outcome outcome = OUTCOME_FOUND;
-    if (item < place->known_begin || item >= place->known_end)
-        outcome = find_items(page, place, item);
+    if (place->offsets[item] == ITEM_UNKNOWN)
+        outcome = find_items_from(page, place, item);
     if (outcome != OUTCOME_FOUND)
         return outcome;
     uint64_t offset = place->offsets[item];
@@ -350,25 +382,45 @@ static enum range_outcome read_item(struct range_page *page, struct file_place *
                                     : outcome;
 }
 
-/* How many items of the leaf are before the point. The items are found one by one: what the leaf
- * has is exact as long as the order does not change. OUTCOME_END: it has changed. */
+/* Reads the first item from *item on that is there. OUTCOME_END: none before `end` is. */
+static enum range_outcome read_item_from(struct range_page *page, struct file_place *place,
+                                         uint32_t *item, uint32_t end, struct direct_found *found)
+{
+    enum range_outcome outcome = OUTCOME_END;
+    for (; *item < end && outcome == OUTCOME_END; *item += outcome == OUTCOME_END)
+        outcome = read_item(page, place, *item, &page->rooms[0], found);
+    return outcome;
+}
+
+/* How many items of the leaf are before the point. They are found a few at a time, so that the
+ * memory in which they lie is waited for once: what the leaf has is exact as long as the order does
+ * not change. OUTCOME_END: it has changed. */
 static enum range_outcome find_rank(struct range_page *page, struct file_place *place,
                                     struct key_point point, uint32_t *rank)
 {
     uint32_t low = 0, high = place->count;
     page->together = 1;
     while (low < high) {
-        uint32_t middle = (low + high) / 2, at = middle;
-        enum range_outcome outcome = OUTCOME_END;
-        struct direct_found found;
-        for (; at < high && outcome == OUTCOME_END; at += outcome == OUTCOME_END)
-            outcome = read_item(page, place, at, &page->rooms[0], &found);
-        if (outcome != OUTCOME_FOUND && outcome != OUTCOME_END)
+        uint32_t from = low, step = (high - low) / (PIVOTS + 1) + 1;
+        uint32_t first = 0, behind = (high - low) / step; /* of the pivots, those not compared */
+        enum range_outcome outcome =
+            find_items(page, place, (struct some_items){low + step - 1, high, step}, false);
+        while (outcome == OUTCOME_FOUND && first < behind) {
+            uint32_t pivot = (first + behind) / 2;
+            uint32_t middle = from + (pivot + 1) * step - 1, at = middle;
+            struct direct_found found;
+            outcome = read_item_from(page, place, &at, high, &found);
+            if (outcome == OUTCOME_FOUND && key_is_before(found.record.key, point)) {
+                low = at + 1;
+                first = (low - from) / step;
+            } else if (outcome == OUTCOME_FOUND || outcome == OUTCOME_END) {
+                outcome = OUTCOME_FOUND;
+                high = middle;
+                behind = pivot;
+            }
+        }
+        if (outcome != OUTCOME_FOUND)
             return outcome;
-        if (outcome == OUTCOME_FOUND && key_is_before(found.record.key, point))
-            low = at + 1;
-        else
-            high = middle;
     }
     *rank = low;
     return order_is_unchanged(place) ? OUTCOME_FOUND : OUTCOME_END;
@@ -555,10 +607,16 @@ static enum range_outcome page_counts(const struct range_page *page)
     return shared_store_transacting(header) == page->transacting ? OUTCOME_FOUND : OUTCOME_AGAIN;
 }
 
+static bool page_goes_on(const struct range_page *page)
+{
+    return page->heap_count > 0 && page->entries_left > 0 && page->looks_left > 0 &&
+           page->bytes < RANGE_FULL_BYTES;
+}
+
 static enum range_outcome fill_range_once(struct range_page *page)
 {
     page->view = direct_store_view(page->store);
-    page->bytes = 0;
+    page->bytes = page->sure_bytes = 0;
     page->last = kv_slice(NULL, 0);
     page->entries_left = page->limit;
     page->looks_left = page->limit * RANGE_LOOKS_PER_ENTRY + page->store->datafiles;
@@ -566,8 +624,13 @@ static enum range_outcome fill_range_once(struct range_page *page)
     if ((page->transacting & SHARED_STORE_TRANSACTING_MASK) != 0)
         return OUTCOME_AGAIN;
     enum range_outcome outcome = begin_places(page);
-    while (outcome == OUTCOME_FOUND && page->heap_count > 0 && page->entries_left > 0 &&
-           page->looks_left > 0 && page->bytes < RANGE_FULL_BYTES) {
+    for (uint32_t shown = 1; outcome == OUTCOME_FOUND && page_goes_on(page); shown++) {
+        if (shown % LOOKS_TO_LOSE == 0) {
+            outcome = page_counts(page);
+            if (outcome != OUTCOME_FOUND)
+                break;
+            page->sure_bytes = page->bytes;
+        }
         outcome = show_first(page);
         if (outcome != OUTCOME_FOUND)
             break;
@@ -588,6 +651,11 @@ static enum range_outcome fill_range(struct range_page *page)
         if (tries > 0)
             pause_cpu();
         outcome = fill_range_once(page);
+        if (outcome == OUTCOME_AGAIN && page->sure_bytes > 0) {
+            page->bytes = page->sure_bytes;
+            page->is_cut = true;
+            outcome = OUTCOME_FOUND;
+        }
         if (outcome == OUTCOME_MORE && direct_store_grow(page->store))
             outcome = OUTCOME_AGAIN;
     }
@@ -611,7 +679,7 @@ static void free_range_page(struct range_page *page)
 
 /* Makes the page, between direct_begin and direct_end. False: it has to go by message. */
 static bool range_page(struct direct_store *store, const struct direct_range *range,
-                       struct clientk_result *result)
+                       struct clientk_result *result, bool *disturbed)
 {
     uint64_t limit = range->limit == 0 ? RANGE_DEFAULT_LIMIT : range->limit;
     struct range_page page = {.store = store,
@@ -626,8 +694,9 @@ static bool range_page(struct direct_store *store, const struct direct_range *ra
     page.share = (uint32_t)(page.limit / store->datafiles) + 1;
     enum range_outcome outcome = page.places && page.heap ? fill_range(&page) : OUTCOME_NO_MEMORY;
     bool done = outcome == OUTCOME_FOUND;
-    bool more = page.heap_count > 0;
+    bool more = page.is_cut || page.heap_count > 0;
     free_range_page(&page);
+    *disturbed = outcome == OUTCOME_AGAIN;
     result->status = done ? KV_OK : KV_NO_MEMORY;
     result->found = false;
     result->number = done && more;
@@ -641,16 +710,27 @@ static bool range_page(struct direct_store *store, const struct direct_range *ra
 bool direct_range_page(struct direct *direct, struct direct_reader *reader,
                        const struct direct_range *range, struct clientk_result *result)
 {
-    bool read = false;
+    bool read = false, disturbed = false;
+    if (reader->pages_to_ask > 0) {
+        reader->pages_to_ask--;
+        direct_reader_count(&reader->asks, 1);
+        return false;
+    }
     for (unsigned attempt = 0; attempt < DIRECT_ATTEMPTS && !read; attempt++) {
         struct direct_store *store = direct_begin(direct, reader);
         if (!store)
             return false;
         bool filled = !direct_store_has_ended(store) && direct_store_keeps_logs(store) &&
-                      range_page(store, range, result);
+                      range_page(store, range, result, &disturbed);
         read = direct_end(store, reader) && filled;
         if (!filled)
             break;
+    }
+    if (disturbed && !read) {
+        reader->pages_to_ask = reader->pages_asked;
+        reader->pages_asked = at_most(2 * reader->pages_asked + 1, PAGES_ASKED_MAX);
+    } else {
+        reader->pages_asked = 0;
     }
     direct_reader_count(read ? &reader->reads : &reader->asks, 1);
     return read;

@@ -6,9 +6,10 @@
  * never was. It is no one moment of the store, but sees all of a transaction, or nothing.
  *
  * Of each data file the leaf is copied in which the range goes on, and its keys are found by their
- * hashes, some at once. If a log was replaced meanwhile, or a transaction done, the page begins
- * anew. After a limited number of attempts, and where something makes no sense or there is no order
- * to read, the page has to go by message.
+ * hashes, some at once. If a log was replaced meanwhile, or a transaction done, the page ends where
+ * it was last sure that none was; one that has not come so far begins anew. After a few attempts,
+ * and where something makes no sense or there is no order to read, the page has to go by message;
+ * beside many transactions that is tried less and less often.
  *
  * Threads: any, with a reader of its own each.
  */

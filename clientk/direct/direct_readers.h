@@ -24,7 +24,9 @@ struct direct_reader {
     _Atomic uint64_t reads; /* reads without a message; only the thread writes this and asks */
     _Atomic uint64_t asks;  /* reads that had to go by message */
     _Atomic uint64_t found, absent; /* of `reads`, those of single keys */
-    bool saw_end; /* the daemon was known to have ended when the thread began to read */
+    bool saw_end;          /* the daemon was known to have ended when the thread began to read */
+    uint32_t pages_to_ask; /* pages of ranges that are asked for next, without a look */
+    uint32_t pages_asked;  /* how many that are after one that was disturbed */
     struct direct_reader *next, **link; /* guarded by handles_lock */
 };
 

@@ -29,6 +29,7 @@
 #define RANGE_RUN_MS     1500u
 #define STAYING_KEYS     300u
 #define HASHED_KEYS      200000u
+#define PAIRS            400u
 
 static struct {
     char dir[STORE_DIR_BYTES];
@@ -461,11 +462,93 @@ START_TEST(ranges_beside_writers_miss_nothing)
 }
 END_TEST
 
+/* Overwrites both keys of pairs, each time with another value. */
+static void *overwrite_pairs(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; !atomic_load(&ordered.stop); i++) {
+        char keys[2][32], value[32];
+        struct kvstore_step steps[2];
+        struct kvstore_step_result results[2];
+        snprintf(value, sizeof value, "%u", i);
+        for (unsigned side = 0; side < 2; side++) {
+            snprintf(keys[side], sizeof keys[side], "pair %03u %u", i % PAIRS, side);
+            steps[side] = (struct kvstore_step){.kind = KVSTORE_STEP_PUT,
+                                                .key = kv_slice_from_string(keys[side]),
+                                                .value = kv_slice_from_string(value)};
+        }
+        struct kvstore_transaction both = {.then = steps, .then_count = 2};
+        ck_assert_int_eq(kvstore_transact(ordered.store, &both, results, NULL), KV_OK);
+    }
+    return NULL;
+}
+
+/* The entries of a page. */
+struct pairs_seen {
+    unsigned entries; /* of the range so far */
+    char key[32], value[32];
+};
+
+static bool see_half(void *context, const struct clientk_entry *entry)
+{
+    struct pairs_seen *seen = context;
+    char key[32] = "", value[32] = "", expected[32];
+    memcpy(key, entry->key.data, entry->key.size);
+    memcpy(value, entry->value.data, entry->value.size);
+    snprintf(expected, sizeof expected, "pair %03u %u", seen->entries / 2, seen->entries % 2);
+    ck_assert_str_eq(key, expected);
+    if (seen->entries % 2 == 1 && seen->key[0] != '\0')
+        ck_assert_str_eq(value, seen->value);
+    memcpy(seen->key, key, sizeof key);
+    memcpy(seen->value, value, sizeof value);
+    seen->entries++;
+    return true;
+}
+
+START_TEST(a_page_beside_transactions_ends_where_it_is_sure)
+{
+    pthread_t thread;
+    struct clientk_result result = {.number = 0};
+    unsigned asked = 0, given = 0;
+    begin_ordered(3, CLIENTK_DIRECT_MAP, true);
+    for (unsigned i = 0; i < 2 * PAIRS; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "pair %03u %u", i / 2, i % 2);
+        must_put(ordered.store, key, "-");
+    }
+    pthread_create(&thread, NULL, overwrite_pairs, NULL);
+    for (uint64_t until_ms = clock_monotonic_coarse_ms() + RANGE_RUN_MS;
+         clock_monotonic_coarse_ms() < until_ms;) {
+        struct direct_range range = {.limit = 0};
+        struct pairs_seen seen = {.entries = 0};
+        for (bool more = true; more;) {
+            if (!direct_range_page(&ordered.direct, &ordered.reader, &range, &result)) {
+                asked++;
+                continue;
+            }
+            given++;
+            more = result.number == 1;
+            seen.key[0] = '\0'; /* another page is of another time */
+            clientk_read_page(&result.value, see_half, &seen);
+            range.from = kv_slice_from_string(seen.key);
+            range.behind_from = true;
+        }
+        ck_assert_uint_eq(seen.entries, 2 * PAIRS);
+    }
+    atomic_store(&ordered.stop, true);
+    pthread_join(thread, NULL);
+    clientk_value_free(&result.value);
+    end_ordered();
+    ck_assert_msg(given > 0, "no page was read, %u were asked for", asked);
+}
+END_TEST
+
 TEST_SUITE(clientk_direct_range)
 {
     TCase *tcase = tcase_create("direct_range");
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, direct_ranges_are_those_of_the_engine, 0, 4);
+    tcase_add_test(tcase, a_page_beside_transactions_ends_where_it_is_sure);
     tcase_add_test(tcase, keys_of_one_hash_are_told_apart);
     tcase_add_test(tcase, without_an_order_ranges_go_by_message);
     tcase_add_loop_test(tcase, a_damaged_record_is_asked_for_by_message, 0, 2);
