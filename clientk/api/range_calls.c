@@ -395,13 +395,14 @@ enum kv_status clientk_delete_range(struct clientk *client, const struct clientk
                                     uint64_t *deleted)
 {
     struct range_rest rest;
-    uint64_t sum = 0;
+    uint64_t unwanted;
+    if (!deleted)
+        deleted = &unwanted;
+    *deleted = 0;
     enum kv_status status = range_rest_init(&rest, client, range);
     if (status == KV_OK)
         status = sum_up_range(&rest, WIRE_OP_RANGE_DELETE, translate_durability(range->durability),
-                              range->limit, &sum);
+                              range->limit, deleted);
     range_rest_free(&rest);
-    if (deleted)
-        *deleted = sum;
     return status;
 }

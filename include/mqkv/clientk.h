@@ -323,7 +323,8 @@ enum kv_status clientk_count_range(struct clientk *client, const struct clientk_
 /* Deletes the entries of the range, at most `limit` of them, at the cost of what it deletes. This
  * is not atomic: others read and write meanwhile; an entry that is put meanwhile may be deleted or
  * not. *deleted (may be NULL): how many entries were deleted, whatever the status (with
- * repeat_writes perhaps more). Fails as clientk_cursor_next and clientk_delete; KV_CORRUPT, KV_IO:
+ * repeat_writes perhaps more), and how many so far whenever clientk_options.interrupted is invoked,
+ * which it is after each step. Fails as clientk_cursor_next and clientk_delete; KV_CORRUPT, KV_IO:
  * perhaps all but those left out were deleted, as clientk_last_error says. KV_DENIED: the user may
  * not write all of the range (the prefix, or both ends, must lie in what the user may write). */
 enum kv_status clientk_delete_range(struct clientk *client, const struct clientk_range *range,

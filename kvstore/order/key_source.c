@@ -18,6 +18,22 @@ bool key_source_read(const struct key_source *source, enum read_buffer buffer, u
     return true;
 }
 
+void key_source_prefetch(const struct key_source *source, const uint32_t *hashes, uint32_t count,
+                         uint32_t step)
+{
+    if (!source->log->map)
+        return;
+    for (uint32_t i = 0; i < count; i += step)
+        index_prefetch(source->index, hashes[i]);
+    for (uint32_t i = 0; i < count; i += step) {
+        struct index_probe probe;
+        uint64_t offset;
+        index_probe_start(&probe, source->index, hashes[i]);
+        if (index_probe_next(&probe, &offset))
+            logfile_prefetch(source->log, offset);
+    }
+}
+
 /* Reads a candidate into `buffer`. False: it is none, since it cannot be read, is out of bounds or
  * excepted. */
 static bool read_candidate(const struct key_source *source, enum read_buffer buffer, uint32_t hash,

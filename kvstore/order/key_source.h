@@ -25,6 +25,11 @@ struct key_source {
 bool key_source_read(const struct key_source *source, enum read_buffer buffer, uint32_t hash,
                      uint64_t offset, struct kv_slice *key);
 
+/* Asks for the memory of the records of each `step`th of the `count` hashes; waits for that of the
+ * index alone. */
+void key_source_prefetch(const struct key_source *source, const uint32_t *hashes, uint32_t count,
+                         uint32_t step);
+
 /* Gives the key with `hash` that `rank` others with that hash, within `bounds`, are before, and the
  * offset of its record. `except` is left out, as a key that the index has and the tree not yet (an
  * empty slice: none). False: there is none that can be read; *offset is then that of a damaged

@@ -11,6 +11,9 @@
  * than three quarters of one. */
 #define SPARSE_SHARE 4u
 
+/* Keys of a leaf that are looked at together for a point between them. */
+#define PIVOTS 7u
+
 struct key_tree {
     struct node_pool pool;
     struct order_view view;
@@ -220,20 +223,30 @@ bool key_leaf_key(const struct key_leaf *leaf, const struct key_source *source,
     return leaf_key(leaf, source, buffer, at, kv_slice(NULL, 0), key, offset);
 }
 
+/* A few keys at a time are asked for, so that the memory in which they lie is waited for once. */
 static uint32_t leaf_rank(const struct key_leaf *leaf, const struct key_source *source,
                           struct key_point point, struct kv_slice except)
 {
     uint32_t low = 0, high = leaf->count;
     while (low < high) {
-        uint32_t middle = (low + high) / 2, at = middle;
-        struct kv_slice key;
-        uint64_t offset;
-        while (at < high && !leaf_key(leaf, source, READ_BUFFER_KEY, at, except, &key, &offset))
-            at++;
-        if (at < high && key_is_before(key, point))
-            low = at + 1;
-        else
-            high = middle;
+        uint32_t from = low, step = (high - low) / (PIVOTS + 1) + 1;
+        uint32_t first = 0, behind = (high - low) / step; /* of the pivots, those not compared */
+        key_source_prefetch(source, &leaf->hashes[from + step - 1], high - (from + step - 1), step);
+        while (first < behind) {
+            uint32_t pivot = (first + behind) / 2;
+            uint32_t middle = from + (pivot + 1) * step - 1, at = middle;
+            struct kv_slice key;
+            uint64_t offset;
+            while (at < high && !leaf_key(leaf, source, READ_BUFFER_KEY, at, except, &key, &offset))
+                at++;
+            if (at < high && key_is_before(key, point)) {
+                low = at + 1;
+                first = (low - from) / step;
+            } else {
+                high = middle;
+                behind = pivot;
+            }
+        }
     }
     return low;
 }

@@ -34,8 +34,9 @@ fill
 check_equal "742 deleted" "$(client clear --yes)" "clear deletes everything"
 check_equal 0 "$(keys)" "of the store"
 fill
-timeout 60 python3 - "$MQKV_BUILD/clientk" "$server_queue" <<'END'
-import os, pty, sys
+timeout 60 python3 - "$MQKV_BUILD/clientk" "$server_queue" "$server_pid" <<'END'
+import os, pty, signal, sys
+server = int(sys.argv[3])
 for answer, status in ((b"no\n", 2), (b"yes\n", 0)):
     pid, terminal = pty.fork()
     if pid == 0:
@@ -43,15 +44,22 @@ for answer, status in ((b"no\n", 2), (b"yes\n", 0)):
     seen = b""
     while b"Type yes:" not in seen:
         seen += os.read(terminal, 1000)
+    if status == 0:  # it takes long
+        os.kill(server, signal.SIGSTOP)
     os.write(terminal, answer)
     try:
-        while os.read(terminal, 1000):
-            pass
+        while more := os.read(terminal, 1000):
+            seen += more
+            if b" entries deleted, " in seen:
+                os.kill(server, signal.SIGCONT)
     except OSError:
         pass
+    os.kill(server, signal.SIGCONT)
     ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     print("ok" if ended == status else "not ok", "- at a terminal", answer[:-1].decode(),
           "is obeyed")
+    print("ok" if (b" entries deleted, " in seen) == (status == 0) else "not ok",
+          "- and how far it is, is shown")
 END
 check_equal 631 "$(keys)" "after yes the keys are gone"
 printf 'del --prefix other:\nput x y\nclear --yes user\n' |

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clientk/program/cli/interrupt.h"
+#include "clientk/program/cli/progress.h"
 #include "common/report/error.h"
 #include "mqkv/status.h"
 
@@ -15,6 +16,13 @@ static enum clientk_direct direct_of(const struct global_options *global)
     return global->direct > 0 ? (enum clientk_direct)global->direct : CLIENTK_DIRECT_AUTO;
 }
 
+/* The library asks now and then in what takes long. */
+static bool should_stop(void)
+{
+    progress_show_watched();
+    return interrupt_pending();
+}
+
 enum kv_status cli_open_client(const struct cli_context *context, bool patient,
                                struct clientk **client, struct kv_error *error)
 {
@@ -23,7 +31,7 @@ enum kv_status cli_open_client(const struct cli_context *context, bool patient,
                                       .fail_fast_open = !context->global.wait,
                                       .fail_fast = !context->global.wait && !patient,
                                       .repeat_writes = true,
-                                      .interrupted = interrupt_pending,
+                                      .interrupted = should_stop,
                                       .spin = context->global.spin,
                                       .replies = context->global.replies,
                                       .direct = direct_of(&context->global),

@@ -9,6 +9,10 @@
 #define PERIOD_NS  200000000u
 #define ERASE_LINE "\r\033[K"
 
+/* Of the thread that is in the call. */
+static _Thread_local struct progress *watched;
+static _Thread_local const uint64_t *watched_done;
+
 void progress_start(struct progress *progress, const char *what, bool quiet)
 {
     uint64_t now_ns = clock_monotonic_ns();
@@ -39,8 +43,22 @@ void progress_show(struct progress *progress, uint64_t done, uint64_t total)
     fflush(stderr);
 }
 
+void progress_watch(struct progress *progress, const uint64_t *done)
+{
+    watched = progress;
+    watched_done = done;
+}
+
+void progress_show_watched(void)
+{
+    if (watched)
+        progress_show(watched, *watched_done, 0);
+}
+
 void progress_end(struct progress *progress)
 {
+    if (watched == progress)
+        watched = NULL;
     if (!progress->shown)
         return;
     fputs(ERASE_LINE, stderr);

@@ -22,6 +22,14 @@ void progress_start(struct progress *progress, const char *what, bool quiet);
 /* Prints the line, at most a few times per second. total 0: unknown. */
 void progress_show(struct progress *progress, uint64_t done, uint64_t total);
 
+/* Has progress_show_watched print *done, which the calling thread changes, until progress_end. One
+ * at a time in a process. */
+void progress_watch(struct progress *progress, const uint64_t *done);
+
+/* Prints the line of what is watched, if something is, as progress_show. For a thread that is in a
+ * call of the library, which asks now and then whether to go on (clientk_options.interrupted). */
+void progress_show_watched(void);
+
 /* Erases the line. */
 void progress_end(struct progress *progress);
 

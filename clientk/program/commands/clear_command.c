@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "clientk/program/cli/interrupt.h"
+#include "clientk/program/cli/progress.h"
 #include "clientk/program/commands/key_command.h"
 #include "common/text/escape.h"
 
@@ -40,10 +41,11 @@ static int fail_clear(struct cli_context *context, const char *command, enum kv_
 
 /* Looks at every key. */
 static enum kv_status delete_by_scan(struct cli_context *context, struct kv_slice prefix,
-                                     uint64_t *total)
+                                     struct progress *progress, uint64_t *total)
 {
     uint64_t deleted = 0, cursor = 0;
     enum kv_status status;
+    progress_watch(progress, &deleted);
     do {
         status = clientk_delete_prefix(context->client, prefix, &cursor, &deleted);
         *total += deleted;
@@ -63,9 +65,13 @@ static int delete_by_prefix(struct cli_context *context, const char *command,
 {
     const struct clientk_range range = {.prefix = prefix};
     uint64_t total = 0;
+    struct progress progress;
+    progress_start(&progress, "entries deleted", false);
+    progress_watch(&progress, &total);
     enum kv_status status = clientk_delete_range(context->client, &range, &total);
     if (should_scan_instead(status) && !interrupt_pending())
-        status = delete_by_scan(context, prefix, &total);
+        status = delete_by_scan(context, prefix, &progress, &total);
+    progress_end(&progress);
     if (interrupt_pending())
         return fail_clear(context, command, KV_TIMEOUT, total, "interrupted");
     if (status != KV_OK)
