@@ -289,7 +289,8 @@ static int idle_wait_ms(const struct server_options *options)
                                                            : IDLE_LOOK_MOST_MS;
 }
 
-/* Returns whether nobody has been connected for --idle-exit. */
+/* Returns whether nobody has been connected for --idle-exit: from then on nobody gets a session, so
+ * that no request can come that nobody answers. */
 static bool has_no_users(struct control *control, const struct service *service)
 {
     uint64_t idle_exit_ms = service->options->idle_exit_ms;
@@ -301,7 +302,8 @@ static bool has_no_users(struct control *control, const struct service *service)
     if (counts.live > 0 || counts.opened != control->opened)
         control->used_ns = now_ns;
     control->opened = counts.opened;
-    return now_ns - control->used_ns >= idle_exit_ms * 1000000;
+    return now_ns - control->used_ns >= idle_exit_ms * 1000000 &&
+           session_table_close(service->sessions);
 }
 
 int control_run(struct control *control, const struct service *service, struct reload *reload)

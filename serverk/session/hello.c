@@ -297,6 +297,10 @@ static void admit(const struct hello_terms *terms, struct applicant *applicant,
     }
     if (status == KV_OK) {
         session = open_session(terms, applicant, access);
+        if (!session && errno == ESHUTDOWN) {
+            close_applicant(applicant); /* it sees the name go, and looks for another server */
+            return;
+        }
         if (!session)
             status = kv_error_set(&error, KV_LIMIT,
                                   "the server has no descriptor or slot left for a session");

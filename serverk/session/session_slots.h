@@ -30,9 +30,10 @@ struct session_table {
     _Atomic bool unseen_timer_runs;
     struct fragment_budget *budget;
 
-    pthread_mutex_t lock; /* free_slots, died */
+    pthread_mutex_t lock; /* free_slots, is_closed, died */
     uint16_t free_slots[MAX_CAPACITY];
     unsigned free_count;
+    bool is_closed; /* nobody gets a slot any more */
     struct past_session died[DIED_REMEMBERED]; /* a ring of the latest */
     unsigned died_next;
 

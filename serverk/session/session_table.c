@@ -76,11 +76,15 @@ void session_table_free(struct session_table *table)
     free(table);
 }
 
+/* -1: there is none (errno: as session_open says). */
 static int take_free_slot(struct session_table *table)
 {
     pthread_mutex_lock(&table->lock);
-    int slot = table->free_count > 0 ? table->free_slots[--table->free_count] : -1;
+    bool closed = table->is_closed;
+    int slot = table->free_count > 0 && !closed ? table->free_slots[--table->free_count] : -1;
     pthread_mutex_unlock(&table->lock);
+    if (slot < 0)
+        errno = closed ? ESHUTDOWN : EAGAIN;
     return slot;
 }
 
@@ -90,6 +94,15 @@ static void return_slot(struct session_table *table, const struct session *sessi
     KV_ASSERT(table->free_count < table->capacity);
     table->free_slots[table->free_count++] = (uint16_t)(session - table->slots);
     pthread_mutex_unlock(&table->lock);
+}
+
+bool session_table_close(struct session_table *table)
+{
+    pthread_mutex_lock(&table->lock);
+    table->is_closed |= table->free_count == table->capacity;
+    bool closed = table->is_closed;
+    pthread_mutex_unlock(&table->lock);
+    return closed;
 }
 
 /* Notes which queue the session's is. Where it cannot be examined, it is taken for no other
@@ -112,10 +125,8 @@ static bool watch_process(const struct session_table *table, int pidfd, uint32_t
 struct session *session_open(struct session_table *table, const struct session_start *start)
 {
     int slot = take_free_slot(table);
-    if (slot < 0) {
-        errno = EAGAIN;
+    if (slot < 0)
         return NULL;
-    }
     struct session *session = &table->slots[slot];
     uint64_t state = atomic_load(&session->state);
     uint32_t generation = generation_of(state);

@@ -51,8 +51,11 @@ unsigned session_table_capacity(const struct session_table *table);
 /* Ends all sessions; nobody may hold one. */
 void session_table_free(struct session_table *table);
 
-/* Returns a new session, held. NULL: the table is full, or (errno) the process cannot be watched;
- * queue, ring and pidfd then are still the caller's. */
+/* If there is no session, closes the table: none is opened any more. Returns whether it is. */
+bool session_table_close(struct session_table *table);
+
+/* Returns a new session, held. NULL: the table is full, or (errno) the process cannot be watched,
+ * or ESHUTDOWN: the table is closed. Queue, ring and pidfd then are still the caller's. */
 struct session *session_open(struct session_table *table, const struct session_start *start);
 
 /* Finds the live session of the id `id`, if its cookie is right, and holds it; NULL if not. */

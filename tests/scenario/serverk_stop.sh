@@ -117,3 +117,21 @@ check_equal 0 $? "and stops when nobody is, with exit status 0"
 check_match "nobody was connected for --idle-exit 400ms: stopping" "$(cat "$server_log")" \
     "which the log tells"
 check_equal "" "$("$library_dir/../leftovers" "$server_queue")" "and leaves no queue"
+
+# Who comes at the moment at which it ends is served, or gets no answer, and nothing was done
+unknown=0
+for ((round = 0; round < 5; round++)); do
+    start_server --idle-exit 1s >/dev/null
+    kill -STOP "$server_pid"
+    client --timeout 2s put "comer$round" here >"$MQKV_TEST_DIR/comer" 2>&1 &
+    comer=$!
+    sleep 1.2 # its HELLO waits, and the time is over
+    kill -CONT "$server_pid"
+    wait "$comer" || grep -q "no server at queue" "$MQKV_TEST_DIR/comer" || {
+        unknown=$((unknown + 1))
+        sed 's/^/    # /' "$MQKV_TEST_DIR/comer"
+    }
+    wait_until 30 server_is_gone
+    wait "$server_pid"
+done
+check_equal 0 $unknown "who comes while a daemon ends for want of users knows that nothing was done"

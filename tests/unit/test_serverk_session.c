@@ -193,6 +193,23 @@ static void serve_lane(void)
         fixture_handle(&fixture, message, (size_t)size);
 }
 
+START_TEST(a_table_that_is_closed_opens_no_session)
+{
+    struct fixture_client first;
+    struct session_start start = {.reply_name = "", .pidfd = -1};
+    fixture_connect(&fixture, &first, (struct wire_geometry){1, 128});
+    ck_assert(!session_table_close(table)); /* somebody is there */
+    fixture_disconnect(&fixture, &first);
+    session_end_abandoned(table, getpid());
+    session_end_abandoned(table, getpid());
+    serve_lane();
+    ck_assert_uint_eq(live_sessions(), 0);
+    ck_assert(session_table_close(table));
+    ck_assert_ptr_null(session_open(table, &start));
+    ck_assert_int_eq(errno, ESHUTDOWN);
+}
+END_TEST
+
 START_TEST(the_table_is_bounded)
 {
     struct fixture_client clients[8];
@@ -324,6 +341,7 @@ TEST_SUITE(serverk_session)
     tcase_add_test(cases, an_ended_session_is_watched_no_more);
     tcase_add_test(cases, a_full_reply_queue_ends_the_session);
     tcase_add_test(cases, clients_are_told_of_an_end_that_they_did_not_ask_for);
+    tcase_add_test(cases, a_table_that_is_closed_opens_no_session);
     tcase_add_test(cases, the_table_is_bounded);
     tcase_add_test(cases, names_of_the_dead_are_unlinked);
     tcase_add_test(cases, the_dead_leave_behind_what_waits_in_their_lane);
