@@ -37,6 +37,9 @@
 /* Operations of one call, when many messages are sent. */
 #define SENT_AT_ONCE 16u
 
+/* How many changes are taken before anything else is done that may be due. */
+#define TAKEN_AT_ONCE 1024u
+
 struct channel_link {
     struct redis_store *store;
     struct redis_channels *channels;
@@ -263,24 +266,32 @@ static void take_key_change(struct channel_link *link, const struct clientk_chan
         keyspace_events_publish(link->channels, channel_link_events(link), change);
 }
 
-/* Takes what the watch has; false: the store has to be asked again after a while. */
-static bool take_link_changes(struct channel_link *link, struct clientk_watch *watch,
-                              void (*take)(struct channel_link *link,
-                                           const struct clientk_change *change))
+/* Takes what the watch has, up to TAKEN_AT_ONCE changes. WATCH_MORE: there may be more. */
+enum watch_state { WATCH_READ, WATCH_MORE, WATCH_ILL };
+
+static enum watch_state take_link_changes(struct channel_link *link, struct clientk_watch *watch,
+                                          void (*take)(struct channel_link *link,
+                                                       const struct clientk_change *change))
 {
     static struct log_pace pace = LOG_PACE(10000);
     char unsaid[LOG_PACE_TEXT_BYTES];
     struct clientk_change change;
-    enum kv_status status;
+    enum kv_status status = KV_OK;
     if (!watch)
-        return true;
-    while ((status = clientk_watch_next(watch, 0, &change)) == KV_OK)
+        return WATCH_READ;
+    for (unsigned i = 0; i < TAKEN_AT_ONCE; i++) {
+        status = clientk_watch_next(watch, 0, &change);
+        if (status != KV_OK)
+            break;
         take(link, &change);
+    }
     if (status == KV_MISSED && log_pace_allows(&pace, unsaid))
         log_warn("messages of other kresp, or events of keys, have been missed: the server does "
                  "not know them any more%s",
                  unsaid);
-    return status == KV_TIMEOUT || status == KV_MISSED;
+    if (status == KV_OK || status == KV_MISSED)
+        return WATCH_MORE;
+    return status == KV_TIMEOUT ? WATCH_READ : WATCH_ILL; /* it is asked again after a while */
 }
 
 static bool link_is_stopping(struct channel_link *link)
@@ -339,10 +350,12 @@ static void change_events(struct channel_link *link)
 static void *run_channel_link(void *argument)
 {
     struct channel_link *link = argument;
-    bool is_well = true;
+    bool is_well = true, has_more = false;
     while (!link_is_stopping(link)) {
         change_events(link);
         int timeout_ms = do_what_is_due(link, is_well);
+        if (has_more)
+            timeout_ms = 0;
         struct pollfd watched[] = {{link->wake_fd, POLLIN, 0}, {-1, POLLIN, 0}, {-1, POLLIN, 0}};
         uint64_t wakes;
         if (link->watch && is_well)
@@ -352,8 +365,10 @@ static void *run_channel_link(void *argument)
         poll(watched, 3, is_well || timeout_ms >= 0 ? timeout_ms : (int)AGAIN_MS);
         if (watched[0].revents && read(link->wake_fd, &wakes, sizeof wakes) < 0 && errno != EAGAIN)
             log_warn("the wake-up of a thread cannot be read: error %d", errno);
-        is_well = take_link_changes(link, link->watch, take_link_change);
-        is_well &= take_link_changes(link, link->keys_watch, take_key_change);
+        enum watch_state of_link = take_link_changes(link, link->watch, take_link_change);
+        enum watch_state of_keys = take_link_changes(link, link->keys_watch, take_key_change);
+        is_well = of_link != WATCH_ILL && of_keys != WATCH_ILL;
+        has_more = of_link == WATCH_MORE || of_keys == WATCH_MORE;
     }
     if (atomic_load(&link->is_joined))
         write_entry(link, false);
