@@ -337,6 +337,7 @@ const struct command commands[] = {
      .places = COMMAND_ANYWHERE,
      .min_operands = 2,
      .max_operands = COMMAND_ANY_NUMBER,
+     .operand = OPERAND_QUEUE,
      RUNS(queue_run, queue_option_rows, queue_option_defaults)},
     {.name = "priority",
      .arguments = "[0..31]",

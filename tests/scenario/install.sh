@@ -124,6 +124,9 @@ check_equal "--no-create" "$(completion_of clientk transact -- put a 1 -- add n 
     "and their options"
 check_equal "--if-absent --if-present --if-value --if-version" \
     "$(completion_of clientk transact --if)" "as its guards"
+check_equal "put peek" "$(completion_of clientk queue p)" "words of queue"
+check_equal "leased later" "$(completion_of clientk queue list mail l)" "and states of jobs"
+check_equal "--from" "$(completion_of clientk count --fr)" "options of ranges"
 check_equal "--salvage" "$(completion_of kvcheck --s)" "options of kvcheck"
 check_equal "text json" "$(completion_of kvcheck --format '')" "and the words they take"
 check_equal "--socket" "$(completion_of kresp --so)" "options of kresp"

@@ -199,6 +199,11 @@ START_TEST(words_are_completed_by_their_place)
     check_completion("nope --x", 0, NULL);
     check_completion("get k", 0, NULL); /* no connection, no keys */
     check_completion("get \"unclosed", 0, NULL);
+    check_completion("queue ta", 1, "take");
+    check_completion("queue ", 10, "put");
+    check_completion("queue list mail l", 2, "leased");
+    check_completion("queue take mail l", 0, NULL);
+    check_completion("first --k", 1, "--keys");
     check_completion("batc", 0, NULL); /* not at the prompt */
 }
 END_TEST

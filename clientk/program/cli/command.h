@@ -28,7 +28,8 @@ enum operand_kind {
     OPERAND_OTHER,
     OPERAND_KEY,
     OPERAND_SECTION, /* a section of the server's statistics */
-    OPERAND_SETTINGS /* get, set or reload, then the name of a setting */
+    OPERAND_SETTINGS, /* get, set or reload, then the name of a setting */
+    OPERAND_QUEUE     /* a word of queue, then the name of a queue; list: a state of jobs */
 };
 
 struct key_command_kind;

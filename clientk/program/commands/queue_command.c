@@ -416,6 +416,11 @@ static const struct queue_word queue_words[] = {
     {"dead", "queue dead NAME [--revive|--drop]", queue_dead, 0, 0},
 };
 
+const char *queue_word_name(size_t number)
+{
+    return number < sizeof queue_words / sizeof queue_words[0] ? queue_words[number].name : NULL;
+}
+
 int queue_run(struct cli_context *context, const void *options_given, const struct word *operands,
               size_t count)
 {

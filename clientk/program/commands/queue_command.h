@@ -27,6 +27,9 @@ struct queue_options {
 extern const struct option_row queue_option_rows[];
 extern const struct queue_options queue_option_defaults;
 
+/* What the words of "queue" are: NULL behind the last one. */
+const char *queue_word_name(size_t number);
+
 int queue_run(struct cli_context *context, const void *options, const struct word *operands,
               size_t count);
 

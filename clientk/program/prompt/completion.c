@@ -9,7 +9,13 @@
 #include "clientk/program/cli/command.h"
 #include "clientk/program/cli/help.h"
 #include "clientk/program/cli/json_reader.h"
+#include "clientk/program/commands/queue_command.h"
 #include "common/text/escape.h"
+#include "mqkv/clientk_queue.h"
+
+/* The names of queues are looked for among so many of their keys. */
+#define QUEUE_PREFIX "queue:"
+#define QUEUE_KEYS   4096u
 
 static void add_candidate(struct completion *completion, const char *prefix, struct kv_slice word)
 {
@@ -93,6 +99,48 @@ static void add_settings(struct completion *completion, struct clientk *client, 
     clientk_value_free(&text);
 }
 
+/* The names of queues are among their keys, queue:NAME:..., of which there may be many. */
+struct queue_names {
+    struct completion *completion;
+    size_t seen;
+};
+
+static bool add_queue_name(void *context, const struct clientk_entry *entry)
+{
+    struct queue_names *names = context;
+    struct completion *completion = names->completion;
+    const char *name = (const char *)entry->key.data + strlen(QUEUE_PREFIX);
+    const char *end = memchr(name, ':', entry->key.size - strlen(QUEUE_PREFIX));
+    size_t before = completion->count;
+    if (end)
+        add_candidate(completion, "", kv_slice(name, (size_t)(end - name)));
+    for (size_t i = 0; i < before && before < completion->count; i++)
+        if (strcmp(completion->candidates[i], completion->candidates[before]) == 0)
+            free(completion->candidates[--completion->count]);
+    return completion->count < COMPLETION_CANDIDATES && ++names->seen < QUEUE_KEYS;
+}
+
+static void add_queue_names(struct completion *completion, struct clientk *client,
+                            const char *typed)
+{
+    char prefix[sizeof QUEUE_PREFIX + CLIENTK_MAX_QUEUE_NAME];
+    struct queue_names names = {.completion = completion};
+    int size = snprintf(prefix, sizeof prefix, "%s%s", QUEUE_PREFIX, typed);
+    if (size > 0 && (size_t)size < sizeof prefix)
+        clientk_scan(client, kv_slice(prefix, (size_t)size), true, NULL, 0, add_queue_name, &names);
+}
+
+static void add_queue_words(struct completion *completion, const struct word *word, size_t position,
+                            const char *typed)
+{
+    static const char *const states[] = {"ready", "leased", "later", "dead"};
+    const char *name;
+    for (size_t i = 0; position == 1 && (name = queue_word_name(i)); i++)
+        add_beginning(completion, name, typed);
+    for (size_t i = 0; position == 3 && word_is(word, "list") && i < 4; i++)
+        add_beginning(completion, states[i], typed);
+}
+
 /* Adds words for the operand at that position, from 1. line: the words up to the typed one. */
 static void add_operands(struct completion *completion, struct clientk *client,
                          enum operand_kind operand, const struct line *line, size_t position,
@@ -103,9 +151,13 @@ static void add_operands(struct completion *completion, struct clientk *client,
         add_beginning(completion, "set", typed);
         add_beginning(completion, "reload", typed);
     }
+    if (operand == OPERAND_QUEUE && position > 0)
+        add_queue_words(completion, &line->words[1], position, typed);
     if (!client)
         return;
-    if (operand == OPERAND_KEY && position == 1)
+    if (operand == OPERAND_QUEUE && position == 2)
+        add_queue_names(completion, client, typed);
+    else if (operand == OPERAND_KEY && position == 1)
         add_keys(completion, client, typed);
     else if (operand == OPERAND_SECTION && position == 1)
         add_sections(completion, client, typed);
