@@ -33,6 +33,7 @@ struct clientk_watch {
     bool renews;        /* the request under way asks for positions: ... */
     int64_t renewed;    /* ... of data file renewed - 1, or, if it is 0, of all */
     bool wants_renewal;
+    bool missed; /* changes were: told when the new positions are there, so that none is after it */
     bool (*interrupted)(void); /* the option: it ends waits, not the request; NULL: never */
 
     /* What has come. */
@@ -78,6 +79,11 @@ static void watch_take_positions(struct clientk_watch *watch, const struct clien
     }
     memcpy(watch->positions + at, (const uint8_t *)value->data + at, size);
     watch->wants_renewal = false;
+    if (watch->missed)
+        watch_fail(watch, KV_MISSED,
+                   "changes were missed: they are not kept any more, or were undone by a power "
+                   "failure");
+    watch->missed = false;
 }
 
 static void watch_take_page(struct clientk_watch *watch, const struct clientk_result *result)
@@ -113,10 +119,7 @@ static void watch_answered(void *context, void *tag, const struct clientk_result
         size_t files = watch->positions_bytes / WIRE_POSITION_BYTES;
         bool one = result->number > 0 && (uint64_t)result->number <= files;
         watch->renewed = one ? result->number : 0;
-        watch->wants_renewal = true;
-        watch_fail(watch, KV_MISSED,
-                   "changes were missed: they are not kept any more, or were undone by a power "
-                   "failure");
+        watch->wants_renewal = watch->missed = true;
     } else if (result->status == KV_UNSUPPORTED)
         watch_fail(watch, KV_UNSUPPORTED,
                    "the server cannot tell of changes: it is of an older version, or its data are "

@@ -81,6 +81,22 @@ START_TEST(the_descriptor_tells_of_changes_since_a_position)
 }
 END_TEST
 
+/* Who is told reads all entries anew, and asks on: nothing that was put after the answer may be
+ * missing. */
+START_TEST(what_comes_after_missed_changes_is_told)
+{
+    struct clientk_watch *watch = must_watch(
+        client,
+        "w1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+    struct clientk_change change;
+    assert_status(clientk_watch_next(watch, (int)FROZEN_MS, &change), KV_MISSED);
+    must_put_text(client, "after", "1");
+    assert_status(clientk_watch_next(watch, (int)FROZEN_MS, &change), KV_OK);
+    ck_assert(kv_slice_equal(change.key, TEXT("after")));
+    clientk_watch_close(watch);
+}
+END_TEST
+
 /* What is under way is answered without a change, or, by a server that stands still, not at all. */
 START_TEST(a_change_after_a_long_silence_is_told)
 {
@@ -296,6 +312,7 @@ TEST_SUITE(clientk_watch)
     served_case_add_daemon_and_client(tcase);
     tcase_add_test(tcase, the_descriptor_tells_of_changes_from_now_on);
     tcase_add_test(tcase, the_descriptor_tells_of_changes_since_a_position);
+    tcase_add_test(tcase, what_comes_after_missed_changes_is_told);
     tcase_add_test(tcase, a_change_after_a_long_silence_is_told);
     suite_add_tcase(suite, tcase);
 

@@ -264,6 +264,7 @@ static PyObject *result_repr(PyObject *self)
 static PyMethodDef result_methods[] = {
     {"result", result_result, METH_NOARGS,
      "What Client's call returns; raises what it raises. RuntimeError before it is done."},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, "Result[type] of result()."},
     {NULL, NULL, 0, NULL}};
 
 static PyMemberDef result_members[] = {

@@ -8,7 +8,7 @@
 
 Keys and values are bytes; a str stands for its UTF-8. What comes back is bytes.
 
-    Client          calls, batches, pipelines, scans, transactions
+    Client          calls, batches, pipelines, scans, watches, transactions
     Cache           values of Python by keys of Python, for those who know diskcache; FanoutCache,
                     Deque, Index, Lock, RLock, BoundedSemaphore, Averager, throttle, barrier, ...
     mqkv.errors     the exceptions, all of them here too: mqkv.Error, mqkv.NotFound, ...
@@ -33,15 +33,17 @@ from .persistent import Deque, Index
 from .recipes import (Averager, BoundedSemaphore, Lock, RLock, barrier, memoize_stampede,
                       throttle)
 from .transaction import Transaction
+from .watch import Change, ChangePart, Watch
 
 __all__ = [
-    "Averager", "BadKey", "Batch", "BoundedSemaphore", "Cache", "Client", "ConditionFailed",
+    "Averager", "BadKey", "Batch", "BoundedSemaphore", "Cache", "Change", "ChangePart",
+    "Client", "ConditionFailed",
     "Corrupt", "Crowded", "DeadlineExceeded", "Denied", "Deque", "Entry", "Error", "Exists",
     "FanoutCache", "GuardFailed", "Index", "Job", "LimitReached", "Lock", "Mapping", "Missed",
     "NoServer", "NoSpace", "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown",
     "Overloaded", "Pipeline", "Queue", "RLock", "ReadOnly", "Result", "Stat", "StorageError",
     "Timeout", "Transaction", "TransactionConflict", "Unavailable", "UnknownOutcome", "Unsupported",
-    "UsageError", "ValueTooBig", "VersionMismatch", "barrier", "library_version",
+    "UsageError", "ValueTooBig", "VersionMismatch", "Watch", "barrier", "library_version",
     "memoize_stampede", "throttle",
 ]
 __version__ = library_version

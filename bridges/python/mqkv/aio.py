@@ -11,7 +11,8 @@ for the ends of transactions, get_together and ranges, for which the loop's exec
 asked for in one turn of the loop travels together, and any number of operations may be under way.
 Operations on one key take effect in the order of the calls; others may overtake each other.
 
-A task that is cancelled no longer waits; its operation is executed nevertheless.
+A task that is cancelled no longer waits; its operation is executed nevertheless. The CancelledError
+of a write says that its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -21,20 +22,27 @@ import functools
 import json
 import os
 import time
+from itertools import islice
 from types import TracebackType
 from typing import (TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Concatenate, Coroutine,
-                    Generator, Iterable, Mapping, Optional, ParamSpec, Protocol, TypeVar, Union,
-                    overload)
+                    Generator, Iterable, Iterator, Literal, Mapping as MappingType, Optional,
+                    ParamSpec, Protocol, TypeVar, Union, overload)
 
+from . import _mqkv
+from .aio_jobs import Job, Queue
+from .aio_mapping import Mapping
+from .aio_watch import Watch
 from .client import Client as _Client, Pipeline as _Pipeline
 from .errors import Error, NotFound, StorageError, TransactionConflict, UsageError
 from .ranges import RangePages
 from .transaction import _NOTHING, _Steps, as_bytes, check_function, read_together
 
 if TYPE_CHECKING:
-    from ._mqkv import Bytes, Durability, Entry, Result, Seconds
+    from ._mqkv import Bytes, Durability, Entry, Result, Seconds, Stat
 
-__all__ = ["Client", "Transaction"]
+__all__ = ["Batch", "Client", "Job", "Mapping", "Queue", "Transaction", "Watch"]
+
+_MANY = 5000  # operations of put_many and its like that are under way at a time
 
 _T = TypeVar("_T")
 _Arguments = ParamSpec("_Arguments")
@@ -73,6 +81,17 @@ class _Operation(_Base[_T]):
             self._steps.close()
 
 
+class _Write(_Operation[_T]):
+    """One that a cancelled task cannot know the outcome of."""
+
+    def cancel(self, msg: Optional[Any] = None) -> bool:
+        """Nobody waits any more. Called by the task, too."""
+        told = "a write was under way: whether it is executed is unknown"
+        return super().cancel(told if msg is None else f"{msg}: {told}")
+
+
+_WRITES = frozenset(("put", "delete", "add", "append", "exchange", "touch"))
+
 _Opened = tuple[_Client, _Pipeline, int]  # the last is the pipeline's descriptor
 
 
@@ -84,13 +103,37 @@ def _close(client: _Client, pipeline: Optional[_Pipeline]) -> None:
         client.close()
 
 
+def _hand_over(operation: "_Operation[_T]", future: "asyncio.Future[_T]") -> None:
+    if future.cancelled():
+        operation.cancel()
+        return
+    error = future.exception()
+    if operation.done():
+        return
+    if error is not None:
+        operation.set_exception(error)
+    else:
+        operation.set_result(future.result())
+
+
+def _chunks(items: "Iterable[_T]") -> "Iterator[list[_T]]":
+    iterator = iter(items)
+    while chunk := list(islice(iterator, _MANY)):
+        yield chunk
+
+
+async def _with_version(operation: "_Operation[Any]", result: "Result[Any]") -> "tuple[Any, int]":
+    return await operation, result.version
+
+
 class Client:
     """A client of the store, for one event loop. The arguments are those of mqkv.Client, and
     `window` and `batch` those of mqkv.Client.pipeline.
 
-    get, exists, put, delete, add, append, exchange, touch, scan_page, stats_json and sync take what
-    mqkv.Client's take, and return a coroutine: to await, or for asyncio.create_task, TaskGroup and
-    their like. The operation is under way once the method has returned, awaited or not.
+    Methods take what mqkv.Client's take. get, exists, put, delete, add, append, exchange, touch,
+    scan_page, stats_json and sync return a coroutine: to await, or for asyncio.create_task,
+    TaskGroup and their like. The operation is under way once the method has returned, awaited or
+    not.
     """
 
     def __init__(self, queue: "Union[str, os.PathLike[str], None]" = None, *, window: int = 0,
@@ -230,12 +273,13 @@ class Client:
         if self._drained is not None and not self.pending:
             self._end()
 
-    def _begin(self, name: str, arguments: Any, options: Any) -> "Result":
+    def _begin(self, name: str, arguments: Any, options: Any) -> "Result[Any]":
         """Submits an operation; the Result's tag is its future."""
         if self.closed or self._loop is None:
             raise UsageError("the client is closed, or not connected yet")
-        result: "Result" = getattr(self._pipeline, name)(
-            *arguments, tag=_Operation(loop=self._loop), **options)
+        kind = _Write if name in _WRITES else _Operation
+        result: "Result[Any]" = getattr(self._pipeline, name)(
+            *arguments, tag=kind(loop=self._loop), **options)
         self._schedule()
         return result
 
@@ -243,16 +287,28 @@ class Client:
         future: "_Operation[Any]" = self._begin(name, arguments, options).tag
         return future
 
-    def _call(self, function: "Callable[[_Client], _T]") -> "asyncio.Future[_T]":
+    def _connected(self) -> _Client:
+        """The client whose calls wait."""
+        if self.closed or self._client is None:
+            raise UsageError("the client is closed, or not connected yet")
+        return self._client
+
+    def _call(self, function: "Callable[[_Client], _T]",
+              is_write: bool = False) -> "Coroutine[Any, Any, _T]":
         """Has a thread of the loop's executor make a call that waits: a pipeline has no
         transactions. The call is made even if nobody waits for it any more."""
-        client = self._client
-        if self.closed or self._loop is None or client is None:
-            raise UsageError("the client is closed, or not connected yet")
-        future = self._loop.run_in_executor(None, function, client)
+        client = self._connected()
+        assert self._loop is not None
+        return self._chained(self._loop.run_in_executor(None, function, client), is_write)
+
+    def _chained(self, future: "asyncio.Future[_T]", is_write: bool) -> "Coroutine[Any, Any, _T]":
+        """What is awaited for a thread's call, which goes on if nobody does."""
+        kind: "type[_Operation[_T]]" = _Write if is_write else _Operation
+        operation = kind(loop=self._loop)
         self._calls += 1
+        future.add_done_callback(functools.partial(_hand_over, operation))
         future.add_done_callback(self._end_call)
-        return asyncio.shield(future)
+        return operation
 
     def _end_call(self, _: "asyncio.Future[Any]") -> None:
         self._calls -= 1
@@ -284,36 +340,105 @@ class Client:
         """Whether the key is there."""
         return self._submit("exists", (key,), {})
 
-    def put(self, key: "Bytes", value: "Bytes", **options: Any) -> "Coroutine[Any, Any, int]":
+    def put(self, key: "Bytes", value: "Bytes", *, ttl: "Optional[Seconds]" = None,
+            expiry_ms: Optional[int] = None, keep_ttl: bool = False, if_absent: bool = False,
+            if_present: bool = False, if_version: Optional[int] = None,
+            durability: "Optional[Durability]" = None) -> "Coroutine[Any, Any, int]":
         """Stores the value and returns the entry's new version: see mqkv.Client.put."""
-        return self._submit("put", (key, value), options)
+        return self._submit("put", (key, value), {
+            "ttl": ttl, "expiry_ms": expiry_ms, "keep_ttl": keep_ttl, "if_absent": if_absent,
+            "if_present": if_present, "if_version": if_version, "durability": durability})
 
-    def delete(self, key: "Bytes", **options: Any) -> "Coroutine[Any, Any, int]":
+    def delete(self, key: "Bytes", *, if_version: Optional[int] = None,
+               durability: "Optional[Durability]" = None) -> "Coroutine[Any, Any, int]":
         """Deletes the entry and returns the version of the deletion. NotFound."""
-        return self._submit("delete", (key,), options)
+        return self._submit("delete", (key,), {"if_version": if_version, "durability": durability})
 
-    def add(self, key: "Bytes", delta: int = 1, **options: Any) -> "Coroutine[Any, Any, int]":
+    @overload
+    def add(self, key: "Bytes", delta: int = 1, *, min: Optional[int] = None,
+            max: Optional[int] = None, initial: Optional[int] = None, canonical: bool = False,
+            if_present: bool = False, ttl: "Optional[Seconds]" = None,
+            expiry_ms: Optional[int] = None, durability: "Optional[Durability]" = None,
+            with_version: Literal[False] = False) -> "Coroutine[Any, Any, int]": ...
+
+    @overload
+    def add(self, key: "Bytes", delta: int = 1, *, min: Optional[int] = None,
+            max: Optional[int] = None, initial: Optional[int] = None, canonical: bool = False,
+            if_present: bool = False, ttl: "Optional[Seconds]" = None,
+            expiry_ms: Optional[int] = None, durability: "Optional[Durability]" = None,
+            with_version: Literal[True]) -> "Coroutine[Any, Any, tuple[int, int]]": ...
+
+    def add(self, key: "Bytes", delta: int = 1, *, min: Optional[int] = None,
+            max: Optional[int] = None, initial: Optional[int] = None, canonical: bool = False,
+            if_present: bool = False, ttl: "Optional[Seconds]" = None,
+            expiry_ms: Optional[int] = None, durability: "Optional[Durability]" = None,
+            with_version: bool = False) -> "Coroutine[Any, Any, Any]":
         """Adds to a decimal number and returns the sum: see mqkv.Client.add."""
-        return self._submit("add", (key, delta), options)
+        return self._maybe_versioned("add", (key, delta), {
+            "min": min, "max": max, "initial": initial, "canonical": canonical,
+            "if_present": if_present, "ttl": ttl, "expiry_ms": expiry_ms,
+            "durability": durability}, with_version)
 
-    def append(self, key: "Bytes", value: "Bytes", **options: Any) -> "Coroutine[Any, Any, int]":
+    @overload
+    def append(self, key: "Bytes", value: "Bytes", *, durability: "Optional[Durability]" = None,
+               with_version: Literal[False] = False) -> "Coroutine[Any, Any, int]": ...
+
+    @overload
+    def append(self, key: "Bytes", value: "Bytes", *, durability: "Optional[Durability]" = None,
+               with_version: Literal[True]) -> "Coroutine[Any, Any, tuple[int, int]]": ...
+
+    def append(self, key: "Bytes", value: "Bytes", *, durability: "Optional[Durability]" = None,
+               with_version: bool = False) -> "Coroutine[Any, Any, Any]":
         """Appends to the value and returns its new size."""
-        return self._submit("append", (key, value), options)
+        return self._maybe_versioned("append", (key, value), {"durability": durability},
+                                     with_version)
 
-    def exchange(self, key: "Bytes", value: "Bytes",
-                 **options: Any) -> "Coroutine[Any, Any, Optional[bytes]]":
+    @overload
+    def exchange(self, key: "Bytes", value: "Bytes", *, ttl: "Optional[Seconds]" = None,
+                 expiry_ms: Optional[int] = None, keep_ttl: bool = False, if_absent: bool = False,
+                 if_present: bool = False, if_version: Optional[int] = None,
+                 durability: "Optional[Durability]" = None,
+                 with_version: Literal[False] = False
+                 ) -> "Coroutine[Any, Any, Optional[bytes]]": ...
+
+    @overload
+    def exchange(self, key: "Bytes", value: "Bytes", *, ttl: "Optional[Seconds]" = None,
+                 expiry_ms: Optional[int] = None, keep_ttl: bool = False, if_absent: bool = False,
+                 if_present: bool = False, if_version: Optional[int] = None,
+                 durability: "Optional[Durability]" = None, with_version: Literal[True]
+                 ) -> "Coroutine[Any, Any, tuple[Optional[bytes], int]]": ...
+
+    def exchange(self, key: "Bytes", value: "Bytes", *, ttl: "Optional[Seconds]" = None,
+                 expiry_ms: Optional[int] = None, keep_ttl: bool = False, if_absent: bool = False,
+                 if_present: bool = False, if_version: Optional[int] = None,
+                 durability: "Optional[Durability]" = None,
+                 with_version: bool = False) -> "Coroutine[Any, Any, Any]":
         """Stores the value and returns the old one."""
-        return self._submit("exchange", (key, value), options)
+        return self._maybe_versioned("exchange", (key, value), {
+            "ttl": ttl, "expiry_ms": expiry_ms, "keep_ttl": keep_ttl, "if_absent": if_absent,
+            "if_present": if_present, "if_version": if_version, "durability": durability},
+            with_version)
 
-    def touch(self, key: "Bytes", ttl: "Optional[Seconds]",
-              **options: Any) -> "Coroutine[Any, Any, int]":
-        """Lets the entry end in ttl seconds (None: never). NotFound."""
-        return self._submit("touch", (key, ttl), options)
+    def _maybe_versioned(self, name: str, arguments: Any, options: Any,
+                         with_version: bool) -> "Coroutine[Any, Any, Any]":
+        result = self._begin(name, arguments, options)
+        operation: "_Operation[Any]" = result.tag
+        return _with_version(operation, result) if with_version else operation
 
-    def scan_page(self, prefix: "Bytes" = b"",
-                  **options: Any) -> "Coroutine[Any, Any, tuple[list[Entry], int]]":
+    def touch(self, key: "Bytes", *ttl: "Optional[Seconds]", expiry_ms: Optional[int] = None,
+              durability: "Optional[Durability]" = None) -> "Coroutine[Any, Any, int]":
+        """Lets the entry end in ttl seconds (None: never), or at expiry_ms. NotFound."""
+        options: "dict[str, Any]" = {"durability": durability}
+        if expiry_ms is not None:
+            options["expiry_ms"] = expiry_ms
+        return self._submit("touch", (key, *ttl), options)
+
+    def scan_page(self, prefix: "Bytes" = b"", *, cursor: int = 0, limit: int = 0,
+                  keys_only: bool = False,
+                  atomic: bool = False) -> "Coroutine[Any, Any, tuple[list[Entry], int]]":
         """One page of a scan, and the cursor of the next: see mqkv.Client.scan_page."""
-        return self._submit("scan_page", (prefix,), options)
+        return self._submit("scan_page", (prefix,), {
+            "cursor": cursor, "limit": limit, "keys_only": keys_only, "atomic": atomic})
 
     def stats_json(self, section: Optional[str] = None) -> "Coroutine[Any, Any, bytes]":
         """The server's statistics as JSON."""
@@ -327,43 +452,49 @@ class Client:
 
     async def entry(self, key: "Bytes") -> "Entry":
         """The entry with its version and expiry. NotFound."""
-        from ._mqkv import Entry
         result = self._begin("get", (key,), {})
         value = await result.tag
         if value is None:
             error = NotFound("key not found")
             error.status, error.key = "not_found", as_bytes(key)
             raise error
-        return Entry((as_bytes(key), value, result.version, result.expiry_ms))  # type: ignore
+        fields = (as_bytes(key), value, result.version, result.expiry_ms)
+        return _mqkv.Entry(fields)  # type: ignore
 
-    async def ttl(self, key: "Bytes") -> Optional[float]:
-        """The seconds that the entry has left; None: it never ends. NotFound."""
+    async def stat(self, key: "Bytes") -> "Stat":
+        """Size, version and expiry without the value. NotFound."""
         result = self._begin("exists", (key,), {})
         if not await result.tag:
             error = NotFound("key not found")
             error.status, error.key = "not_found", as_bytes(key)
             raise error
-        if not result.expiry_ms:
-            return None
-        return max(0.0, result.expiry_ms / 1000 - time.time())
+        return _mqkv.Stat((result.number, result.version, result.expiry_ms))  # type: ignore
+
+    async def ttl(self, key: "Bytes") -> Optional[float]:
+        """The seconds that the entry has left; None: it never ends. NotFound."""
+        expiry_ms = (await self.stat(key)).expiry_ms
+        return max(0.0, expiry_ms / 1000 - time.time()) if expiry_ms else None
 
     def persist(self, key: "Bytes") -> "Coroutine[Any, Any, int]":
         """Lets the entry never end. NotFound."""
         return self.touch(key, None)
 
-    async def discard(self, key: "Bytes") -> bool:
+    async def discard(self, key: "Bytes", *, durability: "Optional[Durability]" = None) -> bool:
         """Deletes the entry if there is one; tells whether there was."""
         try:
-            await self.delete(key)
+            await self.delete(key, durability=durability)
         except NotFound:
             return False
         return True
 
     async def get_many(self, keys: "Iterable[Bytes]") -> dict[bytes, bytes]:
         """The values of those keys that are there, by key."""
-        wanted = list(keys)
-        values = await asyncio.gather(*[self.get(key) for key in wanted])
-        return {as_bytes(key): value for key, value in zip(wanted, values) if value is not None}
+        found: "dict[bytes, bytes]" = {}
+        for chunk in _chunks(keys):
+            values = await asyncio.gather(*[self.get(key) for key in chunk])
+            found.update((as_bytes(key), value) for key, value in zip(chunk, values)
+                         if value is not None)
+        return found
 
     async def get_together(self, keys: "Iterable[Bytes]") -> dict[bytes, bytes]:
         """The values of those keys (128 at most) that are there, read at one moment, by key."""
@@ -411,21 +542,58 @@ class Client:
 
         return decorate
 
-    async def put_many(self, entries: "Union[Mapping[Any, Any], Iterable[tuple[Bytes, Bytes]]]",
-                       **options: Any) -> None:
-        """Stores all entries of a mapping, or of pairs."""
-        pairs = entries.items() if isinstance(entries, Mapping) else entries
-        await asyncio.gather(*[self.put(key, value, **options) for key, value in pairs])
+    async def put_many(self, entries: "Union[MappingType[Any, Any], "
+                       "Iterable[tuple[Bytes, Bytes]]]", *, ttl: "Optional[Seconds]" = None,
+                       expiry_ms: Optional[int] = None,
+                       durability: "Optional[Durability]" = None) -> None:
+        """Stores all entries of a mapping, or of pairs. The first one that fails raises its
+        exception; others may have been stored."""
+        pairs = entries.items() if isinstance(entries, MappingType) else entries
+        for chunk in _chunks(pairs):
+            await asyncio.gather(*[self.put(key, value, ttl=ttl, expiry_ms=expiry_ms,
+                                            durability=durability) for key, value in chunk])
 
     async def delete_many(self, keys: "Iterable[Bytes]", *,
                           durability: "Optional[Durability]" = None) -> int:
         """Deletes those keys that are there; returns how many were."""
-        done = await asyncio.gather(
-            *[self.delete(key, durability=durability) for key in keys], return_exceptions=True)
-        for outcome in done:
-            if isinstance(outcome, BaseException) and not isinstance(outcome, NotFound):
-                raise outcome
-        return sum(isinstance(outcome, int) for outcome in done)
+        deleted = 0
+        for chunk in _chunks(keys):
+            done = await asyncio.gather(
+                *[self.delete(key, durability=durability) for key in chunk],
+                return_exceptions=True)
+            for outcome in done:
+                if isinstance(outcome, BaseException) and not isinstance(outcome, NotFound):
+                    raise outcome
+            deleted += sum(isinstance(outcome, int) for outcome in done)
+        return deleted
+
+    def batch(self) -> "Batch":
+        """Operations that are executed together, in order: see mqkv.Client.batch.
+
+            async with client.batch() as batch:
+                name = batch.get("name")
+                visits = batch.add("visits")
+            print(name.result(), visits.result())
+
+        What is asked for in one turn of the loop travels together anyway; but in a batch the order
+        holds for different keys, too.
+        """
+        return Batch(self)
+
+    def mapping(self, prefix: "Bytes" = b"", *, ttl: "Optional[Seconds]" = None) -> Mapping:
+        """The keys that begin with the prefix as a dict: see mqkv.aio.Mapping."""
+        return Mapping(self, prefix, ttl=ttl)
+
+    def watch(self, prefix: "Bytes" = b"", *, since: Optional[str] = None,
+              keys_only: bool = False) -> Watch:
+        """What is put, deleted or expires, of the keys that begin with the prefix: see
+        mqkv.Client.watch.
+
+            async with client.watch("user:") as watch:
+                async for change in watch:
+                    print(change.kind, change.key, change.value)
+        """
+        return Watch(self, prefix, since=since, keys_only=keys_only)
 
     async def delete_prefix(self, prefix: "Bytes") -> int:
         """Deletes every key that begins with the prefix, which must not be empty; returns how many
@@ -485,11 +653,60 @@ class Client:
                            prefix: "Bytes" = b"", limit: Optional[int] = None) -> int:
         """Deletes the entries of a range: see mqkv.Client.delete_range."""
         return await self._call(
-            lambda client: client.delete_range(start, stop, prefix=prefix, limit=limit))
+            lambda client: client.delete_range(start, stop, prefix=prefix, limit=limit), True)
+
+    # The server ----------------------------------------------------------------------------------
+
+    async def ping(self) -> float:
+        """One empty round trip; returns its seconds."""
+        return await self._call(lambda client: client.ping())
+
+    def info(self) -> dict[str, Any]:
+        """What is known of the server and this client; nobody is asked."""
+        return self._connected().info()
+
+    def set_priority(self, priority: int) -> None:
+        """The priority, 0 to 31, of this client's operations from now on."""
+        self._connected().set_priority(priority)
+        if self._pipeline is not None:
+            self._pipeline.set_priority(priority)
+
+    @property
+    def queue(self) -> str:
+        """The name of the server's queue."""
+        return self._connected().queue
 
     async def stats(self, section: Optional[str] = None) -> Any:
         """The server's statistics, or one section of them."""
         return json.loads(await self.stats_json(section))
+
+
+class Batch(_mqkv.Batch):
+    """Operations that are executed together: see Client.batch. Each method takes what
+    mqkv.Client's takes, and a tag, and returns a Result, which has its outcome after execute().
+    `async with` executes at its end, unless it ends with an exception."""
+
+    def __new__(cls, client: Client) -> "Batch":
+        """The extension's is of the client whose calls wait."""
+        return super().__new__(cls, client._connected())
+
+    def __init__(self, client: Client) -> None:  # pylint: disable=super-init-not-called
+        self._client = client
+
+    async def execute(self) -> "list[Result[Any]]":  # type: ignore[override]
+        """Sends what was asked for and returns its Results. Of a task that is cancelled meanwhile
+        it is executed nevertheless."""
+        return await self._client._call(lambda _: _mqkv.Batch.execute(self), True)
+
+    async def __aenter__(self) -> "Batch":
+        return self
+
+    async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                        trace: Optional[TracebackType]) -> None:
+        if kind is None:
+            await self.execute()
+        else:
+            self.clear()
 
 
 class Transaction(_Steps):
@@ -497,9 +714,7 @@ class Transaction(_Steps):
     touch, guard and t[key] = value are those of mqkv.Transaction."""
 
     def __init__(self, client: Client, *, durability: "Optional[Durability]" = None) -> None:
-        if client.closed or client._client is None:
-            raise UsageError("the client is closed, or not connected yet")
-        super().__init__(client._client, durability)
+        super().__init__(client._connected(), durability)
         self._client = client
 
     async def __aenter__(self) -> "Transaction":
@@ -515,7 +730,13 @@ class Transaction(_Steps):
         expected = self._expected()
         if expected or len(self._batch):
             self._conclude(expected, await self._client._call(
-                lambda _: self._batch.transact(expected, durability=self._durability)))
+                lambda _: self._batch.transact(expected, durability=self._durability), True))
+
+    @overload
+    async def get(self, key: "Bytes") -> Optional[bytes]: ...
+
+    @overload
+    async def get(self, key: "Bytes", default: "_T") -> "Union[bytes, _T]": ...
 
     async def get(self, key: "Bytes", default: Any = None) -> Any:
         """The value of the key, as the block has written it, else as it is; default if there is

@@ -23,6 +23,7 @@ _Answer = TypeVar("_Answer")
 if TYPE_CHECKING:
     from ._mqkv import Bytes, Durability, Entry, Seconds
     from .mapping import Mapping
+    from .watch import Watch
 
     class _Decorator(Protocol):
         def __call__(
@@ -351,10 +352,30 @@ class Client(_mqkv.Client):
             raise ValueError("an empty prefix means every key: use delete_many(client.keys())")
         return self.delete_many(self.keys(prefix))
 
-    def mapping(self, prefix: "Bytes" = b"") -> "Mapping":
+    def mapping(self, prefix: "Bytes" = b"", *, ttl: "Optional[Seconds]" = None) -> "Mapping":
         """The keys that begin with the prefix as a dict: see mqkv.Mapping."""
         from .mapping import Mapping
-        return Mapping(self, prefix)
+        return Mapping(self, prefix, ttl=ttl)
+
+    # Changes -------------------------------------------------------------------------------------
+
+    def watch(self, prefix: "Bytes" = b"", *, since: Optional[str] = None,
+              keys_only: bool = False) -> "Watch":
+        """What is put, deleted or expires from now on, of the keys that begin with the prefix:
+
+            with client.watch("user:") as watch:
+                for change in watch:
+                    print(change.kind, change.key, change.value)
+
+        Each change comes once, those of a key in their order; iteration waits for the next one.
+        since: a watch's position, from which to go on, also after a restart of program or server.
+        A restart of the server is a pause. After an exception the same watch goes on: Missed means
+        that the server does not know some changes any more (serverk --keep-changes), so that what
+        was made of them has to be made anew; NoServer, that nobody serves. It is a session of its
+        own, for one thread, and may outlive the client.
+        """
+        from .watch import Watch
+        return Watch(self, prefix, since=since, keys_only=keys_only)
 
     # The server ----------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ class of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 if TYPE_CHECKING:
     from ._mqkv import Entry, Result
@@ -51,7 +51,7 @@ class Error(Exception):
 
     status: str = ""
     key: Optional[bytes] = None
-    results: "list[Result]" = []
+    results: "list[Result[Any]]" = []
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else self.status
@@ -214,7 +214,7 @@ _CLASSES: "dict[str, type[Error]]" = {
 
 
 def from_status(number: int, status: str, text: str, key: "bytes | str | None",
-                result: "Union[Result, list[Result], None]") -> Error:
+                result: "Union[Result[Any], list[Result[Any]], None]") -> Error:
     """The exception for a status of the library; called by the extension."""
     error = _CLASSES.get(status, Error)(text)
     error.status = status

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, MutableMapping, ValuesView
-from typing import TYPE_CHECKING, Any, Iterator, Optional, Union, overload
+from typing import TYPE_CHECKING, Any, Iterator, Optional, TypeVar, Union, overload
 
 from .errors import Exists, NotFound, VersionMismatch
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Mapping"]
 
+_Default = TypeVar("_Default")
 _MISSING: Any = object()
 
 
-class Mapping(MutableMapping):  # type: ignore[type-arg]
+class Mapping(MutableMapping[bytes, bytes]):
     """The keys that begin with a prefix, as a dict of bytes, without that prefix.
 
         sessions = client.mapping("session:")
@@ -97,6 +98,12 @@ class Mapping(MutableMapping):  # type: ignore[type-arg]
     def __repr__(self) -> str:
         return f"<mqkv.Mapping of {self.prefix!r} in {self.client!r}>"
 
+    @overload
+    def get(self, key: "Bytes") -> Optional[bytes]: ...
+
+    @overload
+    def get(self, key: "Bytes", default: "Union[bytes, _Default]") -> "Union[bytes, _Default]": ...
+
     def get(self, key: "Bytes", default: Any = None) -> Any:
         """The value, or the default."""
         return self.client.get(self._key(key), default)
@@ -123,6 +130,12 @@ class Mapping(MutableMapping):  # type: ignore[type-arg]
                 continue
             return wanted.encode() if isinstance(wanted, str) else bytes(wanted)
 
+    @overload
+    def pop(self, key: "Bytes") -> bytes: ...
+
+    @overload
+    def pop(self, key: "Bytes", default: "Union[bytes, _Default]") -> "Union[bytes, _Default]": ...
+
     def pop(self, key: "Bytes", default: Any = _MISSING) -> Any:
         """Takes the entry out and returns its value. Atomic."""
         stored = self._key(key)
@@ -148,7 +161,7 @@ class Mapping(MutableMapping):  # type: ignore[type-arg]
         self.client.delete_many(self.client.keys(self.prefix))
 
 
-class _Items(ItemsView):  # type: ignore[type-arg]
+class _Items(ItemsView[bytes, bytes]):
     """What Mapping.items returns: a scan each time it is iterated."""
 
     _mapping: Mapping
@@ -159,7 +172,7 @@ class _Items(ItemsView):  # type: ignore[type-arg]
             yield entry.key[len(prefix):], entry.value
 
 
-class _Values(ValuesView):  # type: ignore[type-arg]
+class _Values(ValuesView[bytes]):
     """What Mapping.values returns: a scan each time it is iterated."""
 
     _mapping: Mapping

@@ -34,7 +34,7 @@ def as_bytes(value: "Bytes") -> bytes:
 
 
 class _Write(NamedTuple):
-    result: "Result"
+    result: "Result[Any]"
     value: Any  # bytes; None: deleted; _UNKNOWN, _NOTHING
     is_final: bool
     keep_ttl: bool
@@ -129,7 +129,7 @@ class _Steps:
         """Those that are neither written nor read."""
         return [key for key in wanted if self._known(key) is _NOTHING]
 
-    def _note_together(self, results: "list[Result]",
+    def _note_together(self, results: "list[Result[Optional[bytes]]]",
                        wanted: "list[bytes]") -> dict[bytes, bytes]:
         for result in results:
             value = result.result()
@@ -155,14 +155,14 @@ class _Steps:
         return stored
 
     def put(self, key: "Bytes", value: "Bytes", *, ttl: "Optional[Seconds]" = None,
-            expiry_ms: Optional[int] = None, keep_ttl: bool = False) -> "Result":
+            expiry_ms: Optional[int] = None, keep_ttl: bool = False) -> "Result[int]":
         """Stores the value, as mqkv.Client.put. The Result has the version after the block."""
         stored = self._make_way(key, True, keep_ttl)
         result = self._batch.put(stored, value, ttl=ttl, expiry_ms=expiry_ms, keep_ttl=keep_ttl)
         self._writes[stored] = _Write(result, as_bytes(value), True, keep_ttl)
         return result
 
-    def delete(self, key: "Bytes") -> "Result":
+    def delete(self, key: "Bytes") -> "Result[int]":
         """Deletes the entry, if there is one: no failure of the transaction if not, but the Result
         is NotFound then."""
         stored = self._make_way(key, True)
@@ -170,7 +170,7 @@ class _Steps:
         self._writes[stored] = _Write(result, None, True, False)
         return result
 
-    def add(self, key: "Bytes", delta: int = 1, **options: Any) -> "Result":
+    def add(self, key: "Bytes", delta: int = 1, **options: Any) -> "Result[int]":
         """Adds to a decimal number, as mqkv.Client.add, without reading it first: others that count
         are no conflict. The Result has the sum after the block. A sum out of its bounds, or a value
         that is no number, fails the transaction."""
@@ -179,7 +179,7 @@ class _Steps:
         self._writes[stored] = _Write(result, _UNKNOWN, False, False)
         return result
 
-    def append(self, key: "Bytes", value: "Bytes") -> "Result":
+    def append(self, key: "Bytes", value: "Bytes") -> "Result[int]":
         """Appends to the value. The Result has the new size after the block."""
         stored = self._make_way(key, False)
         result = self._batch.append(stored, value)
@@ -187,7 +187,7 @@ class _Steps:
         return result
 
     def touch(self, key: "Bytes", *ttl: "Optional[Seconds]",
-              expiry_ms: Optional[int] = None) -> "Result":
+              expiry_ms: Optional[int] = None) -> "Result[int]":
         """Lets the entry end in ttl seconds (None: never), or at expiry_ms. If there is none, it is
         no failure of the transaction, but the Result is NotFound."""
         stored = self._make_way(key, False)
@@ -295,7 +295,7 @@ class Transaction(_Steps):
         self.delete(key)
 
 
-def read_together(client: _mqkv.Client, keys: "list[bytes]") -> "list[Result]":
+def read_together(client: _mqkv.Client, keys: "list[bytes]") -> "list[Result[Optional[bytes]]]":
     """Reads the keys as of one moment."""
     batch = _mqkv.Batch(client)
     results = [batch.get(key) for key in keys]

@@ -349,3 +349,169 @@ def test_two_clients_in_a_loop(queue):
             assert await one.get("n") == b"100"
 
     run(work())
+
+
+def test_batches_mappings_and_facts(queue):
+    async def work():
+        async with mqkv.aio.Client(queue) as client:
+            async with client.batch() as batch:
+                batch.put("k", "1")
+                name, missing = batch.get("k"), batch.get("none")
+                total = batch.add("k", 4)
+            assert name.result() == b"1" and missing.result() is None
+            assert total.result() == 5 and total.version
+            with pytest.raises(ZeroDivisionError):
+                async with client.batch() as batch:
+                    batch.put("k", "9")
+                    print(1 / 0)
+            assert await client.get("k") == b"5"
+            assert await client.add("k", 1, with_version=True) == (
+                6, (await client.stat("k")).version)
+            assert await client.append("k", "0", with_version=True) == (
+                2, (await client.stat("k")).version)
+            old, version = await client.exchange("k", "x", with_version=True)
+            assert (old, (await client.stat("k")).version) == (b"60", version)
+            assert (await client.stat("k")).size == 1
+            with pytest.raises(mqkv.NotFound):
+                await client.stat("none")
+            await client.touch("k", expiry_ms=4_000_000_000_000)
+            assert (await client.entry("k")).expiry_ms == 4_000_000_000_000
+            with pytest.raises(TypeError):
+                await client.touch("k")
+
+            sessions = client.mapping("s:", ttl=100)
+            assert await sessions.length() == 0 and await sessions.get("a") is None
+            await sessions.put("a", "1")
+            await sessions.update({"b": b"2"})
+            await sessions.update((f"n{number}", "") for number in range(1500))
+            assert await client.ttl("s:b") > 90
+            assert await sessions["a"] == b"1" and await sessions.get("none", 5) == 5
+            assert await sessions.setdefault("a", "9") == b"1"
+            assert await sessions.setdefault("c", "3") == b"3"
+            assert await sessions.pop("c") == b"3" and await sessions.pop("c", None) is None
+            assert await sessions.exists("b") and not await sessions.exists("c")
+            for failing in (sessions["none"], sessions.pop("none"), sessions.delete("none")):
+                with pytest.raises(KeyError):
+                    await failing
+            await sessions.delete("b")
+            found = {key: value async for key, value in sessions.items()}
+            assert len(found) == 1501 and found[b"a"] == b"1"
+            assert len([value async for value in sessions.values()]) == 1501
+            assert {key async for key in sessions} == set(found)
+            await sessions.clear()
+            assert await sessions.length() == 0 and await client.exists("k")
+
+            assert client.queue == queue and client.info()["server_pid"] > 0
+            assert 0 < await client.ping() < 60
+            client.set_priority(1)
+            with pytest.raises(mqkv.UsageError):
+                client.set_priority(99)
+
+    run(work())
+
+
+def test_a_cancelled_write_says_that_its_outcome_is_unknown(running, queue):
+    async def work():
+        async with mqkv.aio.Client(queue) as client:
+            await client.put("other", "1")
+            running.pause()
+            try:
+                async with asyncio.timeout(0.05):
+                    await client.put("k", "1")
+                assert False
+            except TimeoutError as error:
+                assert "unknown" in str(error.__cause__)
+
+            async def write():
+                async with client.transaction() as t:
+                    t["k"] = "2"
+
+            for call in (client.put_many({"a": "1", "b": "2"}), client.entry("other"), write()):
+                task = asyncio.create_task(call)
+                await asyncio.sleep(0.05)
+                task.cancel("stop")
+                with pytest.raises(asyncio.CancelledError) as told:
+                    await task
+                is_write = call.__name__ != "entry"
+                assert ("unknown" in str(told.value)) == is_write, call
+                assert "stop" in str(told.value)
+            running.resume()
+            await client.sync()
+            assert await client.get("a") == b"1"
+
+    try:
+        run(work())
+    finally:
+        running.resume()
+
+
+def test_queues_for_jobs(queue):
+    async def work():
+        async with mqkv.aio.Client(queue) as client:
+            async with mqkv.aio.Queue(client, "mail", lease=30) as jobs:
+                assert await jobs.take() is None
+                await jobs.put("later", delay=1000)
+                first, second = await jobs.put_many(["a", "b"])
+                assert (await jobs.lengths())[:3] == (2, 0, 1)
+                assert (await jobs.peek()).id == first
+                async with await jobs.take() as job:
+                    assert (job.payload, job.id, job.attempts) == (b"a", first, 1)
+                with pytest.raises(ValueError):
+                    async with await jobs.take() as job:
+                        raise ValueError("bad")
+                assert job.settled and job.id == second
+                retried = await jobs.take(60)
+                assert retried.reason == "ValueError: bad" and retried.attempts == 2
+                before = retried.until
+                await retried.extend(500)
+                assert retried.until > before
+                await (await jobs.job_of(retried.receipt)).ack()
+                with pytest.raises(mqkv.ConditionFailed):
+                    await retried.ack()
+
+                # Whoever waits gets what comes; a task that is cancelled gives it back.
+                waiting = asyncio.create_task(jobs.take(None))
+                await asyncio.sleep(0.05)
+                waiting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await waiting
+                await jobs.put("c")
+                taken = await jobs.take(60)
+                assert taken.payload == b"c"
+                await taken.release()
+                async for job in jobs:
+                    await job.bury("no")
+                    break
+                assert [job.payload for job in await jobs.jobs("dead")] == [b"c"]
+                assert await jobs.revive() == 1 and await jobs.drop("ready") == 1
+                await jobs.put_many(str(number) for number in range(100))
+                done = []
+
+                async def worker():
+                    while (job := await jobs.take()) is not None:
+                        async with job:
+                            done.append(job.payload)
+
+                await asyncio.gather(*[worker() for _ in range(4)])
+                assert len(done) == len(set(done)) == 100
+                waiting = asyncio.create_task(anext(jobs))
+                await asyncio.sleep(0.05)
+            with pytest.raises(mqkv.UsageError):
+                await waiting
+            with pytest.raises(mqkv.UsageError):
+                await jobs.put("x")
+
+    run(work())
+
+
+def test_a_client_that_closes_ends_those_who_wait_for_jobs(queue):
+    async def work():
+        async with mqkv.aio.Client(queue) as client:
+            jobs = mqkv.aio.Queue(client, "mail")
+            waiting = asyncio.create_task(anext(jobs))
+            await asyncio.sleep(0.05)
+        with pytest.raises(mqkv.UsageError):
+            await waiting
+        await jobs.close()
+
+    run(work())
