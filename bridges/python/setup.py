@@ -63,7 +63,8 @@ setup(
     ],
     cmdclass={"build_py": BuildWithPrograms},
     entry_points={"console_scripts": ["mqkv-redis = mqkv.redis:main",
-                                      *(f"{name} = mqkv.programs:{name}" for name in NAMES)]},
+                                      *(f"{name} = mqkv.programs:{name}" for name in NAMES)],
+                  "dogpile.cache": ["mqkv = mqkv.dogpile:Backend"]},
     options={
         "bdist_wheel": {"py_limited_api": "cp311"},
         "build": {"build_base": str(BUILD / "wheel/build")},

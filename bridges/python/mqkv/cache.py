@@ -568,6 +568,10 @@ class Cache:
         return {names[stored]: self._coder.loads(_split(data).value)
                 for stored, data in found.items()}
 
+    def delete_many(self, keys: "Iterable[Any]") -> int:
+        """Deletes those keys that are there, many in a message; returns how many were."""
+        return self.client.delete_many(self._stored(key) for key in keys)
+
     def add(self, key: Any, value: Any, expire: "Optional[float]" = None, read: bool = False,
             tag: Any = None, retry: bool = False) -> bool:
         """Stores the value if the key is absent; tells whether it was."""

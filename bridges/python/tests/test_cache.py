@@ -496,3 +496,9 @@ def test_kill_9_of_the_daemon_is_a_pause(tmp_path):
             if number % 7 == 3:
                 os.kill(cache.client.info()["server_pid"], signal.SIGKILL)
         assert dict((key, cache[key]) for key in cache) == {n: n for n in range(20)}
+
+
+def test_delete_many(cache):
+    cache.set_many({number: number for number in range(10)})
+    assert cache.delete_many([1, 2, "none"]) == 2
+    assert sorted(cache) == [0, *range(3, 10)]
