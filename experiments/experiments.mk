@@ -4,7 +4,7 @@
 #?                    (the published minute a point); lesson is of lessons/ only. STUDIES="NAME..." for
 #?                    some, --all for all that have the profile: lesson takes 20 minutes, course two
 #?                    hours, cores (for eight CPUs and more) one
-#? make bench         mqkv beside Redis, memcached, LMDB, RocksDB, LevelDB, SQLite and a bare echo: which goals are
+#? make bench         mqkv beside Redis, memcached, LMDB, RocksDB, LevelDB, SQLite, diskcache and a bare echo: which goals are
 #?                    met, in about an hour; PROFILE=full: the same, each run longer (1.5 hours);
 #?                    CASES="get-* engines" for some works only; CLUSTER=1: then bench-cluster, too
 #? make bench-cluster serverk --engine nats beside the plain NATS client and etcd, each on one and on three
@@ -79,7 +79,7 @@ bench-cluster:
 	@$(MAKE) --no-print-directory -s $(PARALLEL) $(PROGRAMS) $(OUT)/peers/peer_nats $(OUT)/peers/peer_etcd
 	@experiments/cluster --build $(OUT)
 
-bench-programs: $(PROGRAMS) $(PEER_PROGRAMS)
+bench-programs: $(PROGRAMS) $(PEER_PROGRAMS) $(PYTHON_IF_THERE)
 
 scaling: $(OUT)/serverk $(OUT)/clientk
 	@experiments/run --build $(OUT) --profile $(PROFILE) $(wildcard experiments/scaling/*)

@@ -59,6 +59,11 @@ WORDS = {
         " up in the index and read in its data file, as a GET is. The engines in process keep the"
         " entries of a range side by side.",
     ),
+    "python": (
+        OWN,
+        "Reads go in place, so Python's own work is most of a call; a put is a message, and waits"
+        " for the daemon to get a CPU. diskcache runs a transaction of SQLite for each.",
+    ),
     "stalls": (
         OWN,
         "Growing an index, copying a file and copying large values need CPU time beside the"

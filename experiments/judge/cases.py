@@ -111,6 +111,7 @@ def all_cases():
         *_range_cases(),
         *_stall_cases(),
         *_redis_client_cases(),
+        *_python_cases(),
     ]
 
 
@@ -474,6 +475,28 @@ def _range_cases():
                 *(Goal(rate, peer, 2) for peer in ("redis", "leveldb", "rocksdb")),
             ),
             options={"threads": threads, "keys": 200_000},
+        )
+
+
+def _python_cases():
+    """One line of a program in Python: a cache in a directory beside diskcache and others."""
+    all_systems = ("mqkv", "diskcache", "redis-py", "lmdb-nosync")
+    works = (
+        ("get", "get", all_systems, ("diskcache", 5)),
+        ("set", "set", all_systems, ("diskcache", 5)),
+        ("memoize", "a memoized call", ("mqkv", "diskcache"), ("diskcache", 5)),
+        ("bulk", "50,000 puts together", all_systems, ("lmdb-nosync", 1)),
+    )
+    for work, title, systems, (peer, factor) in works:
+        yield Case(
+            f"python-{work}",
+            f"Python: {title}",
+            "python",
+            "Python",
+            systems,
+            "ops_per_s",
+            (Goal("ops_per_s", peer, factor),),
+            options={"work": work},
         )
 
 

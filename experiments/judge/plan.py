@@ -25,6 +25,7 @@ FILL_US_PER_KEY = {"mqkv": 0.7, "kresp": 2.8, "redis": 2.8, "memcached": 3.0, "l
 FILL_SYNCED_US_PER_KEY = {"mqkv": 6, "redis": 8}
 IDLE_OVERHEAD_S = 1.9
 TRANSFERS_OVERHEAD_S = 0.4  # starting and stopping a server; summing up
+PYTHON_OVERHEAD_S = 2.0  # diskcache takes four seconds for its bulk
 REDIS_BENCHMARK_OVERHEAD_S = 0.6  # finding out how many requests fill the time
 STALLS_OVERHEAD_S = {"rest": 1.2, "growth": 0.3, "compaction": 0.4, "large": 2}
 POPULATION_US_PER_KEY = {"mqkv": 1.3, "redis": 5.8, "redis-aof": 5.3, "memcached": 3.0}
@@ -177,6 +178,8 @@ def _run_s(case, system, profile):
         return profile.warmup_s + profile.measure_s + REDIS_BENCHMARK_OVERHEAD_S
     if case.kind == "transfers":
         return profile.warmup_s + profile.measure_s + TRANSFERS_OVERHEAD_S
+    if case.kind == "python":
+        return profile.measure_s + PYTHON_OVERHEAD_S
     if case.kind == "stalls":
         rounds = 2 if case.name == "compaction" else 1
         return profile.measure_s * SECONDS[case.name] * rounds + STALLS_OVERHEAD_S[case.name]

@@ -20,6 +20,7 @@ OTHER_LABELS = {
     "sqlite-full": "SQLite, full",
     "lmdb-nosync": "LMDB, NOSYNC",
     "lmdb-sync": "LMDB, sync",
+    "redis-py": "redis-py",
 }
 NOT_NUMBERS = ("case", "system", "started_utc", "mix", "commit", "programs")
 COLUMN_NAMES = {

@@ -29,7 +29,7 @@ wheel=$(echo "$MQKV_TEST_DIR"/wheel/*.whl)
 check_match '/mqkv-[0-9.]+-cp311-abi3-linux_[a-z0-9_]+\.whl$' "$wheel" \
     "for Python 3.11 and all later versions"
 check_equal "" "$("$python" -m zipfile -l "$wheel" | awk 'NR > 1 { print $1 }' |
-    grep -vE '^mqkv/([a-z]+\.pyi?|__init__\.py|_mqkv\.pyi|_mqkv\.abi3\.so|py\.typed)$' |
+    grep -vE '^mqkv/([a-z_]+\.pyi?|__init__\.py|_mqkv\.pyi|_mqkv\.abi3\.so|py\.typed)$' |
     grep -vE '^mqkv-[0-9.]+\.dist-info/')" "with the package and nothing else in it"
 check_status 0 "an environment" "$python" -m venv "$MQKV_TEST_DIR/venv"
 check_status 0 "into which it installs" "$MQKV_TEST_DIR/venv/bin/pip" install --quiet --no-deps \
@@ -45,7 +45,7 @@ if [ -n "$mypy" ]; then
         '        return len(t.get(key, b""))' \
         '    @opened.transactional()' \
         '    async def copy(t: mqkv.aio.Transaction, key: str) -> None:' \
-        '        t["copy"] = await t.get(key)' \
+        '        t["copy"] = await t.get(key, b"")' \
         '    asyncio.run(copy("k"))' \
         '    return size("k")' >"$MQKV_TEST_DIR/use.py"
     check_status 0 "its types are those that mypy --strict finds" "$mypy" --strict \

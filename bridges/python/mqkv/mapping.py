@@ -6,6 +6,7 @@ from collections.abc import ItemsView, MutableMapping, ValuesView
 from typing import TYPE_CHECKING, Any, Iterator, Optional, TypeVar, Union, overload
 
 from .errors import Exists, NotFound, VersionMismatch
+from .transaction import as_bytes
 
 if TYPE_CHECKING:
     from ._mqkv import Bytes, Seconds
@@ -37,11 +38,11 @@ class Mapping(MutableMapping[bytes, bytes]):
     def __init__(self, client: "Client", prefix: "Bytes" = b"", *,
                  ttl: "Optional[Seconds]" = None) -> None:
         self.client = client
-        self.prefix = prefix.encode() if isinstance(prefix, str) else bytes(prefix)
+        self.prefix = as_bytes(prefix)
         self.ttl = ttl
 
     def _key(self, key: "Bytes") -> bytes:
-        return self.prefix + (key.encode() if isinstance(key, str) else bytes(key))
+        return self.prefix + as_bytes(key)
 
     def _bounds(self, keys: slice) -> "tuple[bytes, bytes]":
         start = b"" if keys.start is None else self._key(keys.start)
@@ -128,7 +129,7 @@ class Mapping(MutableMapping[bytes, bytes]):
                 self.client.put(stored, wanted, if_absent=True, ttl=self.ttl)
             except Exists:
                 continue
-            return wanted.encode() if isinstance(wanted, str) else bytes(wanted)
+            return as_bytes(wanted)
 
     @overload
     def pop(self, key: "Bytes") -> bytes: ...

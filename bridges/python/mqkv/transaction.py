@@ -29,8 +29,12 @@ _running: "WeakValueDictionary[tuple[int, int, int], _Steps]" = WeakValueDiction
 
 
 def as_bytes(value: "Bytes") -> bytes:
-    """What is stored for it."""
-    return value.encode() if isinstance(value, str) else bytes(value)
+    """What is stored for it. TypeError, as of the extension; bytes(5) would be five zeros."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, int):
+        raise TypeError("keys and values must be bytes-like or str")
+    return bytes(memoryview(value))
 
 
 class _Write(NamedTuple):

@@ -420,7 +420,7 @@ def test_a_cancelled_write_says_that_its_outcome_is_unknown(running, queue):
                     await client.put("k", "1")
                 assert False
             except TimeoutError as error:
-                assert "unknown" in str(error.__cause__)
+                assert "unknown" in str(error.__context__)
 
             async def write():
                 async with client.transaction() as t:

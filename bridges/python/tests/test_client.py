@@ -452,3 +452,13 @@ def test_a_client_is_indexed(client):
     for failing in (lambda: client["k"], lambda: client.__delitem__("k")):
         with pytest.raises(KeyError):
             failing()
+
+
+def test_a_number_is_no_key(client):
+    for call in (lambda: client.get(5), lambda: client.mapping(5), lambda: client.mapping()[5],
+                 lambda: client.watch(5), lambda: client.get_together([5]),
+                 lambda: list(client.range(5))):
+        with pytest.raises(TypeError):
+            call()
+    with pytest.raises(TypeError), client.transaction() as t:
+        t.get(5)
