@@ -7,7 +7,8 @@ import json
 import os
 import time
 import weakref
-from itertools import islice
+from collections import deque
+from itertools import chain, islice
 from types import TracebackType
 from typing import (TYPE_CHECKING, Any, Callable, Concatenate, Iterable, Iterator,
                     Literal, Mapping as MappingType, Optional, ParamSpec, Protocol, TypeVar, Union)
@@ -21,7 +22,7 @@ _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 
 if TYPE_CHECKING:
-    from ._mqkv import Bytes, Durability, Entry, Seconds
+    from ._mqkv import Bytes, Durability, Entry, Result, Seconds
     from .mapping import Mapping
     from .watch import Watch
 
@@ -34,6 +35,7 @@ __all__ = ["Batch", "Client", "Pipeline"]
 
 # Operations that one message of a batch of many may hold; the library cuts it where it must.
 _MANY = 1000
+_FEW = 5  # so many times _MANY are worth a session of their own
 
 
 def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
@@ -199,11 +201,35 @@ class Client(_mqkv.Client):
         """Stores all entries of a mapping, or of pairs. The first one that fails raises its
         exception; others may have been stored."""
         pairs = entries.items() if isinstance(entries, MappingType) else entries
-        for chunk in _chunks(pairs):
+        given = {"ttl": ttl, "expiry_ms": expiry_ms, "durability": durability}
+        options: "dict[str, Any]" = {name: option for name, option in given.items()
+                                     if option is not None}
+        chunks = _chunks(pairs)
+        head = list(islice(chunks, _FEW))
+        if len(head) == _FEW:
+            self._put_in_flight(chain(head, chunks), options)
+            return
+        for chunk in head:
             batch = Batch(self)
+            put = batch.put
             for key, value in chunk:
-                batch.put(key, value, ttl=ttl, expiry_ms=expiry_ms, durability=durability)
+                put(key, value, **options)
             for result in batch.execute():
+                result.result()
+
+    def _put_in_flight(self, chunks: "Iterable[list[tuple[Bytes, Bytes]]]",
+                       options: "dict[str, Any]") -> None:
+        """Stores them with several messages in flight: nobody waits for each to be answered."""
+        waiting: "deque[list[Result[int]]]" = deque()
+        with self.pipeline() as pipeline:
+            put = pipeline.put
+            for chunk in chunks:
+                waiting.append([put(key, value, **options) for key, value in chunk])
+                while waiting and all(result.done for result in waiting[0]):
+                    for result in waiting.popleft():
+                        result.result()
+        for results in waiting:
+            for result in results:
                 result.result()
 
     def delete_many(self, keys: "Iterable[Bytes]", *,

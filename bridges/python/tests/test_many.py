@@ -328,3 +328,19 @@ def test_a_batch_that_grows_while_it_is_parsed(client):
     results = batch.execute()
     assert len(results) == 56 and all(result.ok for result in results)
     assert results[-1].key == "last" and client.ttl("last") > 50
+
+
+def test_very_many_puts(client):
+    client.put_many(((f"k{number % 9000}", str(number)) for number in range(12_000)), ttl=100)
+    found = client.get_many(f"k{number}" for number in range(9000))
+    assert found == {f"k{number}".encode(): str(number + 9000 * (number < 3000)).encode()
+                     for number in range(9000)}
+    assert client.ttl("k0") > 0
+    wrong = [(f"k{number}", "new") for number in range(8000)]
+    wrong[7000] = ("", "no key")
+    with pytest.raises(mqkv.BadKey):
+        client.put_many(wrong)
+    assert client.get("k6999") == b"new"
+    with pytest.raises(TypeError):
+        client.put_many((f"k{number}", 5) for number in range(8000))
+    client.put_many([])
