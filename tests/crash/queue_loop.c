@@ -127,6 +127,8 @@ static void note_taken(const struct clientk_job *job, uint64_t number)
     if (atomic_load(&one->puts) > 1)
         return;
     uint64_t until_ms = atomic_load(&one->held_until_ms), now_ms = clock_realtime_ms();
+    if (job->until_ms <= now_ms) /* this worker was slow: somebody else may hold it by now */
+        return;
     if (atomic_load(&one->held_id) == job->id && until_ms > now_ms) {
         atomic_fetch_add(&account->violations, 1);
         fprintf(stderr, "queue_loop: job %" PRIu64 " was taken %" PRIu64 " ms too early\n", number,

@@ -26,3 +26,5 @@ done
 wait "$loop_pid"
 check_equal 0 $? "the daemon, too, $kills times"
 echo "# $(<"$MQKV_TEST_DIR/loop")"
+kill_server # a start removes what clients left that were killed before the daemon knew them
+start_server
