@@ -33,7 +33,7 @@ struct session_table {
     pthread_mutex_t lock; /* free_slots, is_closed, died */
     uint16_t free_slots[MAX_CAPACITY];
     unsigned free_count;
-    bool is_closed; /* nobody gets a slot any more */
+    bool is_closed;                            /* nobody gets a slot any more */
     struct past_session died[DIED_REMEMBERED]; /* a ring of the latest */
     unsigned died_next;
 

@@ -27,7 +27,7 @@ enum {
 enum operand_kind {
     OPERAND_OTHER,
     OPERAND_KEY,
-    OPERAND_SECTION, /* a section of the server's statistics */
+    OPERAND_SECTION,  /* a section of the server's statistics */
     OPERAND_SETTINGS, /* get, set or reload, then the name of a setting */
     OPERAND_QUEUE     /* a word of queue, then the name of a queue; list: a state of jobs */
 };
