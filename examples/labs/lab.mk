@@ -1,7 +1,8 @@
-# The rules of a lab. Its Makefile says HANDIN, the files that a student hands in, and includes this one.
+# The rules of a lab. Its Makefile says HANDIN, the files that a student hands in, and NEEDS, what of mqkv's programs and
+# libraries it is built with, if any; and includes this one.
 #
 #   make check                  the checks that students have, on what is in this folder
-#   make grade [SUBMISSION=D]   all checks, on the files of D (default: this folder); writes results.json
+#   make grade [SUBMISSION=D]   all checks, on the files of D (default: this folder); writes RESULTS (results.json)
 #   make solution               the reference, in build/labs/LAB/solution
 #   make verify                 for lecturers: the start fails, the reference has all points, and each of
 #                               wrong/ loses those that it says, and no others
@@ -18,6 +19,7 @@ FROM ?= .
 TO   ?= $(OUT)/labs/$(LAB)/yours
 CC   ?= cc
 SUBMISSION ?= .
+RESULTS ?= results.json
 export OUT
 
 EXPLORED  := $(OUT)/explore/obj/tests/explore
@@ -32,11 +34,11 @@ RENAMED   := $(OUT)/explore/renamed
 PROGRAMS := $(if $(CHECKS),$(TO)/schedules) $(if $(wildcard race.c),$(TO)/race) $(if $(wildcard plain.c),$(TO)/plain)
 programs: $(PROGRAMS)
 
-check: programs $(OUT)/labs/without_network
+check: $(OUT)/labs/without_network
 	@../grade --public .
 
 grade: $(OUT)/labs/without_network
-	@../grade --submission $(SUBMISSION) --results results.json .
+	@../grade --submission $(SUBMISSION) --results $(RESULTS) .
 
 verify: $(OUT)/labs/without_network
 	@../grade --verify .

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/explore/kernel_objects.h"
+#include "tests/explore/machine_calls.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
@@ -279,12 +280,16 @@ ssize_t kernel_write(int descriptor, const void *data, size_t bytes, const void 
 
 ssize_t explored_read(int descriptor, void *buffer, size_t bytes)
 {
+    if (machine_has(descriptor))
+        return machine_read(descriptor, buffer, bytes, HERE);
     return kernel_is_ours(descriptor) ? kernel_read(descriptor, buffer, bytes, HERE)
                                       : read(descriptor, buffer, bytes);
 }
 
 ssize_t explored_write(int descriptor, const void *data, size_t bytes)
 {
+    if (machine_has(descriptor))
+        return machine_write(descriptor, data, bytes, HERE);
     return kernel_is_ours(descriptor) ? kernel_write(descriptor, data, bytes, HERE)
                                       : write(descriptor, data, bytes);
 }

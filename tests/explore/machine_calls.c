@@ -121,6 +121,8 @@ bool machine_openat(int at, const char *path, int flags, mode_t mode, int *descr
         machine_names_change(&made);
         *descriptor = machine_handle_open(made.name.file, directory);
     }
+    if (*descriptor >= 0)
+        machine_handle(*descriptor)->appends = flags & O_APPEND;
     return true;
 }
 
@@ -206,8 +208,16 @@ void machine_statvfs(struct statvfs *facts)
 off_t machine_lseek(int descriptor, off_t offset, int whence)
 {
     const struct machine_file *file = machine_handle_file(descriptor);
+    struct machine_handle *handle = machine_handle(descriptor);
     if (whence == SEEK_HOLE)
         return (off_t)file->size;
+    if (whence == SEEK_SET || whence == SEEK_CUR || whence == SEEK_END) {
+        off_t from = whence == SEEK_CUR ? handle->position : 0;
+        from += whence == SEEK_END ? (off_t)file->size : 0;
+        if (offset < -from)
+            return machine_fail(EINVAL);
+        return handle->position = from + offset;
+    }
     return (uint64_t)offset < file->size ? offset : machine_fail(ENXIO);
 }
 
@@ -295,6 +305,25 @@ ssize_t machine_pwrite(int descriptor, const void *from, size_t bytes, off_t off
     if (fails)
         return machine_fail_io();
     return done == 0 && bytes > 0 ? machine_fail(ENOSPC) : (ssize_t)done;
+}
+
+ssize_t machine_read(int descriptor, void *to, size_t bytes, const void *place)
+{
+    ssize_t done =
+        machine_pread(descriptor, to, bytes, machine_handle(descriptor)->position, place);
+    if (done > 0)
+        machine_handle(descriptor)->position += done;
+    return done;
+}
+
+ssize_t machine_write(int descriptor, const void *from, size_t bytes, const void *place)
+{
+    const struct machine_handle *handle = machine_handle(descriptor);
+    off_t at = handle->appends ? (off_t)machine_handle_file(descriptor)->size : handle->position;
+    ssize_t done = machine_pwrite(descriptor, from, bytes, at, place);
+    if (done > 0)
+        machine_handle(descriptor)->position = at + done;
+    return done;
 }
 
 static bool never(const void *what)

@@ -34,8 +34,10 @@ int machine_allocate(int descriptor, off_t offset, off_t bytes, const void *plac
 int machine_punch(int descriptor, off_t bytes, const void *place);
 int machine_truncate(int descriptor, off_t bytes, const void *place);
 ssize_t machine_pread(int descriptor, void *to, size_t bytes, off_t offset, const void *place);
+ssize_t machine_read(int descriptor, void *to, size_t bytes, const void *place);
 ssize_t machine_pwrite(int descriptor, const void *from, size_t bytes, off_t offset,
                        const void *place);
+ssize_t machine_write(int descriptor, const void *from, size_t bytes, const void *place);
 int machine_fsync(int descriptor, const void *place);
 bool machine_rename(int at, const char *from, const char *to, bool exchange, int *result,
                     const void *place);

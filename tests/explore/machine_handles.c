@@ -41,7 +41,7 @@ int machine_handle_open(struct machine_file *file, unsigned directory)
         struct machine_handle *handle = &handles[i];
         if (handle->in_use)
             continue;
-        *handle = (struct machine_handle){true, file, directory, schedule_process(), 0};
+        *handle = (struct machine_handle){true, file, directory, schedule_process(), 0, 0, false};
         if (file)
             file->handles++;
         return FIRST_HANDLE + (int)i;

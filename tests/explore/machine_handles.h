@@ -11,7 +11,9 @@ struct machine_handle {
     struct machine_file *file; /* NULL: a directory */
     unsigned directory;
     unsigned process;
-    unsigned next; /* of the listing */
+    unsigned next;  /* of the listing */
+    off_t position; /* of a file: where read and write go on */
+    bool appends;   /* write goes to the end */
 };
 
 /* There are none any more. */

@@ -16,6 +16,12 @@ for lab in "$labs"/*/points; do
     check_match "^$name: 0 of its variants" "$(cat "$MQKV_TEST_DIR/$name")" "$name"
 done
 
+# As a student begins, where nothing was built: the start of the log works as long as nothing
+# happens.
+told=$(make -s -C "$labs/log" check OUT="$MQKV_TEST_DIR/nothing" 2>&1)
+check_match "^ok +15/15 comes_back" "$told" "a start works with what the lab says that it may use"
+check_match "^NOT OK +0/20 killed" "$told" "and shows a student what is missing"
+
 # What is handed in may be anything: nothing is won by ending early, and nothing is sent.
 mkdir "$MQKV_TEST_DIR/ends"
 cat >"$MQKV_TEST_DIR/ends/policy.c" <<'EOF'
