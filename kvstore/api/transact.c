@@ -10,6 +10,8 @@
 #include "common/assert/assert.h"
 #include "common/memory/reserved.h"
 #include "kvstore/api/operations.h"
+#include "kvstore/api/transact_places.h"
+#include "kvstore/cache/cache.h"
 #include "kvstore/sync/links.h"
 #include "kvstore/sync/sync.h"
 #include "kvstore/table/found_record.h"
@@ -25,6 +27,7 @@ struct transacted_write {
     /* Once it was appended: */
     struct record record;
     struct appended appended;
+    struct placing *placing; /* NULL, or the large value, which was copied before */
 };
 
 struct transact {
@@ -41,6 +44,7 @@ struct transact {
     uint32_t older_file; /* NO_OLDER_FILE, or that has to be of another format first */
     bool waits_for_sync; /* too much of earlier transactions is not on disk yet */
     struct transacted_write *writes_done; /* by file, then in order */
+    struct transact_places places;
 };
 
 static bool step_writes(const struct kvstore_step *step)
@@ -356,6 +360,27 @@ static void mark_record(const struct transact *work, uint32_t write, uint64_t nu
     record->transaction = number;
 }
 
+/* Has a large value count that was copied before. False: nothing has changed. */
+static bool append_placed(struct transact *work, struct transacted_write *done, struct write *write)
+{
+    struct kvstore *store = work->store;
+    struct record *record = &write->record;
+    struct placing *placing =
+        done->step->kind == KVSTORE_STEP_PUT
+            ? transact_places_use(&work->places, done->step, record->expiry_ms)
+            : NULL;
+    if (!placing)
+        return false;
+    if (store->cache)
+        cache_remove(store->cache, write->file->number, write->lookup.hash, record->key);
+    placing->record = *record;
+    if (placing_publish(write->file, &write->lookup, placing, &done->result->written) != KV_OK)
+        return false; /* writing it anew makes room, or says why there is none */
+    record->version = placing->record.version;
+    done->placing = placing;
+    return true;
+}
+
 static enum kv_status append_write(struct transact *work, uint32_t at, uint64_t number)
 {
     struct transacted_write *done = &work->writes_done[at];
@@ -368,10 +393,16 @@ static enum kv_status append_write(struct transact *work, uint32_t at, uint64_t 
     KV_ASSERT(done->result->status == KV_OK);
     mark_record(work, at, number, &write.record);
     const struct generation *generation = write.file->current;
-    done->appended = (struct appended){
-        .offset = generation->log.tail, .last = generation->last, .replaced = write.lookup};
-    status = write_append(&write, tail, &done->result->written);
-    done->appended.size_bytes = done->result->written.record_bytes;
+    done->appended = (struct appended){.offset = generation->log.tail,
+                                       .entry_offset = generation->log.tail,
+                                       .last = generation->last,
+                                       .replaced = write.lookup};
+    if (!append_placed(work, done, &write))
+        status = write_append(&write, tail, &done->result->written);
+    done->appended.size_bytes = generation->log.tail - done->appended.offset;
+    done->appended.entry_bytes = done->result->written.record_bytes;
+    if (done->placing)
+        done->appended.entry_offset = placing_berth(write.file, done->placing)->offset;
     done->record = write.record;
     return status;
 }
@@ -432,8 +463,12 @@ static void confirm(struct transact *work)
 {
     for (uint32_t i = 0; i < work->write_count; i++) {
         const struct transacted_write *done = &work->writes_done[i];
-        datafile_confirm(file_of(work, i), &done->appended.replaced, done->appended.offset,
-                         done->appended.size_bytes);
+        if (done->placing)
+            placing_confirm(file_of(work, i), done->placing, &done->appended.replaced,
+                            done->appended.size_bytes);
+        else
+            datafile_confirm(file_of(work, i), &done->appended.replaced, done->appended.offset,
+                             done->appended.size_bytes);
         write_announce(work->store, file_of(work, i), &done->record);
     }
 }
@@ -512,6 +547,102 @@ static enum kv_status transact_under_locks(struct transact *work)
     return status;
 }
 
+/* Large values --------------------------------------------------------------------------------- */
+
+/* How often places are followed to another generation, at most. */
+#define FOLLOW_TRIES 2u
+
+static bool is_large_put(const struct kvstore_step *step)
+{
+    return step->kind == KVSTORE_STEP_PUT && step->value.size >= PLACE_MIN_BYTES;
+}
+
+static uint32_t count_large_puts(const struct kvstore_step *steps, uint32_t count)
+{
+    uint32_t large = 0;
+    for (uint32_t i = 0; i < count; i++)
+        large += is_large_put(&steps[i]);
+    return large;
+}
+
+/* Notes the first file of another format that is to be written to; returns whether there is none.
+ */
+static bool may_place(struct transact *work, const struct kvstore_step *steps, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t number = kvstore_file_of(work->store, steps[i].key);
+        const struct logfile *log = &work->store->context.files[number].current->log;
+        if (step_writes(&steps[i]) && log->identity.format_version != FILE_FORMAT_NEWEST) {
+            work->older_file = number;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Takes places for the large values of the list that will be done, as it seems now, unless one of
+ * their files is of another format. Holds: the locks of all files. */
+static void take_value_places(struct transact *work)
+{
+    const struct kvstore_transaction *asked = work->asked;
+    work->older_file = NO_OLDER_FILE;
+    if (look_at_guards(work) != KV_OK)
+        return;
+    const struct kvstore_step *steps = work->told->held ? asked->then : asked->otherwise;
+    uint32_t count = work->told->held ? asked->then_count : asked->otherwise_count;
+    if (count_large_puts(steps, count) == 0 || !may_place(work, steps, count))
+        return;
+    for (uint32_t i = 0; i < count; i++) {
+        struct kvstore_step_result unwanted;
+        struct write write;
+        struct kv_slice tail;
+        char text[INTEGER_BYTES];
+        if (is_large_put(&steps[i]) &&
+            find_and_prepare(work, &steps[i], text, &write, &tail, &unwanted) == KV_OK)
+            transact_places_take(&work->places, &steps[i], &write);
+    }
+}
+
+/* Copies the large values, before the transaction has its locks. */
+static void place_values(struct transact *work)
+{
+    const struct kvstore_transaction *asked = work->asked;
+    const struct store_context *context = &work->store->context;
+    const struct kvstore_transacted told = *work->told;
+    uint32_t large = count_large_puts(asked->then, asked->then_count) +
+                     count_large_puts(asked->otherwise, asked->otherwise_count);
+    if (large == 0)
+        return;
+    transact_places_begin(&work->places, large);
+    for (uint32_t tries = 0; tries <= work->file_count; tries++) {
+        lockset_lock_several(context->locks, work->files, work->file_count, true);
+        work->now_ms = clock_realtime_ms();
+        take_value_places(work);
+        lockset_unlock_several(context->locks, work->files, work->file_count, true);
+        logfile_end(context->options.io);
+        if (work->older_file == NO_OLDER_FILE)
+            break;
+        sync_raise_format(work->store->sync, work->older_file); /* once for each, unless it fails */
+    }
+    *work->told = told;
+    transact_places_fill(&work->places);
+}
+
+/* Takes the locks, with all values copied to where they would count. */
+static void lock_files(struct transact *work)
+{
+    struct lockset *locks = work->store->context.locks;
+    for (unsigned tries = 0;; tries++) {
+        lockset_lock_several(locks, work->files, work->file_count, work->writes);
+        if (!transact_places_follow(&work->places) || tries == FOLLOW_TRIES)
+            return;
+        lockset_unlock_several(locks, work->files, work->file_count, work->writes);
+        transact_places_fill(&work->places);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
 static void evict_after(struct transact *work)
 {
     struct kvstore *store = work->store;
@@ -526,9 +657,10 @@ static enum kv_status transact_once(struct transact *work)
     work->write_count = work->part_count = 0;
     work->waits_for_sync = false;
     work->older_file = NO_OLDER_FILE;
-    lockset_lock_several(context->locks, work->files, work->file_count, work->writes);
+    lock_files(work);
     work->now_ms = clock_realtime_ms();
     enum kv_status status = transact_under_locks(work);
+    transact_places_end(&work->places, work->store);
     lockset_unlock_several(context->locks, work->files, work->file_count, work->writes);
     logfile_end(context->options.io);
     if (work->waits_for_sync)
@@ -564,6 +696,7 @@ enum kv_status kvstore_transact(struct kvstore *store,
     if (work.writes && !store->sync)
         return KV_READ_ONLY;
     collect_files(&work);
+    place_values(&work);
     unsigned tries = 0;
     do {
         status = transact_once(&work);

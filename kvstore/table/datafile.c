@@ -421,7 +421,7 @@ void datafile_undo(struct datafile *file, const struct record *record,
                                   replaced->hash,
                                   was_put,
                                   replaced->found,
-                                  was_put ? appended->size_bytes : 0,
+                                  was_put ? appended->entry_bytes : 0,
                                   replaced->found ? replaced->size_bytes : 0};
     if (bound_is_told(&file->share))
         bound_count_change(&file->share, file->current->words->live_bytes, &change);

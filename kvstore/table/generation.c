@@ -435,9 +435,9 @@ static void undo_entry(struct generation *generation, const struct record *recor
         if (lookup_has_slot(replaced) && index_reserve(generation->index, replaced->hash))
             index_insert(generation->index, replaced->hash, replaced->offset);
     } else {
-        generation_discount(generation, record, appended->size_bytes);
+        generation_discount(generation, record, appended->entry_bytes);
         index_probe_start(&probe, generation->index, replaced->hash);
-        while (index_probe_next(&probe, &offset) && offset != appended->offset)
+        while (index_probe_next(&probe, &offset) && offset != appended->entry_offset)
             ;
         if (lookup_has_slot(replaced))
             index_probe_replace(&probe, replaced->offset);

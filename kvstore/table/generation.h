@@ -168,6 +168,8 @@ void generation_end_transaction(struct generation *generation);
 struct appended {
     uint64_t offset; /* of the record in the log */
     uint64_t size_bytes;
+    uint64_t entry_offset; /* what the index points at: the same, or what is in a berth */
+    uint64_t entry_bytes;
     uint64_t last;          /* generation->last before */
     struct lookup replaced; /* as it was before; of its record only size, kind, expiry and the size
                                of the key count */

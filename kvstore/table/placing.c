@@ -135,11 +135,36 @@ enum kv_status placing_fill(struct placing *placing)
 static enum kv_status publish_next(struct datafile *file, struct placing *placing)
 {
     struct lookup lookup;
-    generation_find(file->next, placing->hash, placing->record.key, &lookup);
+    struct record record = placing->record;
+    if (!file->next_keeps_parts)
+        record_detach(&record);
+    generation_find(file->next, placing->hash, record.key, &lookup);
     if (lookup.error != 0)
         return KV_IO;
-    return generation_append_placed(file->next, &lookup, &placing->record,
-                                    berth_in(placing, file->next));
+    return generation_append_placed(file->next, &lookup, &record, berth_in(placing, file->next));
+}
+
+/* Returns the position behind it. */
+static uint64_t confirm_placed(struct datafile *file, struct placing *placing,
+                               const struct lookup *replaced, uint64_t size_bytes)
+{
+    datafile_forget_replaced(file, replaced);
+    if (sound_next(file))
+        file->next_status = publish_next(file, placing);
+    return count_appended(file, size_bytes);
+}
+
+void placing_confirm(struct datafile *file, struct placing *placing, const struct lookup *replaced,
+                     uint64_t size_bytes)
+{
+    if (file->current->transacting != 0)
+        file->undecided_bytes -= size_bytes;
+    (void)confirm_placed(file, placing, replaced, size_bytes);
+}
+
+const struct berth *placing_berth(const struct datafile *file, const struct placing *placing)
+{
+    return berth_in(placing, file->current);
 }
 
 enum kv_status placing_publish(struct datafile *file, struct lookup *lookup,
@@ -149,15 +174,16 @@ enum kv_status placing_publish(struct datafile *file, struct lookup *lookup,
     const struct berth *berth = berth_in(placing, current);
     uint64_t tail = current->log.tail;
     KV_ASSERT(berth && !placing->is_lost && placing->filled == placing->berth_count);
-    KV_ASSERT(!file->read_only && current->words->tail == tail && current->transacting == 0);
+    KV_ASSERT(!file->read_only && current->words->tail == tail);
     struct record *record = &placing->record;
     record->version = datafile_next_version(current, lookup, record->version);
     const struct bound_change change = {
         record->key,      lookup->hash, lookup->found, true, lookup->found ? lookup->size_bytes : 0,
         berth->size_bytes};
     bool is_told = bound_is_told(&file->share);
-    enum kv_status status =
-        is_told ? bound_check(&file->share, lookup, record, kv_slice(NULL, 0), false) : KV_OK;
+    enum kv_status status = is_told ? bound_check(&file->share, lookup, record, kv_slice(NULL, 0),
+                                                  current->transacting != 0)
+                                    : KV_OK;
     const struct lookup replaced = *lookup;
     if (status == KV_OK)
         status = generation_append_placed(current, lookup, record, berth);
@@ -166,10 +192,12 @@ enum kv_status placing_publish(struct datafile *file, struct lookup *lookup,
     if (status != KV_OK)
         return status;
     file->full = false;
-    datafile_forget_replaced(file, &replaced);
-    if (sound_next(file))
-        file->next_status = publish_next(file, placing);
-    uint64_t appended = count_appended(file, current->log.tail - tail);
+    uint64_t size_bytes = current->log.tail - tail;
+    uint64_t appended = atomic_load_explicit(&file->appended_bytes, memory_order_relaxed);
+    if (current->transacting == 0)
+        appended = confirm_placed(file, placing, &replaced, size_bytes);
+    else
+        appended += file->undecided_bytes += size_bytes;
     if (file->ordering)
         datafile_follow_order(file, &replaced, record);
     if (is_told)

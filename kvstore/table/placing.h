@@ -64,11 +64,20 @@ enum kv_status placing_fill(struct placing *placing);
  * be called again. Holds: the file's lock for writing. */
 bool placing_follow(struct datafile *file, struct placing *placing);
 
-/* Makes the value count, with a version as datafile_append gives it. placing_follow has just
+/* Makes the value count, with a version as datafile_append gives it, once. placing_follow has just
  * returned false, and the value is not lost; `lookup` is of its key. *written and errors as of
  * datafile_append. Holds: the file's lock for writing. */
 enum kv_status placing_publish(struct datafile *file, struct lookup *lookup,
                                struct placing *placing, struct kvstore_written *written);
+
+/* Returns the value's place in the current generation of `file`, where it counts. */
+const struct berth *placing_berth(const struct datafile *file, const struct placing *placing);
+
+/* Does what placing_publish leaves undone while changes of a transaction are being made, as
+ * datafile_confirm after datafile_append. The record that makes the value count has size_bytes.
+ * Holds: the file's lock for writing. */
+void placing_confirm(struct datafile *file, struct placing *placing, const struct lookup *replaced,
+                     uint64_t size_bytes);
 
 /* Ends the placing, published or not. Holds: the file's lock for writing. */
 void placing_end(struct datafile *file, struct placing *placing);

@@ -91,7 +91,9 @@ static void let_go_on(void)
     pthread_mutex_unlock(&copying.mutex);
 }
 
-enum large_kind { PUT, EXCHANGE, APPEND, TOUCH };
+enum large_kind { PUT, EXCHANGE, APPEND, TOUCH, TRANSACT };
+
+#define MEDIUM_BYTES ((size_t)20000) /* written with a call, and under the lock */
 
 #define SUFFIX        "suffix"
 #define FAR_FUTURE_MS UINT64_C(4102444800000)
@@ -109,7 +111,34 @@ struct large_put {
     bool found;
     struct kvstore_entry old_entry;
     uint32_t value_bytes; /* of an append */
+    uint32_t steps;       /* of a transaction */
 };
+
+/* If `guard` is absent, puts the value, a small one beside it, and, if asked for, a medium one;
+ * else only a small one. */
+static enum kv_status transact_large(struct large_put *put, struct kv_slice large)
+{
+    static const char medium[MEDIUM_BYTES];
+    const struct kvstore_guard guard = {.kind = KVSTORE_GUARD_ABSENT, .key = KEY("guard")};
+    const struct kvstore_step then[] = {
+        {.kind = KVSTORE_STEP_PUT, .key = KEY(put->key), .value = large},
+        {.kind = KVSTORE_STEP_PUT, .key = KEY("beside"), .value = KEY("there")},
+        {.kind = KVSTORE_STEP_PUT, .key = KEY("medium"), .value = kv_slice(medium, MEDIUM_BYTES)}};
+    const struct kvstore_step otherwise = {
+        .kind = KVSTORE_STEP_PUT, .key = KEY("beside"), .value = KEY("guarded")};
+    const struct kvstore_transaction transaction = {.guards = &guard,
+                                                    .guard_count = 1,
+                                                    .then = then,
+                                                    .then_count = put->steps,
+                                                    .otherwise = &otherwise,
+                                                    .otherwise_count = 1};
+    struct kvstore_step_result results[sizeof then / sizeof *then];
+    struct kvstore_transacted told;
+    enum kv_status status = kvstore_transact(store, &transaction, results, &told);
+    put->found = told.held;
+    put->written = results[0].written;
+    return status;
+}
 
 static void *put_large(void *argument)
 {
@@ -129,6 +158,9 @@ static void *put_large(void *argument)
         break;
     case TOUCH:
         put->status = kvstore_touch(store, key, FAR_FUTURE_MS, &put->written);
+        break;
+    case TRANSACT:
+        put->status = transact_large(put, large);
         break;
     default:
         put->status = kvstore_put(store, key, large, &put->options, &put->written);
@@ -353,6 +385,113 @@ START_TEST(an_exchange_without_room_changes_nothing)
 }
 END_TEST
 
+/* Nor for the values of a transaction of one or several writes. They count together. */
+START_TEST(nobody_waits_for_a_value_of_a_transaction)
+{
+    static struct large_put put;
+    put = (struct large_put){.kind = TRANSACT, .steps = (uint32_t)_i + 1};
+    put_one("large", 'a');
+    must_put(store, "beside", "before");
+    stop_copies(1);
+    begin_put(&put, "large", 'b');
+    await_stop();
+    must_put(store, "key", "2");
+    check_large(store, "large", 'a');
+    ck_assert_str_eq(get_text(store, "beside"), "before");
+    struct kvstore *copy = open_copy();
+    check_large(copy, "large", 'a');
+    must_close(copy);
+    let_go_on();
+    end_put(&put, KV_OK);
+    ck_assert(put.found);
+    for (int round = 0; round < 3; round++) {
+        check_large(store, "large", 'b');
+        ck_assert_str_eq(get_text(store, "beside"), _i == 0 ? "before" : "there");
+        ck_assert_str_eq(get_text(store, "key"), "2");
+        ck_assert(is_there(store, "medium") == (_i == 2));
+        if (round == 0) {
+            copy = open_copy(); /* by its log */
+            check_large(copy, "large", 'b');
+            ck_assert_str_eq(get_text(copy, "beside"), _i == 0 ? "before" : "there");
+            must_close(copy);
+            must_compact();
+        } else {
+            must_reopen(&one_file);
+        }
+    }
+}
+END_TEST
+
+/* What a guard says when the transaction is done counts, and not when its values were copied. */
+START_TEST(a_guard_changes_while_a_value_is_copied)
+{
+    static struct large_put put;
+    put = (struct large_put){.kind = TRANSACT, .steps = 2};
+    put_one("large", 'a');
+    stop_copies(1);
+    begin_put(&put, "large", 'b');
+    await_stop();
+    must_put(store, "guard", "1");
+    let_go_on();
+    end_put(&put, KV_OK);
+    ck_assert(!put.found);
+    check_large(store, "large", 'a');
+    ck_assert_str_eq(get_text(store, "beside"), "guarded");
+    struct kvstore *copy = open_copy();
+    check_large(copy, "large", 'a');
+    must_close(copy);
+    must_compact();
+    check_large(store, "large", 'a');
+}
+END_TEST
+
+static ssize_t fail_medium(int fd, const void *data, size_t size, off_t offset)
+{
+    if (size < MEDIUM_BYTES || size >= COPIED_BYTES)
+        return fileio_system.write_at(fd, data, size, offset);
+    errno = EIO;
+    return -1;
+}
+
+/* A later write of the transaction fails: the large value before it is taken back, and what was
+ * there is there, as if nothing had been. Then it is done anew. */
+START_TEST(a_large_value_is_taken_back)
+{
+    static struct large_put put;
+    struct kvstore_file_statistics before, after;
+    put = (struct large_put){.kind = TRANSACT, .steps = 3};
+    if (_i == 1)
+        put_one("large", 'a');
+    must_put(store, "beside", "before");
+    table = fileio_system;
+    table.write_at = fail_medium;
+    fileio = &table;
+    kvstore_file_statistics(store, 0, &before);
+    begin_put(&put, "large", 'b');
+    end_put(&put, KV_IO);
+    kvstore_file_statistics(store, 0, &after);
+    ck_assert_uint_eq(after.live_bytes, before.live_bytes);
+    ck_assert_uint_eq(after.keys, before.keys);
+    fileio = &fileio_system;
+    for (int round = 0; round < 2; round++) {
+        if (_i == 1)
+            check_large(store, "large", 'a');
+        ck_assert(is_there(store, "large") == (_i == 1));
+        ck_assert_str_eq(get_text(store, "beside"), "before");
+        struct kvstore *copy = open_copy();
+        ck_assert(is_there(copy, "large") == (_i == 1));
+        must_close(copy);
+        must_reopen(&one_file);
+    }
+    begin_put(&put, "large", 'c');
+    end_put(&put, KV_OK);
+    check_large(store, "large", 'c');
+    must_reopen(&one_file);
+    check_large(store, "large", 'c');
+    ck_assert_str_eq(get_text(store, "beside"), "there");
+}
+END_TEST
+
 /* What a kill leaves in the middle of a copy: all but that value. Then the value, too. */
 START_TEST(a_kill_leaves_a_berth)
 {
@@ -421,8 +560,9 @@ static void await_holder(void)
  * one stays open until then. The copy to the new log fails, or not: then there is another. */
 START_TEST(a_compaction_takes_the_value_with_it)
 {
-    struct large_put put = {0};
+    static struct large_put put;
     pthread_t compaction;
+    put = (struct large_put){.kind = _i < 2 ? PUT : TRANSACT, .steps = 2};
     put_round(100, 0);
     stop_copies(1);
     begin_put(&put, "large", 'a');
@@ -432,7 +572,7 @@ START_TEST(a_compaction_takes_the_value_with_it)
     await_new_log();
     usleep(100000); /* in which it would end, if it did not wait */
     ck_assert(!atomic_load(&is_compacted));
-    if (_i == 1)
+    if (_i % 2 == 1)
         fail_copy(2);
     let_go_on();
     end_put(&put, KV_OK);
@@ -444,6 +584,56 @@ START_TEST(a_compaction_takes_the_value_with_it)
     check_large(copy, "large", 'a');
     check_round(copy, 100, 0);
     must_close(copy);
+}
+END_TEST
+
+/* The first sync of the next log waits until the test lets it go on. */
+static int sync_or_stop(int fd)
+{
+    pthread_mutex_lock(&copying.mutex);
+    if (copying.left_to_stop > 0 && store->context.files[0].next) {
+        copying.left_to_stop--;
+        copying.is_stopped = true;
+        pthread_cond_broadcast(&copying.changed);
+        while (!copying.goes_on)
+            pthread_cond_wait(&copying.changed, &copying.mutex);
+        copying.is_stopped = false;
+    }
+    pthread_mutex_unlock(&copying.mutex);
+    return fileio_system.sync_data(fd);
+}
+
+/* A value that begins to count while the next log is complete, and not yet in use, is in both: of a
+ * put, and of transactions of one write and of two. */
+START_TEST(a_value_counts_in_the_next_log_as_well)
+{
+    static struct large_put put;
+    pthread_t compaction;
+    put = (struct large_put){.kind = _i == 0 ? PUT : TRANSACT, .steps = (uint32_t)_i};
+    put_round(100, 0);
+    put_one("large", 'a');
+    table = fileio_system;
+    table.sync_data = sync_or_stop;
+    copying.left_to_stop = 1;
+    copying.left_to_fail = 0;
+    copying.is_stopped = copying.goes_on = false;
+    fileio = &table;
+    atomic_store(&is_compacted, false);
+    ck_assert_int_eq(pthread_create(&compaction, NULL, compact, NULL), 0);
+    await_stop();
+    begin_put(&put, "large", 'b');
+    end_put(&put, KV_OK);
+    ck_assert(!atomic_load(&is_compacted));
+    let_go_on();
+    pthread_join(compaction, NULL);
+    check_large(store, "large", 'b');
+    struct kvstore *copy = open_copy();
+    check_large(copy, "large", 'b');
+    ck_assert(is_there(copy, "beside") == (_i == 2));
+    check_round(copy, 100, 0);
+    must_close(copy);
+    must_compact();
+    check_large(store, "large", 'b');
 }
 END_TEST
 
@@ -644,6 +834,48 @@ START_TEST(a_large_value_is_not_committed_without_its_bytes)
 }
 END_TEST
 
+static void check_round_of_parts(char letter)
+{
+    for (int i = 0; i < KEYS; i++)
+        check_large(store, numbered("part", i), letter);
+}
+
+/* A transaction with large values in several files is there after a start that reads the logs, as
+ * is one that takes their place; and compactions keep it. */
+START_TEST(large_values_of_a_transaction_in_several_files)
+{
+    struct kvstore_step steps[KEYS];
+    struct kvstore_step_result results[KEYS];
+    struct kvstore_transacted told;
+    char keys[KEYS][32], output[8192];
+    const struct kvstore_transaction transaction = {.then = steps, .then_count = KEYS};
+    store = must_open(dir, &two_files);
+    for (int round = 0; round < 2; round++) {
+        char letter = (char)('a' + round);
+        for (int i = 0; i < KEYS; i++) {
+            snprintf(keys[i], sizeof keys[i], "%s", numbered("part", i));
+            steps[i] = (struct kvstore_step){
+                .kind = KVSTORE_STEP_PUT, .key = KEY(keys[i]), .value = large_value(letter)};
+        }
+        ck_assert_int_eq(kvstore_transact(store, &transaction, results, &told), KV_OK);
+        for (int i = 0; i < KEYS; i++) {
+            kvstore_request_sync(store, results[i].written.ticket);
+            ck_assert_int_eq(kvstore_wait_durable(store, results[i].written.ticket), KV_OK);
+        }
+        check_round_of_parts(letter);
+        must_close(store);
+        store = NULL;
+        ck_assert_int_eq(run_kvcheck(dir, NULL, NULL, output, sizeof output), 0);
+        store_checkpoint_remove(dir);
+        store = must_open(dir, &two_files);
+        check_round_of_parts(letter);
+    }
+    for (uint32_t file = 0; file < DATAFILES; file++)
+        ck_assert_int_eq(kvstore_compact(store, file, NULL), KV_OK);
+    check_round_of_parts('b');
+}
+END_TEST
+
 /* Bytes written under the lock ----------------------------------------------------------------- */
 
 #define HUGE_BYTES      ((size_t)64 << 20)
@@ -682,7 +914,15 @@ static void put_huge(char letter)
                      KV_OK);
 }
 
-enum huge_round { HUGE_PUT, HUGE_COPY, HUGE_EXCHANGE, HUGE_APPEND, HUGE_TOUCH, HUGE_ROUNDS };
+enum huge_round {
+    HUGE_PUT,
+    HUGE_COPY,
+    HUGE_EXCHANGE,
+    HUGE_APPEND,
+    HUGE_TOUCH,
+    HUGE_TRANSACT,
+    HUGE_ROUNDS
+};
 
 static enum kv_status write_huge(enum huge_round round)
 {
@@ -699,6 +939,9 @@ static enum kv_status write_huge(enum huge_round round)
                                 old_value, sizeof old_value, &found, NULL, NULL);
     case HUGE_APPEND:
         return kvstore_append(store, KEY("huge"), KEY("1"), NULL, NULL);
+    case HUGE_TRANSACT:
+        return transact_large(&(struct large_put){.key = "huge", .steps = 2},
+                              kv_slice(old_value, HUGE_BYTES));
     default:
         return kvstore_touch(store, KEY("huge"), FAR_FUTURE_MS, NULL);
     }
@@ -939,8 +1182,12 @@ TEST_SUITE(kvstore_placing)
     tcase_add_loop_test(tests, what_a_value_became_meanwhile_counts, 0, 6);
     tcase_add_loop_test(tests, nothing_is_made_of_a_damaged_value, 0, 6);
     tcase_add_test(tests, an_exchange_without_room_changes_nothing);
+    tcase_add_loop_test(tests, nobody_waits_for_a_value_of_a_transaction, 0, 3);
+    tcase_add_test(tests, a_guard_changes_while_a_value_is_copied);
+    tcase_add_loop_test(tests, a_large_value_is_taken_back, 0, 2);
     tcase_add_test(tests, a_kill_leaves_a_berth);
-    tcase_add_loop_test(tests, a_compaction_takes_the_value_with_it, 0, 2);
+    tcase_add_loop_test(tests, a_compaction_takes_the_value_with_it, 0, 4);
+    tcase_add_loop_test(tests, a_value_counts_in_the_next_log_as_well, 0, 3);
     tcase_add_test(tests, a_hold_waits_for_the_value);
     tcase_add_test(tests, a_copy_may_fail);
     tcase_add_test(tests, a_refused_value_has_its_place_seen_to);
@@ -957,6 +1204,7 @@ TEST_SUITE(kvstore_placing)
     store_case_add(files);
     tcase_add_checked_fixture(files, NULL, restore_fileio);
     tcase_add_test(files, a_large_value_is_not_committed_without_its_bytes);
+    tcase_add_test(files, large_values_of_a_transaction_in_several_files);
     tcase_add_test(files, who_waits_waits_for_few_bytes);
     suite_add_tcase(suite, files);
 }
