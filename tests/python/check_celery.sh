@@ -67,7 +67,46 @@ from tasks import dies_once
 
 print(dies_once.delay(sys.argv[1]).id)
 PYTHON
+cat >"$work/sleeps.py" <<PYTHON
+# A consumer that would look again in an hour has what comes at once.
+import socket
+import threading
+
+import kombu
+
+import mqkv.kombu
+
+URL = "mqkv://$server_queue"
+queues = [kombu.Queue(name, kombu.Exchange(name), routing_key=name) for name in ("sleeps", "other")]
+
+
+def put(*bodies):
+    with kombu.Connection(URL) as connection:
+        for body in bodies:
+            connection.Producer().publish(body, exchange=queues[0].exchange, declare=queues,
+                                          routing_key="sleeps")
+
+
+with kombu.Connection(URL, transport_options={"polling_interval": 3600}) as connection:
+    got = []
+    with connection.Consumer(queues, prefetch_count=1,
+                             callbacks=[lambda body, message: got.append((body, message))]):
+        try:
+            connection.drain_events(timeout=0.2)
+            raise SystemExit("something came from nowhere")
+        except socket.timeout:
+            pass
+        threading.Timer(0.3, put, ("first", "second")).start()
+        connection.drain_events(timeout=60)
+        assert got[0][0] == "first", got
+        threading.Timer(0.3, got[0][1].ack).start()  # then there is room for another one
+        connection.drain_events(timeout=60)
+        assert got[1][0] == "second", got
+        got[1][1].ack()
+PYTHON
 cd "$work" || exit
+check_status 0 "a consumer sleeps until a message comes, or there is room for one" \
+    "$environment_python" sleeps.py
 export PYTHONPATH=$work
 start_worker() {
     "$environment_python" -m celery -A tasks worker --concurrency 2 --loglevel info \

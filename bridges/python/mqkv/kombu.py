@@ -11,17 +11,21 @@ transport_options["visibility_timeout"] seconds (an hour): a worker that has die
 and so does one that is slower. Priorities are 0 to 9, and 9 comes first. Direct, topic and fanout
 exchanges work over all processes of the store; events and remote control do, too.
 
-A consumer that waits looks for messages every transport_options["polling_interval"] seconds (0.02),
-which takes no message to the daemon where its store can be read in place.
+A consumer that waits sleeps until a message comes. Every transport_options["polling_interval"]
+seconds (1) it looks for messages whose time at a dead worker is over.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import select
+import socket
 import threading
+import time
 from contextlib import suppress
 from queue import Empty
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterable, Optional
 from urllib.parse import quote
 
 # Without kombu, or its types, nothing is known of it.
@@ -29,14 +33,17 @@ from kombu.transport import TRANSPORT_ALIASES, virtual  # type: ignore
 from kombu.utils.json import dumps, loads  # type: ignore
 
 from .client import Client
-from .errors import Error, NotFound, Unavailable, UnknownOutcome, VersionMismatch
+from .errors import Error, Missed, NotFound, Unavailable, UnknownOutcome, VersionMismatch
 from .jobs import Job, Queue
 from .transaction import Transaction
+from .watch import Watch
 
 __all__ = ["Channel", "Transport", "client_of"]
 
 _FOR_EVER = 2 ** 31
-_POLLING_S = 0.02
+_POLLING_S = 1.0  # the longest sleep
+_UNWATCHED_S = 0.02  # and while nothing can be watched
+_CHANGES_AT_ONCE = 1000
 
 
 def client_of(virtual_host: Optional[str], **options: Any) -> Client:
@@ -47,6 +54,88 @@ def client_of(virtual_host: Optional[str], **options: Any) -> Client:
     if name.startswith("/"):
         return Client(directory=name, **options)
     return Client("/" + name, **options)
+
+
+class _Waiter:
+    """On which a connection sleeps until one of the queues that it consumes from has changed, or
+    wake was called, by any thread. The rest is for one thread at a time."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._keys: "set[bytes]" = set()  # what changes with a queue
+        self._prefix = ""
+        self._watch: Optional[Watch] = None  # one for all of them: it takes a session
+        self._again_at = 0.0  # after a failure
+        self._reads, self._writes = os.pipe()
+        os.set_blocking(self._reads, False)
+        os.set_blocking(self._writes, False)
+
+    def watch(self, names: "Iterable[str]") -> bool:
+        """Watches these queues and no others. True: only from now on, so that they have to be
+        looked at once more."""
+        keys = {f"queue:{name}:tails" for name in names}
+        before, self._keys = self._keys, {key.encode() for key in keys}
+        prefix = os.path.commonprefix(list(keys))
+        if self._watch is not None and prefix == self._prefix:
+            return bool(self._keys - before)
+        if not keys or time.monotonic() < self._again_at:
+            return False
+        self._drop_watch()
+        try:
+            self._watch = self._client.watch(prefix, keys_only=True)
+        except Error:
+            self._again_at = time.monotonic() + _POLLING_S
+            return False
+        self._prefix = prefix
+        return True
+
+    def wait(self, seconds: float) -> None:
+        """Sleeps so long at most."""
+        end = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self._reads, select.POLLIN)
+        if self._watch is not None:
+            poll.register(self._watch.fileno(), select.POLLIN)
+        else:
+            end = min(end, time.monotonic() + _UNWATCHED_S)
+        while not self._has_changed():
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            if any(number == self._reads for number, _ in poll.poll(1000 * left)):
+                with suppress(BlockingIOError):
+                    os.read(self._reads, 4096)
+                return
+
+    def _has_changed(self) -> bool:
+        changed = False
+        try:
+            for _ in range(_CHANGES_AT_ONCE):
+                change = self._watch.next() if self._watch is not None else None
+                if change is None:
+                    return changed
+                changed |= change.key in self._keys
+        except Missed:
+            pass
+        except Error:
+            self._drop_watch()  # another one is made, and a look follows it
+        return True
+
+    def _drop_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+    def wake(self) -> None:
+        """Ends the sleep."""
+        with suppress(OSError):  # it is awake as often as that
+            os.write(self._writes, b"\0")
+
+    def close(self) -> None:
+        """Ends all of it."""
+        self._drop_watch()
+        os.close(self._reads)
+        os.close(self._writes)
 
 
 class _QoS(virtual.QoS):  # type: ignore[misc]
@@ -94,6 +183,10 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         client: Client = self.connection.mqkv
         return client
 
+    def active_names(self) -> "list[str]":
+        """The names in the store of the queues that are consumed from."""
+        return [self._jobs(queue).name for queue in self._active_queues]
+
     def _jobs(self, queue: str) -> Queue:
         if queue not in self._queues:
             self._queues[queue] = Queue(self.mqkv, quote(queue, safe="@/+,;=~!$()[]{}#& "),
@@ -137,6 +230,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             with suppress(NotFound, VersionMismatch):
                 how(job)
             self._taken.pop(delivery_tag, None)
+            self.connection.wake()  # there may be room for another
 
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:
         """Consumes from the queue."""
@@ -222,6 +316,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         super().__init__(client, **kwargs)
         self.state = self.global_state
         self._mqkv: Optional[Client] = None
+        self._waiter: Optional[_Waiter] = None
         self._lock = threading.Lock()
 
     @property
@@ -242,10 +337,41 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         self.mqkv.ping()
         return super().establish_connection()
 
+    def drain_events(self, connection: Any, timeout: Optional[float] = None) -> None:
+        """Delivers a message; socket.timeout: none came."""
+        end = None if timeout is None else time.monotonic() + timeout
+        client = self.mqkv
+        with self._lock:
+            waiter = self._waiter = self._waiter or _Waiter(client)
+        while True:
+            look_again = waiter.watch(name for channel in self.channels or ()
+                                      if channel for name in channel.active_names())
+            try:
+                self.cycle.get(self._deliver, timeout=timeout)
+                return
+            except Empty:
+                pass
+            left = self.polling_interval or _POLLING_S
+            if end is not None:
+                left = min(left, end - time.monotonic())
+                if left <= 0:
+                    raise socket.timeout()
+            if not look_again:
+                waiter.wait(left)
+
+    def wake(self) -> None:
+        """Ends the sleep of drain_events."""
+        with self._lock:
+            if self._waiter is not None:
+                self._waiter.wake()
+
     def close_connection(self, connection: Any) -> None:
         """Closes all channels, and the client."""
         super().close_connection(connection)
         with self._lock:
+            if self._waiter is not None:
+                self._waiter.close()
+                self._waiter = None
             if self._mqkv is not None:
                 self._mqkv.close()
                 self._mqkv = None
