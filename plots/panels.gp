@@ -29,7 +29,8 @@ do for [i = 1:series_count] { line_label[series_style[i]] = series_label[i] }
 our_keys = kind eq "bars" ? |bar_label| : of_group
 if (!exists("theory_label")) theory_label = "" # of results from before there was a theory
 with_theory = kind eq "lines" && theory_label ne ""
-keys = our_keys + (kind eq "bars" ? published_count > 0 : published_count) + with_theory
+theirs_shown = slide && !panel_ratio[only] ? 0 : published_count # a slide of one panel names what is in it
+keys = our_keys + (kind eq "bars" ? theirs_shown > 0 : theirs_shown) + with_theory
 array key_label[keys]
 longest = 0
 do for [k = 1:keys] {
