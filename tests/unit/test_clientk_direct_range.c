@@ -206,7 +206,8 @@ static void compare_ranges(struct direct_range range)
     list_of_engine(&range, &engine);
     ck_assert_uint_eq(direct.count, engine.count);
     ck_assert_uint_eq(direct.used, engine.used);
-    ck_assert_mem_eq(direct.bytes, engine.bytes, direct.used);
+    if (direct.used > 0)
+        ck_assert_mem_eq(direct.bytes, engine.bytes, direct.used);
     free(direct.bytes);
     free(engine.bytes);
 }
