@@ -384,8 +384,12 @@ def test_nothing_leaks(client):
         with client.pipeline() as pipeline:
             pipeline.put("p", "1")
             pipeline.get("p")
+        with client.watch("w") as watch:
+            client.put("w", "1")
+            assert watch.next(60) and watch.position
         for wrong in (lambda: client.put("k", 1), lambda: client.put("k", "v", ttl=-1),
-                      lambda: client.put("k", "v", bogus=1), lambda: client.entry("none")):
+                      lambda: client.put("k", "v", bogus=1), lambda: client.entry("none"),
+                      lambda: client.watch(since="none")):
             with pytest.raises((TypeError, ValueError, KeyError)):
                 wrong()
 
