@@ -281,10 +281,10 @@ struct clientk_range {
     bool reverse;           /* the last one first */
     bool keys_only;         /* a cursor gives no values */
     bool atomic;    /* a cursor gives the entries as they were at one moment; without limit */
-    bool no_wait;   /* KV_BUSY at once while the server builds the order */
     uint32_t page;  /* entries that a cursor asks for at once, at most 4,096; 0: 1,000 */
     uint64_t limit; /* entries that a cursor gives, or that are deleted; 0: no limit */
     enum clientk_durability durability; /* of deletions */
+    bool no_wait;                       /* KV_BUSY at once while the server builds the order */
     uint64_t reserved[4];
 };
 
