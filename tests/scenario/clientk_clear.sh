@@ -35,8 +35,16 @@ check_equal "742 deleted" "$(client clear --yes)" "clear deletes everything"
 check_equal 0 "$(keys)" "of the store"
 fill
 timeout 60 python3 - "$MQKV_BUILD/clientk" "$server_queue" "$server_pid" <<'END'
-import os, pty, signal, sys
+import os, pty, signal, sys, time
 server = int(sys.argv[3])
+
+def stop():
+    """Other threads go on until the one that gets the signal has a CPU."""
+    os.kill(server, signal.SIGSTOP)
+    tasks = [f"/proc/{server}/task/{task}/stat" for task in os.listdir(f"/proc/{server}/task")]
+    while not all(open(task).read().rsplit(") ", 1)[1][0] == "T" for task in tasks):
+        time.sleep(0.01)
+
 for answer, status in ((b"no\n", 2), (b"yes\n", 0)):
     pid, terminal = pty.fork()
     if pid == 0:
@@ -45,7 +53,7 @@ for answer, status in ((b"no\n", 2), (b"yes\n", 0)):
     while b"Type yes:" not in seen:
         seen += os.read(terminal, 1000)
     if status == 0:  # it takes long
-        os.kill(server, signal.SIGSTOP)
+        stop()
     os.write(terminal, answer)
     try:
         while more := os.read(terminal, 1000):
