@@ -11,6 +11,7 @@ from typing import (TYPE_CHECKING, AsyncIterator, Callable, Iterable, Optional, 
 
 from .errors import Error, UsageError
 from .jobs import Job as _Job, Queue as _Queue
+from .transaction import as_bytes
 from .watch import milliseconds_of
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Queue:
     def __init__(self, client: "Client", name: "Bytes", lease: "Seconds" = 30,
                  durability: "Optional[Durability]" = None) -> None:
         self._client = client
-        self._arguments = (name, lease, durability)
+        self._arguments = (as_bytes(name), lease, durability)
         self._queue: "Optional[_Queue]" = None
         self._closed = False
         self._taker = ThreadPoolExecutor(1, "mqkv.aio.Queue")
@@ -111,8 +112,7 @@ class Queue:
     @property
     def name(self) -> str:
         """The queue's name."""
-        name = self._arguments[0]
-        return name if isinstance(name, str) else bytes(name).decode("utf-8", "surrogateescape")
+        return self._arguments[0].decode("utf-8", "surrogateescape")
 
     def __repr__(self) -> str:
         return f"<mqkv.aio.Queue {self.name!r}>"

@@ -1,6 +1,6 @@
 """Queues for jobs: what is put is given to one worker at a time until one has acknowledged it.
 
-    queue = client.queue("mail")
+    queue = mqkv.Queue(client, "mail")
     queue.put(b"to: Ada", priority=5, delay=60)
 
     for job in queue:                      # waits for jobs
@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Iterable, Iterator, Literal, NamedTuple, Optional, Union
 
 from . import _mqkv
+from .transaction import as_bytes
 
 if TYPE_CHECKING:
     from ._mqkv import Bytes, Durability, JobFields, Seconds
@@ -123,7 +124,7 @@ class Queue:
     def __init__(self, client: "_mqkv.Client", name: "Bytes", lease: "Seconds" = 30,
                  durability: "Optional[Durability]" = None) -> None:
         self._client = client
-        self._name = name.encode() if isinstance(name, str) else bytes(name)
+        self._name = as_bytes(name)
         self._lease_ms = max(1, _milliseconds(lease))
         self._durability = durability
         self._local = threading.local()

@@ -38,6 +38,11 @@ def test_jobs_are_put_taken_and_acknowledged(jobs):
     assert jobs.lengths() == (0, 0, 0, 0)
 
 
+def test_a_number_is_no_name(client):
+    with pytest.raises(TypeError):
+        mqkv.Queue(client, 5)
+
+
 def test_a_block_settles_its_job(jobs):
     jobs.put("job", backoff=0.01, max_attempts=2)
     with pytest.raises(ZeroDivisionError):
