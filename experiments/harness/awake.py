@@ -53,9 +53,9 @@ def _spin(cpu, parent):
     """Never returns. What cannot be had (a CPU that was taken away) ends the spinner alone."""
     try:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        os.sched_setaffinity(0, {cpu})
         os.setsid()  # a Ctrl-C meets only the harness
+        os.sched_setaffinity(0, {cpu})
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # on a busy machine it now waits
         while os.getppid() == parent:  # it may have ended before the order to end with it
             for _ in range(1_000_000):
                 pass

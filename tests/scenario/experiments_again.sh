@@ -92,7 +92,11 @@ cat >"$MQKV_TEST_DIR/spin.py" <<'PYTHON'
 import os, sys, time
 from harness import awake
 with awake.Awake() as spinners:
-    while spinners.cpu_s() == 0:
+    until_s = time.monotonic() + 60
+    while time.monotonic() < until_s and (
+        spinners.cpu_s() == 0
+        or any(os.sched_getscheduler(pid) != os.SCHED_IDLE for pid in spinners.pids)
+    ):
         time.sleep(0.01)
     is_idle = [os.sched_getscheduler(pid) == os.SCHED_IDLE for pid in spinners.pids]
     cpus = [len(os.sched_getaffinity(pid)) for pid in spinners.pids]
