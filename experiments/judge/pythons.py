@@ -36,14 +36,9 @@ def _environment(build):
 
 
 def measure(cases, ledger):
-    order = [
-        (case, system, repeat)
-        for repeat in ledger.repeats()
-        for case in ledger.shuffled(cases, "pythons", repeat)
-        for system in ledger.shuffled(case.systems, "pythons", repeat, case.name)
-    ]
-    ledger.measure(
-        order,
+    ledger.measure_each(
+        cases,
+        "pythons",
         lambda case, system, repeat: _run(case, system, ledger),
         lambda row: f"{float(row['ops_per_s']):,.0f} ops/s",
     )

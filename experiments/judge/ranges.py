@@ -15,14 +15,9 @@ TIMEOUT_S = 3600
 
 
 def measure(cases, ledger):
-    order = [
-        (case, system, repeat)
-        for repeat in ledger.repeats()
-        for case in ledger.shuffled(cases, "ranges", repeat)
-        for system in ledger.shuffled(case.systems, "ranges", repeat, case.name)
-    ]
-    ledger.measure(
-        order,
+    ledger.measure_each(
+        cases,
+        "ranges",
         lambda case, system, repeat: _run(case, system, ledger, repeat),
         lambda row: f"{float(row['ops_per_s']):,.0f} ops/s, p99 {row['p99_us']} us",
     )

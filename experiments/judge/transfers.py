@@ -12,14 +12,9 @@ SERVED = ("mqkv", "redis")
 
 
 def measure(cases, ledger):
-    order = [
-        (case, system, repeat)
-        for repeat in ledger.repeats()
-        for case in ledger.shuffled(cases, "transfers", repeat)
-        for system in ledger.shuffled(case.systems, "transfers", repeat, case.name)
-    ]
-    ledger.measure(
-        order,
+    ledger.measure_each(
+        cases,
+        "transfers",
         lambda case, system, repeat: _run(case, system, ledger, repeat),
         lambda row: f"{float(row['ops_per_s']):,.0f} transfers/s, p99 {row['p99_us']} us",
     )
