@@ -100,7 +100,9 @@ enum kv_status kvstore_hold_begin(struct kvstore *store, struct kvstore_hold **h
     lock_without_placings(context);
     for (uint32_t i = 0; i < context->datafiles && status == KV_OK; i++)
         status = hold_log(context, i, &created->logs[i], error);
-    if (status == KV_OK) /* before a compaction can replace one of them */
+    for (uint32_t i = 0; i < context->datafiles && status == KV_OK; i++)
+        generation_fix(context->files[i].current); /* for the next backup, too, which copies on */
+    if (status == KV_OK)                           /* before a compaction can replace one of them */
         holds_add(store->holds, &created->held);
     lockset_write_unlock_all(context->locks);
     if (status != KV_OK) {

@@ -10,6 +10,7 @@
 
 #include "common/text/parse.h"
 #include "kvstore/api/write_append.h"
+#include "kvstore/table/placing.h"
 
 /* Locks the file of `key` for writing and looks the key up into *write. KV_OK: the lock is held
  * until write_end, which returns the status that is passed to it. Otherwise (KV_BAD_KEY,
@@ -61,6 +62,9 @@ struct apart_write {
     struct kvstore_entry *entry;
     uint32_t *value_bytes; /* of an append */
 };
+
+/* On which terms a value may be placed in `file` now. */
+struct placing_terms write_placing_terms(const struct kvstore *store, const struct datafile *file);
 
 /* Does as kvstore_put, kvstore_exchange_to, kvstore_append or kvstore_touch, but copies old and new
  * value without the lock (placing.h). KV_BUSY: nothing was written, and the caller holds the lock

@@ -599,7 +599,7 @@ static void take_value_places(struct transact *work)
         char text[INTEGER_BYTES];
         if (is_large_put(&steps[i]) &&
             find_and_prepare(work, &steps[i], text, &write, &tail, &unwanted) == KV_OK)
-            transact_places_take(&work->places, &steps[i], &write);
+            transact_places_take(&work->places, work->store, &steps[i], &write);
     }
 }
 

@@ -11,14 +11,16 @@ void transact_places_begin(struct transact_places *places, uint32_t capacity)
     places->capacity = places->each ? capacity : 0;
 }
 
-void transact_places_take(struct transact_places *places, const struct kvstore_step *step,
-                          const struct write *write)
+void transact_places_take(struct transact_places *places, const struct kvstore *store,
+                          const struct kvstore_step *step, const struct write *write)
 {
     if (places->count == places->capacity || !placing_is_possible(write->file))
         return;
     struct transact_place *place = &places->each[places->count];
     *place = (struct transact_place){.step = step, .file = write->file};
-    if (placing_begin(write->file, &write->lookup, &write->record, &place->placing) == KV_OK)
+    const struct placing_terms terms = write_placing_terms(store, write->file);
+    if (placing_begin(write->file, &write->lookup, &write->record, &terms, &place->placing) ==
+        KV_OK)
         places->count++;
 }
 

@@ -2,9 +2,9 @@
 #include "common/assert/assert.h"
 #include "kvstore/api/operations.h"
 #include "kvstore/cache/cache.h"
+#include "kvstore/maintenance/past_logs.h"
 #include "kvstore/sync/sync.h"
 #include "kvstore/table/found_record.h"
-#include "kvstore/table/placing.h"
 
 /* How many times a value is copied, if its first place is of no use any more. */
 #define APART_TRIES 2u
@@ -22,6 +22,17 @@ struct apart {
     uint64_t base_version; /* 0: there is no entry */
     void *old_value_to;    /* of an exchange; NULL: there is none */
 };
+
+struct placing_terms write_placing_terms(const struct kvstore *store, const struct datafile *file)
+{
+    const struct store_context *context = &store->context;
+    if (!store->sync || context->lockless || past_logs_are_wanted(store->past))
+        return (struct placing_terms){.reuses = false};
+    return (struct placing_terms){.reuses = true,
+                                  .before_sync = context_durability(context) == KVSTORE_SYNC_NONE,
+                                  .durable_position =
+                                      sync_durable_position(store->sync, file->number)};
+}
 
 /* Fills in what is to be written, of the value no more than the size. Holds: the file's lock for
  * writing. */
@@ -88,6 +99,19 @@ static enum kv_status note_base(struct apart *apart)
     return apart->old_value_to ? KV_OK : KV_BUFFER_TOO_SMALL;
 }
 
+/* Holds: the file's lock for writing. */
+static enum kv_status begin_placing(struct apart *apart)
+{
+    const struct write *write = &apart->write;
+    const struct placing_terms terms = write_placing_terms(apart->store, write->file);
+    /* Its own base may not be overwritten either: nothing has replaced it yet. */
+    enum kv_status status =
+        placing_begin(write->file, &write->lookup, &write->record, &terms, &apart->placing);
+    if (status == KV_OK && apart->needs_base)
+        apart->placing.base_at = apart->base.offset;
+    return status;
+}
+
 /* Takes the value's place, if values can be placed in the file, and the condition holds. */
 static enum kv_status take_place(struct apart *apart, bool *is_older)
 {
@@ -108,7 +132,7 @@ static enum kv_status take_place(struct apart *apart, bool *is_older)
         status = note_base(apart);
     status = verify_early(apart, status);
     if (status == KV_OK)
-        status = placing_begin(file, &write->lookup, &write->record, &apart->placing);
+        status = begin_placing(apart);
     return write_end(write, status);
 }
 

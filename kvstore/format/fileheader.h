@@ -20,6 +20,7 @@
  *     2048   32 note: the key of the index's hash; that of data.0000 counts
  *     2560   32 note: which log this one has replaced, and where the changes go on
  *     3072   32 note: the name of its stream of changes
+ *     3328   32 note: contents of berths were overwritten before what replaced them was on disk
  *     3584  512 chapters: file_chapters.h
  *
  *   progress:  0  8 sequence: slot number = sequence % 2; the valid slot with the higher one counts
@@ -97,7 +98,13 @@ uint32_t fileheader_progress_offset(const struct file_progress *progress);
 bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress);
 
 /* Notes, which are written once, or rarely. */
-enum file_note { FILE_NOTE_BOOT, FILE_NOTE_HASH_KEY, FILE_NOTE_REPLACED, FILE_NOTE_STREAM };
+enum file_note {
+    FILE_NOTE_BOOT,
+    FILE_NOTE_HASH_KEY,
+    FILE_NOTE_REPLACED,
+    FILE_NOTE_STREAM,
+    FILE_NOTE_OVERWRITES
+};
 #define FILE_NOTE_BYTES 16u /* of what is noted */
 
 enum fileheader_note_state {
@@ -136,6 +143,11 @@ void fileheader_read_replaced(const uint8_t *page, uint64_t salt, struct file_re
  * there are no such positions. */
 void fileheader_write_stream(uint8_t *page, uint64_t salt, uint64_t stream);
 uint64_t fileheader_read_stream(const uint8_t *page, uint64_t salt);
+
+/* Contents of berths were overwritten before what replaced them was on disk: a power failure may
+ * have taken both. */
+void fileheader_write_overwrites(uint8_t *page, uint64_t salt);
+bool fileheader_read_overwrites(const uint8_t *page, uint64_t salt);
 
 /* Where the note is in the page, and how much of it. */
 #define FILE_NOTE_PLACE_BYTES 32u

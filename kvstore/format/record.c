@@ -429,10 +429,12 @@ enum record_verdict record_walk(const uint8_t *file, uint64_t file_bytes, uint64
     const struct record placed = *record;
     uint64_t at = record_placed_at(&placed, offset);
     uint64_t content_bytes;
-    return at != 0 &&
-                   record_read(file + at, offset - at, salt, at, record, &content_bytes) ==
-                       RECORD_VALID &&
-                   kv_slice_equal(record->key, placed.key) && record_take_place(&placed, at, record)
-               ? RECORD_VALID
-               : RECORD_INVALID;
+    if (at == 0)
+        return RECORD_INVALID;
+    if (record_read(file + at, offset - at, salt, at, record, &content_bytes) == RECORD_VALID &&
+        kv_slice_equal(record->key, placed.key) && record_take_place(&placed, at, record))
+        return RECORD_VALID;
+    *record = placed;
+    record->content_at = at;
+    return RECORD_HOLLOW;
 }

@@ -27,6 +27,10 @@
  * 4 .. 7 and 16 .. 19 as well (as one number, low bytes first), and when it gets its version XOR
  * the low 32 bits of XXH3_64 over that: so it need not be read again.
  *
+ * When a later record of its key has made a placed record count no more, its berth may get another
+ * content, of that size or a little less. The placed record is hollow then, and nothing is missing.
+ * A hollow one that no later record of its key follows has lost its content.
+ *
  * A record is valid if its checksum holds, its kind and flags are known, key_bytes (but of a berth)
  * and version are not 0, the version is below 2^63, value_bytes of a deletion and the padding are
  * 0, an expiry that follows is not 0, nor is the number of a transaction, flags 1 and 2 are not
@@ -72,13 +76,14 @@ struct record {
     uint32_t parts;       /* how many it has; this and next_file only with a transaction */
     uint64_t transaction; /* whose part ends here; 0: none */
     uint64_t content_at; /* not 0: a placed record names the content of a berth, which begins there;
-                             kind, key and value are the content's */
+                             kind, key and value are the content's, unless the record is hollow */
 };
 
 enum record_verdict {
     RECORD_VALID,
     RECORD_END,       /* zeros: nothing was ever written here */
     RECORD_INVALID,   /* neither a record nor zeros */
+    RECORD_HOLLOW,    /* a placed record, sound, whose content is not in its berth (any more) */
     RECORD_UNREADABLE /* returned by logfile.h only: the bytes could not be read; errno */
 };
 
@@ -216,7 +221,8 @@ enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t 
                                 uint64_t offset, struct record *record, uint64_t *size_bytes);
 
 /* record_read in a file whose first bytes, up to file_bytes, are at `file`: as a log is walked,
- * with the content of a berth in the place of the placed record that names it. */
+ * with the content of a berth in the place of the placed record that names it. RECORD_HOLLOW gives
+ * the placed record as it stands. */
 enum record_verdict record_walk(const uint8_t *file, uint64_t file_bytes, uint64_t salt,
                                 uint64_t offset, struct record *record, uint64_t *size_bytes);
 

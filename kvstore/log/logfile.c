@@ -173,6 +173,7 @@ static enum kv_status read_header_page(struct logfile *log, const uint8_t *page,
     log->boot = boot_noted(page, log->identity.salt);
     fileheader_read_hash_key(page, &log->identity);
     log->stream = fileheader_read_stream(page, log->identity.salt);
+    log->overwrites = fileheader_read_overwrites(page, log->identity.salt);
     struct file_chapters chapters;
     file_chapters_read(page, log->identity.salt, &chapters);
     log->chapter = chapters.count > 0 ? chapters.list[chapters.count - 1].number : 0;
@@ -386,6 +387,25 @@ __attribute__((noinline)) static enum record_verdict read_content(const struct l
     return is_of_key && record_take_place(&placed, at, record) ? RECORD_VALID : RECORD_INVALID;
 }
 
+/* Gives the content of the placed record at `offset` in its place, or the record as it stands if it
+ * is hollow. */
+static enum record_verdict read_placed(const struct logfile *log, enum read_buffer buffer,
+                                       uint64_t offset, uint64_t end, bool verified,
+                                       struct record *record, uint64_t *size_bytes)
+{
+    const struct record placed = *record;
+    uint64_t at = record_placed_at(record, offset);
+    enum record_verdict verdict = read_content(log, buffer, offset, verified, record);
+    if (at < FILE_HEADER_BYTES || (verdict != RECORD_INVALID && verdict != RECORD_END))
+        return verdict;
+    *record = placed;
+    errno = EIO; /* if other bytes come now */
+    if (!log->map && read_standing(log, buffer, offset, end, record, size_bytes) != RECORD_VALID)
+        return RECORD_UNREADABLE;
+    record->content_at = at;
+    return RECORD_HOLLOW;
+}
+
 uint64_t logfile_berth_end(const struct logfile *log, enum read_buffer buffer, uint64_t content_at,
                            uint64_t end)
 {
@@ -407,7 +427,7 @@ enum record_verdict logfile_read_before(const struct logfile *log, enum read_buf
 {
     enum record_verdict verdict = read_standing(log, buffer, offset, end, record, size_bytes);
     return verdict == RECORD_VALID && record->kind == RECORD_PLACED
-               ? read_content(log, buffer, offset, true, record)
+               ? read_placed(log, buffer, offset, end, true, record, size_bytes)
                : verdict;
 }
 
@@ -423,7 +443,7 @@ enum record_verdict logfile_walk(const struct logfile *log, enum read_buffer buf
     if (verdict != RECORD_VALID || record->kind != RECORD_PLACED)
         return verdict;
     *verified = !log->map;
-    return read_content(log, buffer, offset, *verified, record);
+    return read_placed(log, buffer, offset, end, *verified, record, size_bytes);
 }
 
 bool logfile_verify(const struct logfile *log, uint64_t offset, const struct record *record)

@@ -60,6 +60,7 @@ struct logfile {
     uint64_t stream;        /* the name of the log's changes (fileheader.h) */
     uint64_t chapter;       /* the number of the last chapter in the header; 0: there is none */
     struct file_gone gone;  /* as in the header */
+    bool overwrites;        /* lognotes_put_overwrites */
     struct file_identity identity;
     struct file_progress progress;
 };
@@ -146,8 +147,8 @@ enum record_verdict logfile_read(const struct logfile *log, enum read_buffer buf
 
 /* logfile_read with another end of the log than its tail. No lock is needed if `end` was the tail
  * once. In the place of a placed record all three give the content of the berth that it names, and
- * *size_bytes of the placed record itself (record_entry_offset, record_entry_bytes); if the content
- * is not sound, neither is the placed record. */
+ * *size_bytes of the placed record itself (record_entry_offset, record_entry_bytes); RECORD_HOLLOW
+ * gives the placed record as it stands, with content_at. */
 enum record_verdict logfile_read_before(const struct logfile *log, enum read_buffer buffer,
                                         uint64_t offset, uint64_t end, struct record *record,
                                         uint64_t *size_bytes);

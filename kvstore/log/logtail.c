@@ -307,6 +307,20 @@ enum kv_status logtail_append_berth(struct logfile *log, uint64_t version, uint6
     return KV_OK;
 }
 
+enum kv_status logtail_empty_berth(const struct logfile *log, uint64_t offset)
+{
+    static const uint64_t version = RECORD_NO_VERSION_YET;
+    uint64_t at = offset + RECORD_VERSION_AT;
+    if (!log->map)
+        return fileio->write_at(log->fd, &version, sizeof version, (off_t)at) < 0
+                   ? kv_status_from_errno(errno)
+                   : KV_OK;
+    __atomic_store_n((uint64_t *)(void *)(log->map + at), version, __ATOMIC_RELAXED);
+    __atomic_thread_fence(
+        __ATOMIC_SEQ_CST); /* before the content's bytes, which the kernel stores */
+    return KV_OK;
+}
+
 struct berth_filling {
     const struct logfile *log;
     uint64_t offset;

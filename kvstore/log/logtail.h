@@ -75,6 +75,10 @@ enum kv_status logtail_append_berth(struct logfile *log, uint64_t version, uint6
 enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
                                   const struct record *content, struct kv_slice value_tail);
 
+/* Before a berth gets another content, at `offset`: takes the version of the one that is there, so
+ * that who reads it without the lock finds out. KV_IO ... */
+enum kv_status logtail_empty_berth(const struct logfile *log, uint64_t offset);
+
 /* Gives `content`, which was written, its version. It counts when a placed record that names it was
  * appended. KV_IO ... */
 enum kv_status logtail_number_berth(const struct logfile *log, uint64_t offset,

@@ -19,6 +19,9 @@
 #define RETRY_FIRST_MS      UINT64_C(10000)
 #define RETRY_MAX_DOUBLINGS 6u
 
+/* How long a file is left alone whose dead bytes are in use. */
+#define SPARES_REST_MS UINT64_C(1000)
+
 /* The shortest time between two looks at all files for lack of room. */
 #define ROOM_EVERY_MS UINT64_C(1000)
 
@@ -34,6 +37,7 @@
 /* What the queue knows of a data file. */
 struct queued_file {
     bool wanted;
+    bool is_urgent; /* also if what is dead is in use again soon */
     uint32_t failures_in_a_row;
     uint64_t not_before_ns;
 };
@@ -129,6 +133,7 @@ void compaction_queue_want_now(struct compaction_queue *queue, uint32_t number)
 {
     pthread_mutex_lock(&queue->mutex);
     set_wanted(queue, number, true);
+    queue->files[number].is_urgent = true;
     queue->files[number].not_before_ns = 0;
     pthread_cond_signal(&queue->work);
     pthread_mutex_unlock(&queue->mutex);
@@ -235,6 +240,38 @@ static void look_for_room(struct compaction_queue *queue)
     pthread_mutex_lock(&queue->mutex);
 }
 
+/* Whether what is dead in the file's log is worth a compaction, without berths that are about to get
+ * another content. Takes the file's lock. */
+static bool is_worth_now(const struct store_context *context, uint32_t number)
+{
+    lockset_write_lock(context->locks, number);
+    const struct generation *current = context->files[number].current;
+    uint64_t dead_bytes = generation_dead_bytes(current);
+    uint64_t spare_bytes = at_most(spare_berths_bytes_in_use(&current->spares), dead_bytes);
+    uint64_t log_bytes = current->log.tail - FILE_HEADER_BYTES - spare_bytes;
+    lockset_write_unlock(context->locks, number);
+    return spare_bytes == 0 ||
+           (dead_bytes - spare_bytes) * 100 >= log_bytes * context->options.compact_dead_percent;
+}
+
+/* Takes a file whose time has come out of the queue. False: it stays there for a while, since its
+ * dead bytes are in use. Holds: mutex, released meanwhile. */
+static bool take_wanted(struct compaction_queue *queue, uint32_t number)
+{
+    struct queued_file *file = &queue->files[number];
+    bool is_urgent = file->is_urgent;
+    pthread_mutex_unlock(&queue->mutex);
+    bool is_due = is_urgent || is_worth_now(queue->context, number);
+    pthread_mutex_lock(&queue->mutex);
+    if (is_due || file->is_urgent) {
+        set_wanted(queue, number, false);
+        file->is_urgent = false;
+        return true;
+    }
+    file->not_before_ns = clock_monotonic_ns() + SPARES_REST_MS * NS_PER_MS;
+    return false;
+}
+
 /* Holds: mutex, released while it sleeps. */
 static void queue_sleep_until(struct compaction_queue *queue, uint64_t wake_ns)
 {
@@ -268,9 +305,8 @@ static bool take_wanted_or_wait(struct compaction_queue *queue, uint64_t until_n
         return false;
     }
     queue->next_number = number + 1;
-    set_wanted(queue, number, false);
     *next = (struct compaction){.number = number};
-    return true;
+    return take_wanted(queue, number);
 }
 
 /* Holds: mutex. */

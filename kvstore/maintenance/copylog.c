@@ -175,8 +175,9 @@ static uint64_t find_sound(const struct copylog *copy)
         struct record record;
         uint64_t size_bytes;
         logfile_begin(log, READ_BUFFER_VISIT);
-        if (logfile_read_before(log, READ_BUFFER_VISIT, at, copy->end, &record, &size_bytes) ==
-            RECORD_VALID)
+        enum record_verdict verdict =
+            logfile_read_before(log, READ_BUFFER_VISIT, at, copy->end, &record, &size_bytes);
+        if (verdict == RECORD_VALID || verdict == RECORD_HOLLOW)
             return at;
         if (clock_monotonic_ns() > until_ns)
             return copy->at;
@@ -219,6 +220,43 @@ static bool is_candidate(const struct copylog *copy, const struct record *record
     return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
 }
 
+/* Returns true if the index points at the berth of the hollow record, and what is there is no later
+ * content of the key: then it is the record's, damaged. Takes the file's lock. */
+static bool has_lost_content(const struct copylog *copy, const struct record *hollow)
+{
+    const struct store_context *context = copy->with.context;
+    const struct generation *current = copy->file->current;
+    uint32_t hash = keyhash_index(keyhash(&context->hash_key, hollow->key));
+    struct index_probe probe;
+    uint64_t offset;
+    bool lost = false;
+    lockset_read_lock(context->locks, copy->file->number);
+    index_probe_start(&probe, current->index, hash);
+    while (!lost && index_probe_next(&probe, &offset)) {
+        struct record content;
+        uint64_t size_bytes;
+        lost = offset == hollow->content_at &&
+               (logfile_parse(&current->log, READ_BUFFER_VISIT, offset, &content, &size_bytes) !=
+                    RECORD_VALID ||
+                content.version <= hollow->version);
+    }
+    lockset_read_unlock(context->locks, copy->file->number);
+    return lost;
+}
+
+/* Passes a hollow record. A content that is lost is found in the index at the end of the first
+ * pass (copy_missed). */
+static enum kv_status pass_hollow(struct copylog *copy, const struct candidate *candidate)
+{
+    if (has_lost_content(copy, &candidate->record)) {
+        if (copy->passes > 0)
+            return KV_CORRUPT;
+        copy->may_miss = true;
+    }
+    copy->at += candidate->size_bytes;
+    return KV_OK;
+}
+
 /* Reads and verifies the next records, without a lock: this part of the log does not change any
  * more, and only the compactor replaces the generation. Large records are verified when it is known
  * that they are alive: most are not, and only their headers are read. */
@@ -238,6 +276,12 @@ static enum kv_status read_candidates(struct copylog *copy)
                          &candidate->size_bytes, &candidate->verified);
         if (verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
+        if (verdict == RECORD_HOLLOW) {
+            enum kv_status status = pass_hollow(copy, candidate);
+            if (status != KV_OK)
+                return status;
+            continue;
+        }
         if (verdict != RECORD_VALID) {
             enum kv_status status = pass_damaged(copy);
             if (status != KV_OK)
@@ -367,6 +411,30 @@ static void prefetch_alive(const struct index *index, const struct candidate *ca
             index_prefetch(index, candidates[i].hash);
 }
 
+/* Copies the record of a candidate as a placed one, if it is large, so that its bytes may have
+ * another content one day. `lookup` is of its key in the next generation, which no other thread
+ * writes to. */
+static enum kv_status copy_record(struct copylog *copy, struct lookup *lookup,
+                                  const struct record *record)
+{
+    struct generation *next = copy->next;
+    struct berth berth;
+    if (copy->shared || record->kind != RECORD_PUT || record->value.size < PLACE_MIN_BYTES ||
+        next->log.identity.format_version != FILE_FORMAT_NEWEST)
+        return generation_append(next, lookup, record, kv_slice(NULL, 0));
+    bool bundled = next->log.bundle != NULL;
+    enum kv_status status = bundled ? logtail_close_bundle(&next->log) : KV_OK;
+    if (status == KV_OK)
+        status = generation_append_berth(next, record, &berth);
+    if (status == KV_OK)
+        status = logtail_fill_berth(&next->log, berth.offset, record, kv_slice(NULL, 0));
+    if (status == KV_OK)
+        status = generation_append_placed(next, lookup, record, &berth);
+    if (bundled)
+        logtail_open_bundle(&next->log);
+    return status;
+}
+
 /* Copies a candidate in the first pass, when the next generation has no other record of the key: a
  * later record would have made this one dead. */
 static enum kv_status copy_first(struct copylog *copy, const struct candidate *candidate)
@@ -374,8 +442,7 @@ static enum kv_status copy_first(struct copylog *copy, const struct candidate *c
     struct lookup absent = {.hash = candidate->hash};
     struct record record = candidate->record;
     record_detach(&record);
-    return candidate->alive ? generation_append(copy->next, &absent, &record, kv_slice(NULL, 0))
-                            : KV_OK;
+    return candidate->alive ? copy_record(copy, &absent, &record) : KV_OK;
 }
 
 /* Copies a candidate in a later pass, when the next generation may have an older record of the key,
@@ -408,7 +475,7 @@ static enum kv_status copy_later(struct copylog *copy, const struct candidate *c
             .kind = RECORD_DELETE, .version = record.version, .key = candidate->record.key};
     if (berth && !deletes)
         return generation_append_placed(copy->next, &lookup, &record, berth);
-    return generation_append(copy->next, &lookup, &record, kv_slice(NULL, 0));
+    return copy_record(copy, &lookup, &record);
 }
 
 /* Nobody reads the records of the first pass before it is over, so that their writes can be

@@ -460,11 +460,13 @@ static bool link_to_current(const struct datafile *file, struct past_log *log)
     logfile_begin(&current->log, READ_BUFFER_VISIT);
     if (replaced.begin == current->log.tail)
         log->link.next.version |= current->words->max_version;
-    else if (logfile_read(&current->log, READ_BUFFER_VISIT, replaced.begin, &record, &size_bytes) ==
-             RECORD_VALID)
+    else {
+        enum record_verdict verdict =
+            logfile_read(&current->log, READ_BUFFER_VISIT, replaced.begin, &record, &size_bytes);
+        if (verdict != RECORD_VALID && verdict != RECORD_HOLLOW)
+            return false;
         log->link.next.version |= record.version - 1;
-    else
-        return false;
+    }
     return true;
 }
 

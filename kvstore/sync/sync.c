@@ -330,6 +330,11 @@ bool sync_is_durable(const struct sync *sync, struct kvstore_ticket ticket)
     return position_is_durable(&sync->files[ticket.file], ticket.position);
 }
 
+uint64_t sync_durable_position(const struct sync *sync, uint32_t file)
+{
+    return atomic_load_explicit(&sync->files[file].durable_position, memory_order_acquire);
+}
+
 enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket)
 {
     struct sync_file *file = &sync->files[ticket.file];

@@ -66,6 +66,7 @@ void sync_hasten(struct sync *sync);
  * one of the store) and kvstore_set_sync_listener. */
 void sync_request(struct sync *sync, struct kvstore_ticket ticket);
 bool sync_is_durable(const struct sync *sync, struct kvstore_ticket ticket);
+uint64_t sync_durable_position(const struct sync *sync, uint32_t file); /* the highest such */
 enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket);
 void sync_set_listener(struct sync *sync, kvstore_sync_listener listener, void *context);
 

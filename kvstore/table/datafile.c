@@ -196,6 +196,8 @@ void datafile_set_current(const struct store_context *context, struct datafile *
 {
     if (context->lockless || arena_is_shared(context->arena))
         index_keep_directories(generation->index);
+    if (!file->next) /* the store is being opened; what a compaction has written is all new */
+        generation_fix(generation);
     if (context_durability(context) == KVSTORE_SYNC_ALWAYS)
         logtail_expect_syncs(&generation->log);
     name_log(generation);
@@ -326,6 +328,13 @@ void datafile_forget_replaced(struct datafile *file, const struct lookup *replac
     forget_replaced(file, replaced);
 }
 
+void datafile_spare_replaced(struct datafile *file, const struct lookup *replaced,
+                             uint64_t position)
+{
+    if (file->current->transacting == 0)
+        generation_note_replaced(file->current, replaced, position);
+}
+
 __attribute__((always_inline)) static inline void confirm_append(struct datafile *file,
                                                                  const struct lookup *replaced,
                                                                  uint64_t offset,
@@ -337,6 +346,8 @@ __attribute__((always_inline)) static inline void confirm_append(struct datafile
     uint64_t appended =
         atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) + size_bytes;
     atomic_store_explicit(&file->appended_bytes, appended, memory_order_release);
+    if (__builtin_expect(replaced->found && replaced->record.in_berth, 0))
+        datafile_spare_replaced(file, replaced, appended);
 }
 
 void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint64_t offset,

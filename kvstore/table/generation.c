@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "kvstore/log/lognotes.h"
 #include "kvstore/log/logtail.h"
 #include "kvstore/format/sizes.h"
 
@@ -18,6 +19,7 @@ enum kv_status generation_create(struct logfile log, struct shared_generation *w
     }
     created->log = log;
     created->words = words;
+    created->fixed_end = LOGFILE_MAX_BYTES; /* until generation_fix */
     *generation = created;
     return KV_OK;
 }
@@ -37,6 +39,7 @@ void generation_free(struct generation *generation)
     if (!generation)
         return;
     index_free(generation->index);
+    spare_berths_forget(&generation->spares);
     logfile_close(&generation->log);
     free(generation);
 }
@@ -288,6 +291,45 @@ enum kv_status generation_append_berth(struct generation *generation, const stru
     }
     generation_end_change(generation);
     return status;
+}
+
+bool generation_take_spare(struct generation *generation, const struct record *record,
+                           const struct spare_terms *terms, struct berth *berth)
+{
+    struct logfile *log = &generation->log;
+    struct record content = *record;
+    bool before_sync;
+    uint64_t offset;
+    content.in_berth = true;
+    uint64_t size_bytes = record_bytes_in_log(&content, content.value.size);
+    if (!spare_berths_take(&generation->spares, size_bytes, terms, &offset, &before_sync) ||
+        (before_sync && lognotes_put_overwrites(log) != 0))
+        return false;
+    KV_ASSERT(offset >= generation->fixed_end && offset + size_bytes <= log->tail);
+    /* From here on nobody who looks at the record takes it for what it was. */
+    if (logtail_empty_berth(log, offset) != KV_OK)
+        return false;
+    *berth = (struct berth){offset, size_bytes};
+    return true;
+}
+
+void generation_note_replaced(struct generation *generation, const struct lookup *replaced,
+                              uint64_t position)
+{
+    const struct logfile *log = &generation->log;
+    if (!replaced->found || !replaced->record.in_berth || replaced->offset < generation->fixed_end)
+        return;
+    uint64_t end = logfile_berth_end(log, READ_BUFFER_VISIT, replaced->offset, log->tail);
+    if (end <= replaced->offset)
+        return;
+    const struct spare_berth spare = {replaced->offset, end - replaced->offset, position};
+    spare_berths_add(&generation->spares, &spare);
+}
+
+void generation_fix(struct generation *generation)
+{
+    generation->fixed_end = generation->log.tail;
+    spare_berths_forget(&generation->spares);
 }
 
 enum kv_status generation_append_placed(struct generation *generation, struct lookup *lookup,

@@ -15,6 +15,7 @@
 #include "common/assert/assert.h"
 #include "kvstore/index/index.h"
 #include "kvstore/log/logfile.h"
+#include "kvstore/table/spare_berths.h"
 
 /* How much of the disk writes leave free, where entries can be evicted: what a compaction needs. */
 struct copy_reserve {
@@ -33,13 +34,16 @@ struct generation {
     uint64_t last; /* offset of the record before the tail; 0: none was appended since it was
                       opened, or what is before the tail is damaged */
     struct copy_reserve *reserve; /* NULL: writes leave no room for a copy */
-    uint64_t copied_from; /* the tail when the compaction under way began; 0: there is none */
-    uint64_t transacting; /* 1: changes of a transaction are being made, so that `writing` of the
+    uint64_t copied_from;  /* the tail when the compaction under way began; 0: there is none */
+    uint64_t transacting;  /* 1: changes of a transaction are being made, so that `writing` of the
                              words stays set between them; else 0 */
-    bool is_short;        /* an append found the disk nearly full */
-    uint64_t berths_end;  /* the tail after the last berth, or record placed in one, was appended:
+    bool is_short;         /* an append found the disk nearly full */
+    uint64_t berths_end;   /* the tail after the last berth, or record placed in one, was appended:
                              what is before it is not all in order, for the commit log */
-    uint32_t placings;    /* values that are being written to berths of the log (placing.h) */
+    uint32_t placings;     /* values that are being written to berths of the log (placing.h) */
+    uint64_t fixed_end;    /* berths before this offset never get another content */
+    uint64_t promised_end; /* up to here a sync has promised, or is about to promise, the log */
+    struct spare_berths spares;
 };
 
 /* Makes *generation of `log`, which is the generation's from now on, and closed on failure:
@@ -89,6 +93,19 @@ struct berth {
  * record there (logtail_fill_berth), and may do so without the lock. */
 enum kv_status generation_append_berth(struct generation *generation, const struct record *record,
                                        struct berth *berth);
+
+/* Takes a berth for `record`, a put, that had another content before, if there is one on `terms`:
+ * *berth. False: there is none. */
+bool generation_take_spare(struct generation *generation, const struct record *record,
+                           const struct spare_terms *terms, struct berth *berth);
+
+/* Notes that the entry of `replaced` counts no more since a record was appended, up to `position`,
+ * that a transaction cannot take back: if it is in a berth, that may get another content. */
+void generation_note_replaced(struct generation *generation, const struct lookup *replaced,
+                              uint64_t position);
+
+/* Has no berth that there is get another content. */
+void generation_fix(struct generation *generation);
 
 /* Makes `record` count, which was written to `berth`, with the version that it has now: appends the
  * record that says so, and brings the index up to date. `lookup` is the result of generation_find

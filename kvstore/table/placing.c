@@ -19,7 +19,43 @@ static uint64_t count_appended(struct datafile *file, uint64_t bytes)
     return appended;
 }
 
-/* Takes a berth in `generation`, which is the file's current one or its next. */
+static void note_berth_taken(struct placing *placing, struct generation *generation,
+                             struct berth berth, bool is_spare)
+{
+    placing->berths[placing->berth_count++] =
+        (struct placing_berth){generation, berth, is_spare, KV_OK};
+    generation->placings++;
+}
+
+static bool is_base(const void *context, uint64_t offset)
+{
+    const struct datafile *file = context;
+    for (const struct placing *placing = file->placings; placing; placing = placing->next)
+        if (placing->base_at == offset)
+            return true;
+    return false;
+}
+
+/* Takes a berth of the current generation that had another content before. A compaction copies
+ * contents without the lock, so that none changes meanwhile. */
+static bool take_spare(const struct datafile *file, const struct placing_terms *terms,
+                       struct placing *placing)
+{
+    struct generation *current = file->current;
+    struct berth berth;
+    const struct spare_terms spare_terms = {
+        .durable_position = terms->durable_position,
+        .promised_end = terms->before_sync ? current->promised_end : LOGFILE_MAX_BYTES,
+        .context = file,
+        .is_read = is_base};
+    if (!terms->reuses || file->copying ||
+        !generation_take_spare(current, &placing->record, &spare_terms, &berth))
+        return false;
+    note_berth_taken(placing, current, berth, true);
+    return true;
+}
+
+/* Takes a new berth in `generation`, which is the file's current one or its next. */
 static enum kv_status take_berth(struct datafile *file, struct generation *generation,
                                  struct placing *placing)
 {
@@ -27,8 +63,7 @@ static enum kv_status take_berth(struct datafile *file, struct generation *gener
     enum kv_status status = generation_append_berth(generation, &placing->record, &berth);
     if (status != KV_OK)
         return status;
-    placing->berths[placing->berth_count++] = (struct placing_berth){generation, berth, KV_OK};
-    generation->placings++;
+    note_berth_taken(placing, generation, berth, false);
     if (generation == file->current)
         (void)count_appended(file, RECORD_BERTH_HEAD_BYTES + berth.size_bytes);
     return KV_OK;
@@ -44,7 +79,8 @@ static const struct berth *berth_in(const struct placing *placing,
 }
 
 enum kv_status placing_begin(struct datafile *file, const struct lookup *lookup,
-                             const struct record *record, struct placing *placing)
+                             const struct record *record, const struct placing_terms *terms,
+                             struct placing *placing)
 {
     struct generation *current = file->current;
     KV_ASSERT(placing_is_possible(file) && current->transacting == 0);
@@ -52,7 +88,7 @@ enum kv_status placing_begin(struct datafile *file, const struct lookup *lookup,
     enum kv_status status = KV_OK;
     if (bound_is_told(&file->share))
         status = bound_check(&file->share, lookup, record, kv_slice(NULL, 0), false);
-    if (status == KV_OK)
+    if (status == KV_OK && !take_spare(file, terms, placing))
         status = take_berth(file, current, placing);
     if (status == KV_NO_SPACE)
         file->full = true;
@@ -151,7 +187,9 @@ static uint64_t confirm_placed(struct datafile *file, struct placing *placing,
     datafile_forget_replaced(file, replaced);
     if (sound_next(file))
         file->next_status = publish_next(file, placing);
-    return count_appended(file, size_bytes);
+    uint64_t position = count_appended(file, size_bytes);
+    datafile_spare_replaced(file, replaced, position);
+    return position;
 }
 
 void placing_confirm(struct datafile *file, struct placing *placing, const struct lookup *replaced,
@@ -221,13 +259,14 @@ void placing_end(struct datafile *file, struct placing *placing)
     }
 }
 
-uint64_t placing_settled_end(const struct datafile *file, const struct generation *generation)
+uint64_t placing_settled_end(const struct datafile *file, struct generation *generation)
 {
     uint64_t end = generation->log.tail;
     for (const struct placing *placing = file->placings; placing; placing = placing->next)
         for (uint32_t i = 0; i < placing->berth_count; i++)
-            if (placing->berths[i].generation == generation)
+            if (placing->berths[i].generation == generation && !placing->berths[i].is_spare)
                 end = at_most(end, placing->berths[i].berth.offset - RECORD_BERTH_HEAD_BYTES);
+    generation->promised_end = generation->log.tail;
     return end;
 }
 

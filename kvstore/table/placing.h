@@ -31,7 +31,15 @@
 struct placing_berth {
     struct generation *generation;
     struct berth berth;
+    bool is_spare;         /* it had another content before */
     enum kv_status status; /* of copying the value there */
+};
+
+/* Whether a value may take a berth that had another content before. */
+struct placing_terms {
+    bool reuses;               /* nobody reads the log without its lock, or follows its changes */
+    bool before_sync;          /* what replaced the content need not be durable */
+    uint64_t durable_position; /* of the file (kvstore_ticket) */
 };
 
 /* From placing_begin to placing_end it is in a list of the file, and does not move. */
@@ -40,7 +48,8 @@ struct placing {
     struct record record;        /* its key is the caller's; of its value only the size counts */
     struct kv_slice value, tail; /* what is copied, in two pieces, to the first place */
     uint32_t hash;
-    bool is_lost; /* it has no place in a generation where it needs one */
+    uint64_t base_at; /* set by the caller: offset of the content that it reads meanwhile; or 0 */
+    bool is_lost;     /* it has no place in a generation where it needs one */
     uint32_t berth_count;
     uint32_t filled; /* of the berths, from the first one on */
     struct placing_berth berths[PLACING_MOST_BERTHS];
@@ -50,11 +59,12 @@ struct placing {
  * placings to end. Holds: the file's lock. */
 bool placing_is_possible(const struct datafile *file);
 
-/* Takes a place for `record`, a put; `lookup` is of its key. Its value is copied, unless the caller
+/* Takes a place for `record`, a put, on `terms`; `lookup` is of its key. Its value is copied, unless the caller
  * has placing_fill copy other pieces of the same size. On failure *placing is not in the list.
  * Errors as of datafile_append. Holds: the file's lock for writing. */
 enum kv_status placing_begin(struct datafile *file, const struct lookup *lookup,
-                             const struct record *record, struct placing *placing);
+                             const struct record *record, const struct placing_terms *terms,
+                             struct placing *placing);
 
 /* Copies the value to where it has a place and was not yet copied to. KV_IO, KV_NO_MEMORY,
  * KV_NO_SPACE of its first place; placing_follow knows of the others. The caller holds no lock. */
@@ -83,8 +93,10 @@ void placing_confirm(struct datafile *file, struct placing *placing, const struc
 void placing_end(struct datafile *file, struct placing *placing);
 
 /* Returns the end of what a sync of `generation`, of `file`, that begins now makes durable for
- * good: its tail, or the first berth that is being filled. Holds: the file's lock. */
-uint64_t placing_settled_end(const struct datafile *file, const struct generation *generation);
+ * good: its tail, or the first new berth that is being filled. (What is filled of others is not
+ * referred to yet, and what was in them not any more.) Holds: the file's lock, and the sync slot or
+ * the generation is not the current one. */
+uint64_t placing_settled_end(const struct datafile *file, struct generation *generation);
 
 /* Waits until nothing is being placed in `generation`, which is not one of the file any more. Takes
  * the file's lock for moments. */

@@ -60,8 +60,9 @@ static enum record_verdict read_change_at(const struct logfile *log, uint64_t of
     if (offset == end)
         return RECORD_END;
     logfile_begin(log, READ_BUFFER_VISIT);
-    return logfile_read_before(log, READ_BUFFER_VISIT, offset, at_most(end, offset + most), record,
-                               size_bytes);
+    enum record_verdict verdict = logfile_read_before(
+        log, READ_BUFFER_VISIT, offset, at_most(end, offset + most), record, size_bytes);
+    return verdict == RECORD_HOLLOW ? RECORD_VALID : verdict; /* a change it is all the same */
 }
 
 /* Is this the version that follows, with no restart in between that read the log and so may have

@@ -20,21 +20,34 @@
 /* Parts that a list has room for when it begins. */
 #define PARTS_AT_FIRST 64u
 
-/* Brings the index up to date with one record of the log. */
-static enum kv_status index_record(struct generation *generation, const struct record *record,
-                                   uint64_t offset, uint64_t size_bytes, uint64_t now_ms)
+/* Brings the index up to date with one record of the log. A hollow one stands there for what it
+ * names, until a later record of its key does. */
+static enum kv_status index_record(struct generation *generation, struct recovery *recovery,
+                                   const struct record *record, uint64_t offset,
+                                   uint64_t size_bytes, uint64_t now_ms)
 {
     uint32_t hash = keyhash_index(keyhash(&generation->log.identity.hash_key, record->key));
     struct lookup lookup;
+    struct record gone = *record;
     generation_find(generation, hash, record->key, &lookup);
     if (lookup.error != 0)
         return kv_status_from_errno(lookup.error);
-    if (!record_has_expired(record, now_ms))
-        return generation_adopt(generation, &lookup, record, offset, size_bytes);
-    /* Gone, as if it had been deleted. */
-    struct record gone = *record;
-    gone.kind = RECORD_DELETE;
-    return generation_adopt(generation, &lookup, &gone, offset, size_bytes);
+    bool replaces_hollow = lookup.found && lookup.record.kind == RECORD_PLACED;
+    if (record_has_expired(record, now_ms)) /* gone, as if it had been deleted */
+        gone.kind = RECORD_DELETE;
+    enum kv_status status = generation_adopt(generation, &lookup, &gone, offset, size_bytes);
+    if (status == KV_OK)
+        recovery->hollow += (uint64_t)(gone.kind == RECORD_PLACED) - (uint64_t)replaces_hollow;
+    return status;
+}
+
+/* logfile_read, but of the record at recovery->lost_at. */
+static enum record_verdict read_recovered(const struct logfile *log,
+                                          const struct recovery *recovery, uint64_t offset,
+                                          struct record *record, uint64_t *size_bytes)
+{
+    enum record_verdict verdict = logfile_read(log, READ_BUFFER_WALK, offset, record, size_bytes);
+    return verdict == RECORD_HOLLOW && offset == recovery->lost_at ? RECORD_INVALID : verdict;
 }
 
 /* Notes the part of a transaction that begins at `begin` and ends with `record`. False: no memory.
@@ -60,17 +73,18 @@ static bool note_part(struct recovery *recovery, const struct record *record, ui
 
 /* Sets *end to where the records of the transaction that begins at `offset` end, all in a row; to
  * `offset` if they do not. `*verdict` and *read_end are then what was found instead, and where. */
-static enum kv_status find_end(const struct logfile *log, uint64_t offset, uint64_t *end,
-                               uint64_t *read_end, enum record_verdict *verdict)
+static enum kv_status find_end(const struct logfile *log, const struct recovery *recovery,
+                               uint64_t offset, uint64_t *end, uint64_t *read_end,
+                               enum record_verdict *verdict)
 {
     struct record record;
     uint64_t size_bytes;
     *end = *read_end = offset;
     do {
-        *verdict = logfile_read(log, READ_BUFFER_WALK, *read_end, &record, &size_bytes);
+        *verdict = read_recovered(log, recovery, *read_end, &record, &size_bytes);
         if (*verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
-        if (*verdict != RECORD_VALID)
+        if (*verdict != RECORD_VALID && *verdict != RECORD_HOLLOW)
             return KV_OK;
         *read_end += size_bytes;
     } while (record.goes_on);
@@ -98,21 +112,25 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
     uint64_t part_begin = 0, part_end = 0; /* of the transaction whose records are being read */
     enum kv_status status = KV_OK;
     log->tail = log->allocated_bytes;
+    recovery->hollow = 0;
+    recovery->part_count = 0;
     *verdict = RECORD_VALID;
     logfile_begin(log, READ_BUFFER_WALK);
     while (offset < limit && status == KV_OK) {
         struct record record;
         uint64_t size_bytes;
         recovery->read_end = offset;
-        *verdict = logfile_read(log, READ_BUFFER_WALK, offset, &record, &size_bytes);
+        *verdict = read_recovered(log, recovery, offset, &record, &size_bytes);
         if (*verdict == RECORD_UNREADABLE)
             status = kv_status_from_errno(errno);
-        if (*verdict != RECORD_VALID)
+        if (*verdict != RECORD_VALID && *verdict != RECORD_HOLLOW)
             break;
+        if (*verdict == RECORD_HOLLOW)
+            record.content_at = 0; /* it stands for itself */
         if (offset >= part_end)
             part_begin = offset;
         if (record.goes_on && offset >= part_end) {
-            status = find_end(log, offset, &part_end, &recovery->read_end, verdict);
+            status = find_end(log, recovery, offset, &part_end, &recovery->read_end, verdict);
             if (status != KV_OK || part_end == offset)
                 break;
             continue; /* the record may have been read over */
@@ -128,15 +146,95 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
         if (record.transaction != 0 && !note_part(recovery, &record, part_begin))
             status = KV_NO_MEMORY;
         if (status == KV_OK)
-            status = index_record(generation, &record, record_entry_offset(&record, offset),
-                                  record_entry_bytes(&record, size_bytes),
-                                  record_entry_offset(&record, offset) < log->gone.end
-                                      ? at_least(now_ms, log->gone.expiry_ms)
-                                      : now_ms);
+            status =
+                index_record(generation, recovery, &record, record_entry_offset(&record, offset),
+                             record_entry_bytes(&record, size_bytes),
+                             record_entry_offset(&record, offset) < log->gone.end
+                                 ? at_least(now_ms, log->gone.expiry_ms)
+                                 : now_ms);
         if (status == KV_OK)
             offset += size_bytes;
     }
     log->tail = offset;
+    return status;
+}
+
+/* Empties index and sums, for the log to be read once more. */
+static enum kv_status begin_again(struct generation *generation)
+{
+    struct shared_generation *words = generation->words;
+    if (index_count(generation->index) > 0 && !index_clear(generation->index))
+        return KV_NO_MEMORY;
+    words->live_bytes = words->reserve_bytes = words->expiring_keys = 0;
+    words->max_version = generation->log.progress.version_floor;
+    return KV_OK;
+}
+
+/* The hollow records in an index. */
+struct hollow_facts {
+    uint64_t first; /* offset of the first one */
+    bool any_of_transaction;
+};
+
+/* Finds out about the hollow records in the index. If `drops`, all are taken out of it. */
+static struct hollow_facts find_hollow(struct generation *generation, bool drops)
+{
+    const struct logfile *log = &generation->log;
+    struct index_item items[INDEX_SEGMENT_SLOTS];
+    struct hollow_facts facts = {.first = UINT64_MAX};
+    for (uint64_t hash = 0; hash < INDEX_HASH_END;) {
+        size_t count = index_collect(generation->index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
+        for (size_t i = 0; i < count; i++) {
+            struct lookup lookup = {.found = true, .hash = items[i].hash};
+            logfile_begin(log, READ_BUFFER_LOOKUP);
+            if (logfile_parse(log, READ_BUFFER_LOOKUP, items[i].offset_bytes, &lookup.record,
+                              &lookup.size_bytes) != RECORD_VALID ||
+                lookup.record.kind != RECORD_PLACED)
+                continue;
+            facts.first = at_most(facts.first, items[i].offset_bytes);
+            facts.any_of_transaction |= lookup.record.goes_on || lookup.record.transaction != 0;
+            index_probe_start(&lookup.probe, generation->index, lookup.hash);
+            while (drops && index_probe_next(&lookup.probe, &lookup.offset))
+                if (lookup.offset == items[i].offset_bytes) {
+                    generation_forget(generation, &lookup);
+                    break;
+                }
+        }
+    }
+    return facts;
+}
+
+/* Drops the entries of hollow records whose content a power failure took together with what
+ * replaced it. */
+static void drop_overwritten(struct generation *generation, struct recovery *recovery)
+{
+    const struct logfile *log = &generation->log;
+    find_hollow(generation, true);
+    log_warn("%s: %" PRIu64 " large values are gone: they were overwritten, and a power failure "
+             "took what replaced them before it was on disk, as it may with --sync none",
+             file_name(log->identity.number, FILE_LOG).text, recovery->hollow);
+    recovery->hollow = 0;
+}
+
+/* What becomes of hollow records that nothing has replaced: the first one has lost its content, and
+ * is where the log ends, unless berths were overwritten early. Of a transaction all counts or
+ * nothing. */
+static enum kv_status find_lost_content(struct generation *generation, struct recovery *recovery,
+                                        enum record_verdict *verdict)
+{
+    const struct logfile *log = &generation->log;
+    const struct hollow_facts facts = find_hollow(generation, false);
+    bool was_overwritten = log->overwrites && log->boot == BOOT_EARLIER &&
+                           facts.first >= log->progress.synced_offset && !facts.any_of_transaction;
+    enum kv_status status = KV_OK;
+    if (!was_overwritten) {
+        recovery->lost_at = facts.first;
+        status = begin_again(generation);
+        if (status == KV_OK)
+            status = recover_records(generation, UINT64_MAX, recovery, verdict);
+    }
+    if (status == KV_OK && recovery->hollow > 0) /* perhaps what replaced them is behind the end */
+        drop_overwritten(generation, recovery);
     return status;
 }
 
@@ -276,6 +374,8 @@ static enum kv_status recover_by_reading(struct generation *generation, struct r
         return kv_error_set_errno(error, "%s: cannot sync the file", name.text);
     enum record_verdict verdict;
     enum kv_status status = recover_records(generation, UINT64_MAX, recovery, &verdict);
+    if (status == KV_OK && recovery->hollow > 0)
+        status = find_lost_content(generation, recovery, &verdict);
     status = explain_reading(generation, name.text, status, error);
     if (status != KV_OK)
         return status;
@@ -372,16 +472,16 @@ enum kv_status recovery_cut(struct generation *generation, const char *dir, uint
                             struct recovery *recovery, struct kv_error *error)
 {
     struct logfile *log = &generation->log;
-    struct shared_generation *words = generation->words;
     struct recovery again = {.keep_expired = recovery->keep_expired, .settled = UINT64_MAX};
     enum record_verdict verdict;
     KV_ASSERT(!recovery->from_checkpoint && end >= FILE_HEADER_BYTES);
-    enum kv_status status = clear_index(generation, error);
-    words->live_bytes = words->reserve_bytes = words->expiring_keys = 0;
-    words->max_version = log->progress.version_floor;
+    enum kv_status status = begin_again(generation);
     if (status == KV_OK)
-        status = explain_reading(generation, file_name(log->identity.number, FILE_LOG).text,
-                                 recover_records(generation, end, &again, &verdict), error);
+        status = recover_records(generation, end, &again, &verdict);
+    if (status == KV_OK && again.hollow > 0) /* what replaced them is behind the cut */
+        drop_overwritten(generation, &again);
+    status =
+        explain_reading(generation, file_name(log->identity.number, FILE_LOG).text, status, error);
     recovery->is_cut_short = true;
     return status == KV_OK ? KV_OK : recovery_explain(dir, status, error);
 }

@@ -7,6 +7,11 @@
  * when the machine or the process died, and that nobody was promised. The tail is cut off. If the
  * log ends before the synced offset, it is damaged: KV_CORRUPT, and nothing is changed.
  *
+ * A hollow record (record.h) that a later record of its key follows is passed over. One that none
+ * follows has lost its content, and is no valid record; except that where berths were overwritten
+ * before what replaced their contents was on disk (--sync none), a power failure may have taken
+ * both: then the entry is gone, and the log goes on.
+ *
  * A log also ends before a transaction of which records are missing: in the log itself (record.h,
  * goes_on), or, where it concerns several files, in another one (whole_transactions.h). Nobody was
  * promised that one either, nor what stands behind it.
@@ -53,6 +58,8 @@ struct recovery {
     size_t part_count, part_capacity;
     uint64_t last_transaction; /* the highest number in the log, as far as it was read; else 0 */
     bool is_cut_short;         /* by recovery_cut */
+    uint64_t hollow;  /* records in the index that are hollow, and that none has replaced */
+    uint64_t lost_at; /* offset of one whose content is missing: no valid record; 0: none */
 };
 
 /* Adds to the sentence in `error`, which begins with a file's name, the directory `dir` and, if

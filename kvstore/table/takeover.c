@@ -48,8 +48,10 @@ static bool unsynced_part_is_whole(const struct logfile *log, uint64_t tail)
     while (offset < tail) {
         struct record record;
         uint64_t size_bytes;
-        if (logfile_read_before(log, READ_BUFFER_WALK, offset, tail, &record, &size_bytes) !=
-            RECORD_VALID)
+        enum record_verdict verdict =
+            logfile_read_before(log, READ_BUFFER_WALK, offset, tail, &record, &size_bytes);
+        /* If nothing has replaced a hollow record, its content is damaged; who reads it is told. */
+        if (verdict != RECORD_VALID && verdict != RECORD_HOLLOW)
             return false;
         offset += size_bytes;
     }
