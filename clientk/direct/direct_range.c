@@ -292,33 +292,59 @@ static enum range_outcome unread_record(const struct file_place *place)
     return direct_look_is_current(&place->look) ? OUTCOME_ASK : OUTCOME_AGAIN;
 }
 
-/* Parses the record at `offset`. OUTCOME_END: its key is none of the leaf. */
+/* Copies the key of a record that may be overwritten to the room. */
+static enum range_outcome keep_key(const struct range_page *page, uint32_t hash,
+                                   struct clientk_value *room, struct direct_found *found)
+{
+    struct kv_slice *key = &found->record.key;
+    if (found->log->map) {
+        if (!value_reserve(room, key->size))
+            return OUTCOME_NO_MEMORY;
+        memcpy(room->data, key->data, key->size);
+        key->data = room->data;
+    }
+    return direct_found_stays(page->store, hash, found) ? OUTCOME_FOUND : OUTCOME_AGAIN;
+}
+
+/* A record at `offset` that the index had for `hash`. */
+struct range_candidate {
+    uint32_t hash;
+    uint64_t offset;
+};
+
+/* Parses the candidate's record. OUTCOME_END: its key is none of the leaf. */
 static enum range_outcome read_candidate_record(const struct range_page *page,
-                                                const struct file_place *place, uint64_t offset,
+                                                const struct file_place *place,
+                                                struct range_candidate candidate,
                                                 struct clientk_value *room,
                                                 struct direct_found *found)
 {
-    if (direct_look_record(page->store, &place->look, offset, !page->range->keys_only, room,
-                           found) != RECORD_VALID)
+    if (direct_look_record(page->store, &place->look, candidate.offset, !page->range->keys_only,
+                           room, found) != RECORD_VALID)
         return unread_record(place);
+    if (found->record.in_berth) {
+        enum range_outcome kept = keep_key(page, candidate.hash, room, found);
+        if (kept != OUTCOME_FOUND)
+            return kept;
+    }
     return key_is_within(found->record.key, &place->bounds) ? OUTCOME_FOUND : OUTCOME_END;
 }
 
 /* How many of the records at `offsets` are of the leaf's keys and before the one at `offset`;
  * *within: how many are of the leaf's keys. */
 static enum range_outcome rank_candidate(struct range_page *page, const struct file_place *place,
-                                         const uint64_t *offsets, uint32_t count, uint32_t at,
-                                         uint32_t *before, uint32_t *within)
+                                         uint32_t hash, const uint64_t *offsets, uint32_t count,
+                                         uint32_t at, uint32_t *before, uint32_t *within)
 {
     struct direct_found one, other;
     *before = *within = 0;
-    enum range_outcome is_within =
-        read_candidate_record(page, place, offsets[at], &page->rooms[0], &one);
+    enum range_outcome is_within = read_candidate_record(
+        page, place, (struct range_candidate){hash, offsets[at]}, &page->rooms[0], &one);
     if (is_within != OUTCOME_FOUND)
         return is_within;
     for (uint32_t i = 0; i < count; i++) {
-        enum range_outcome outcome =
-            read_candidate_record(page, place, offsets[i], &page->rooms[1], &other);
+        enum range_outcome outcome = read_candidate_record(
+            page, place, (struct range_candidate){hash, offsets[i]}, &page->rooms[1], &other);
         if (outcome != OUTCOME_FOUND && outcome != OUTCOME_END)
             return outcome;
         *within += outcome == OUTCOME_FOUND;
@@ -349,7 +375,8 @@ choose_record(struct range_page *page, struct file_place *place, uint32_t item, 
         return outcome == OUTCOME_END ? OUTCOME_ASK : outcome;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t before, within;
-        outcome = rank_candidate(page, place, offsets, count, i, &before, &within);
+        outcome =
+            rank_candidate(page, place, place->hashes[item], offsets, count, i, &before, &within);
         if (outcome == OUTCOME_END)
             continue;
         if (outcome == OUTCOME_FOUND && within != all) /* one has come or gone since */
@@ -378,7 +405,8 @@ static enum range_outcome read_item(struct range_page *page, struct file_place *
         return OUTCOME_END;
     if (offset == ITEM_SEVERAL)
         outcome = choose_record(page, place, item, &offset);
-    return outcome == OUTCOME_FOUND ? read_candidate_record(page, place, offset, room, found)
+    const struct range_candidate candidate = {place->hashes[item], offset};
+    return outcome == OUTCOME_FOUND ? read_candidate_record(page, place, candidate, room, found)
                                     : outcome;
 }
 
@@ -578,14 +606,23 @@ static bool record_counts(const struct range_page *page, const struct file_place
     return is.file == place->look.number && is.hash == place->hashes[item];
 }
 
+/* Returns true if the record at the place is what it was when it was found. */
+static bool place_stays(const struct range_page *page, const struct file_place *place)
+{
+    uint32_t item = page->range->reverse ? place->at : place->at - 1;
+    return direct_found_stays(page->store, place->hashes[item], &place->found);
+}
+
 static enum range_outcome show_first(struct range_page *page)
 {
     const struct file_place *place = page->heap[0];
     if (!record_counts(page, place))
-        return unread_record(place);
+        return place_stays(page, place) ? unread_record(place) : OUTCOME_AGAIN;
     page->looks_left--;
-    return record_is_live(&place->found.record) ? add_range_entry(page, &place->found.record)
-                                                : OUTCOME_FOUND;
+    enum range_outcome outcome = record_is_live(&place->found.record)
+                                     ? add_range_entry(page, &place->found.record)
+                                     : OUTCOME_FOUND;
+    return place_stays(page, place) ? outcome : OUTCOME_AGAIN;
 }
 
 /* Returns true if the page is what it was meant to be: no log was replaced, and no transaction was

@@ -268,6 +268,48 @@ bool direct_found_is_sound(const struct direct_store *store, const struct direct
     return true;
 }
 
+/* Returns true if the head of the record is what it was. */
+static bool head_stays(const struct direct_found *found)
+{
+    const struct direct_log *log = found->log;
+    const struct record *was = &found->record;
+    uint8_t head[RECORD_MAX_HEADER_BYTES];
+    struct record is;
+    uint64_t size_bytes;
+    order_reads_before();
+    if (!log->map &&
+        whole_read(log->fd, head, sizeof head, (off_t)found->offset, 1) != (ssize_t)sizeof head)
+        return false;
+    return record_parse(log->map ? log->map + found->offset : head, found->size_bytes, &is,
+                        &size_bytes) == RECORD_VALID &&
+           is.version == was->version && size_bytes == found->size_bytes &&
+           is.key.size == was->key.size && is.value.size == was->value.size &&
+           is.expiry_ms == was->expiry_ms;
+}
+
+/* Who gives a berth another content takes the version from the old one before its bytes change, and
+ * no version is given twice: if the version is there after all was read, all is of that version.
+ * That the index, looked at then, points there says that it counts. */
+bool direct_content_stays(struct direct_store *store, uint32_t hash,
+                          const struct direct_found *found)
+{
+    const struct direct_view *view = direct_store_view(store);
+    struct direct_look look;
+    struct segment_probe probe;
+    uint64_t offset;
+    if (!head_stays(found) || !direct_look_begin(store, view, found->log->file, &look) ||
+        look.generation != found->log->generation)
+        return false;
+    const struct index_segment *segment = direct_look_segment(&look, view, hash);
+    if (!segment)
+        return false;
+    segment_probe_start(&probe, segment, hash);
+    while (segment_probe_next(&probe, &offset))
+        if (offset == found->offset)
+            return direct_look_holds(&look);
+    return false;
+}
+
 /* Reading a key -------------------------------------------------------------------------------- */
 
 enum finding { FINDING_FOUND, FINDING_ABSENT, FINDING_AGAIN, FINDING_MORE, FINDING_ASK };
@@ -314,6 +356,8 @@ __attribute__((always_inline)) static inline enum finding find_key(struct key_re
             return finding_if_unmoved(look, FINDING_ASK);
         if (kv_slice_equal(found->record.key, reading->key))
             return finding_if_unmoved(look, FINDING_FOUND);
+        if (!direct_found_stays(reading->store, reading->place.hash, found))
+            return FINDING_AGAIN;
         /* Another key of the same 32 bits is rare; mostly it is the key itself, damaged. */
         if (!is_whole(reading) || !direct_found_is_sound(reading->store, found))
             return finding_if_unmoved(look, FINDING_ASK);
@@ -345,13 +389,19 @@ static enum finding give_record(const struct key_read *reading, struct clientk_v
     bool live = record_is_live(&found->record);
     *status = live ? KV_OK : KV_NOT_FOUND;
     bool wants_bytes = reading->with_bytes || !live;
+    uint32_t hash = reading->place.hash;
     if (wants_bytes && (!is_whole(reading) || !direct_found_is_sound(reading->store, found)))
-        return direct_look_is_current(&reading->look) ? FINDING_ASK : FINDING_AGAIN;
+        return direct_look_is_current(&reading->look) &&
+                       direct_found_stays(reading->store, hash, found)
+                   ? FINDING_ASK
+                   : FINDING_AGAIN;
     struct record record = found->record;
     if (live && wants_bytes && !copy_record_value(reading, value))
         *status = KV_NO_MEMORY;
     if (!direct_look_counts(reading->store, &reading->look))
         return direct_look_is_current(&reading->look) ? FINDING_ASK : FINDING_AGAIN;
+    if (!direct_found_stays(reading->store, hash, found))
+        return FINDING_AGAIN;
     if (mapguard_is_broken(found->log->guard)) /* the copy may have zeros in it */
         return FINDING_ASK;
     if (*status == KV_OK) {
@@ -367,6 +417,8 @@ static enum finding give_record(const struct key_read *reading, struct clientk_v
 static struct direct_sight sight_of(const struct key_read *reading, enum finding finding)
 {
     return (struct direct_sight){.generation = reading->look.generation,
+                                 .version =
+                                     finding == FINDING_FOUND ? reading->found->record.version : 0,
                                  .offset = finding == FINDING_FOUND    ? reading->found->offset
                                            : finding == FINDING_ABSENT ? DIRECT_ABSENT
                                                                        : DIRECT_UNSEEN,
@@ -429,7 +481,7 @@ bool direct_is_as_seen(struct direct_store *store, struct kv_slice key, struct d
     struct direct_sight now = sight_of(&reading, find_key(&reading));
     free(unused.data);
     return now.offset != DIRECT_UNSEEN && now.offset == sight->offset &&
-           now.generation == sight->generation &&
+           now.version == sight->version && now.generation == sight->generation &&
            (now.offset != DIRECT_ABSENT || now.moves == sight->moves) &&
            !mapguard_is_broken(reading.view->guard);
 }

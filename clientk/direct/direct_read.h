@@ -44,8 +44,9 @@ void direct_prefetch(const struct direct_store *store, const struct direct_place
 /* Where a key was seen. */
 struct direct_sight {
     uint64_t generation;
-    uint64_t offset; /* DIRECT_ABSENT, DIRECT_UNSEEN, or of the record */
-    uint64_t moves;  /* of DIRECT_ABSENT */
+    uint64_t version; /* of the record, if there is one */
+    uint64_t offset;  /* DIRECT_ABSENT, DIRECT_UNSEEN, or of the record */
+    uint64_t moves;   /* of DIRECT_ABSENT */
 };
 
 #define DIRECT_ABSENT 0u         /* no record begins there */
@@ -127,5 +128,16 @@ enum record_verdict direct_look_record(struct direct_store *store, const struct 
 /* Returns true if the checksum of the record, which is whole, holds. A large record that was
  * verified once is not verified again, unless the daemon says so (--verify every). */
 bool direct_found_is_sound(const struct direct_store *store, const struct direct_found *found);
+
+/* Returns true if what was read of the record since it was found is what was written: records in
+ * the log never change, but a berth may have got another content since (spare_berths.h). `hash` is
+ * the record's in the index. To be called after the last byte was read. */
+bool direct_content_stays(struct direct_store *store, uint32_t hash,
+                          const struct direct_found *found);
+static inline bool direct_found_stays(struct direct_store *store, uint32_t hash,
+                                      const struct direct_found *found)
+{
+    return __builtin_expect(!found->record.in_berth, 1) || direct_content_stays(store, hash, found);
+}
 
 #endif

@@ -71,18 +71,24 @@ static bool add_entry(struct page_scan *scan, const struct record *record)
 }
 
 static enum page_step visit_record(struct page_scan *scan, const struct direct_look *look,
-                                   uint64_t offset)
+                                   uint32_t hash, uint64_t offset)
 {
     struct direct_found found;
     if (direct_look_record(scan->store, look, offset, true, &scan->room, &found) != RECORD_VALID ||
         !direct_found_is_sound(scan->store, &found))
-        return direct_look_is_current(look) ? STEP_END : STEP_AGAIN;
+        return direct_look_is_current(look) && direct_found_stays(scan->store, hash, &found)
+                   ? STEP_END
+                   : STEP_AGAIN;
     scan->looks_left -= at_most(at_least(found.size_bytes / PAGE_BYTES, 1), scan->looks_left);
-    if (!kv_slice_has_prefix(found.record.key, scan->prefix) || !record_is_live(&found.record))
-        return STEP_DONE;
     size_t bytes_before = scan->page_bytes;
-    if (!add_entry(scan, &found.record))
+    bool is_wanted =
+        kv_slice_has_prefix(found.record.key, scan->prefix) && record_is_live(&found.record);
+    if (is_wanted && !add_entry(scan, &found.record))
         return STEP_NO_MEMORY;
+    if (!direct_found_stays(scan->store, hash, &found))
+        return STEP_AGAIN;
+    if (!is_wanted)
+        return STEP_DONE;
     if (!mapguard_is_broken(found.log->guard))
         return STEP_DONE;
     scan->page_bytes = bytes_before; /* the entry may have zeros in it */
@@ -129,7 +135,7 @@ static enum page_step visit_equal_items(struct page_scan *scan, const struct dir
         if (page_is_full(scan) && !shares_position)
             return STEP_DONE;
         scan->position = stops[i].position;
-        step = visit_record(scan, look, stops[i].offset);
+        step = visit_record(scan, look, slot_hash(items[0]), stops[i].offset);
         if (step == STEP_DONE)
             scan->position = stops[i].next;
     }

@@ -322,7 +322,8 @@ void generation_note_replaced(struct generation *generation, const struct lookup
     uint64_t end = logfile_berth_end(log, READ_BUFFER_VISIT, replaced->offset, log->tail);
     if (end <= replaced->offset)
         return;
-    const struct spare_berth spare = {replaced->offset, end - replaced->offset, position};
+    const struct spare_berth spare = {
+        .offset = replaced->offset, .capacity_bytes = end - replaced->offset, .position = position};
     spare_berths_add(&generation->spares, &spare);
 }
 

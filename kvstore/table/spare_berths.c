@@ -11,6 +11,9 @@
 /* How many berths are looked at for one content. */
 #define TAKE_LOOKS 16u
 
+/* A berth that was rejected so often fits nothing that is written now. */
+#define REJECTIONS_MAX 16u
+
 /* A berth is at most by this part larger than its content. */
 #define SLACK_PART 4u
 
@@ -42,7 +45,7 @@ static bool make_room(struct spare_berths *spares)
 
 void spare_berths_add(struct spare_berths *spares, const struct spare_berth *berth)
 {
-    if (!make_room(spares))
+    if (berth->rejections == REJECTIONS_MAX || !make_room(spares))
         return;
     spares->count++;
     *spare_at(spares, spares->count - 1) = *berth;
@@ -67,7 +70,7 @@ bool spare_berths_take(struct spare_berths *spares, uint64_t size_bytes,
 {
     uint32_t looks = spares->count < TAKE_LOOKS ? spares->count : TAKE_LOOKS;
     for (; looks > 0; looks--) {
-        const struct spare_berth berth = *spare_at(spares, 0);
+        struct spare_berth berth = *spare_at(spares, 0);
         bool durable = berth.position <= terms->durable_position;
         if (!durable && berth.offset < terms->promised_end)
             return false; /* nor are those behind it */
@@ -78,6 +81,7 @@ bool spare_berths_take(struct spare_berths *spares, uint64_t size_bytes,
             spares->used_ms = clock_monotonic_coarse_ms();
             return true;
         }
+        berth.rejections++;
         spare_berths_add(spares, &berth); /* the next look is at others */
     }
     return false;

@@ -22,7 +22,8 @@
 struct spare_berth {
     uint64_t offset; /* of the content in the log */
     uint64_t capacity_bytes;
-    uint64_t position; /* behind the record that replaced the content (kvstore_ticket) */
+    uint64_t position;   /* behind the record that replaced the content (kvstore_ticket) */
+    uint32_t rejections; /* how often it was looked at, and not taken; from 0 */
 };
 
 /* The oldest first. Starts from {0}. */
@@ -41,7 +42,8 @@ struct spare_terms {
     bool (*is_read)(const void *context, uint64_t offset); /* its content is being read */
 };
 
-/* Adds `berth`. Without memory, or if there are too many, it is left to the next compaction. */
+/* Adds `berth`. Without memory, or if there are too many, or it was rejected again and again, it is
+ * left to the next compaction. */
 void spare_berths_add(struct spare_berths *spares, const struct spare_berth *berth);
 
 /* Takes a berth for a content of size_bytes, which fills at least four fifths of it: *offset. False:
