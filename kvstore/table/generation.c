@@ -322,8 +322,10 @@ void generation_note_replaced(struct generation *generation, const struct lookup
     uint64_t end = logfile_berth_end(log, READ_BUFFER_VISIT, replaced->offset, log->tail);
     if (end <= replaced->offset)
         return;
-    const struct spare_berth spare = {
-        .offset = replaced->offset, .capacity_bytes = end - replaced->offset, .position = position};
+    const struct spare_berth spare = {.offset = replaced->offset,
+                                      .capacity_bytes = end - replaced->offset,
+                                      .position = position,
+                                      .since_ms = clock_monotonic_coarse_ms()};
     spare_berths_add(&generation->spares, &spare);
 }
 

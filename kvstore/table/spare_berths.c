@@ -3,10 +3,14 @@
 #include <stdlib.h>
 
 #include "common/assert/assert.h"
+#include "kvstore/format/sizes.h"
 #include "common/time/clock.h"
 
 #define SPARES_AT_FIRST 64u
 #define SPARES_MAX      (UINT32_C(1) << 16)
+
+/* Where each sync is waited for, berths of a second and more are spare: no more than these. */
+#define SPARES_MAX_BYTES (UINT64_C(256) << 20)
 
 /* How many berths are looked at for one content. */
 #define TAKE_LOOKS 16u
@@ -45,7 +49,8 @@ static bool make_room(struct spare_berths *spares)
 
 void spare_berths_add(struct spare_berths *spares, const struct spare_berth *berth)
 {
-    if (berth->rejections == REJECTIONS_MAX || !make_room(spares))
+    if (berth->rejections == REJECTIONS_MAX ||
+        spares->bytes + berth->capacity_bytes > SPARES_MAX_BYTES || !make_room(spares))
         return;
     spares->count++;
     *spare_at(spares, spares->count - 1) = *berth;
@@ -89,9 +94,10 @@ bool spare_berths_take(struct spare_berths *spares, uint64_t size_bytes,
 
 uint64_t spare_berths_bytes_in_use(const struct spare_berths *spares)
 {
-    return spares->count > 0 && clock_monotonic_coarse_ms() - spares->used_ms < USE_MS
-               ? spares->bytes
-               : 0;
+    if (spares->count == 0)
+        return 0;
+    uint64_t last_ms = at_least(spares->used_ms, spare_at(spares, 0)->since_ms);
+    return clock_monotonic_coarse_ms() - last_ms < USE_MS ? spares->bytes : 0;
 }
 
 void spare_berths_forget(struct spare_berths *spares)

@@ -23,6 +23,7 @@ struct spare_berth {
     uint64_t offset; /* of the content in the log */
     uint64_t capacity_bytes;
     uint64_t position;   /* behind the record that replaced the content (kvstore_ticket) */
+    uint64_t since_ms;   /* clock_monotonic_coarse_ms: when its content was replaced */
     uint32_t rejections; /* how often it was looked at, and not taken; from 0 */
 };
 
@@ -52,7 +53,7 @@ bool spare_berths_take(struct spare_berths *spares, uint64_t size_bytes,
                        const struct spare_terms *terms, uint64_t *offset, bool *before_sync);
 
 /* Bytes that a compaction would give back, and that will soon be used again; 0 if none was taken
- * for some time. */
+ * for some time, though there were some. */
 uint64_t spare_berths_bytes_in_use(const struct spare_berths *spares);
 
 /* Forgets all berths, and frees the memory. */
