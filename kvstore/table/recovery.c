@@ -38,6 +38,10 @@ static enum kv_status index_record(struct generation *generation, struct recover
     enum kv_status status = generation_adopt(generation, &lookup, &gone, offset, size_bytes);
     if (status == KV_OK)
         recovery->hollow += (uint64_t)(gone.kind == RECORD_PLACED) - (uint64_t)replaces_hollow;
+    if (recovery->hollow == 0)
+        recovery->hollow_since = UINT64_MAX;
+    else if (recovery->hollow_since == UINT64_MAX)
+        recovery->hollow_since = offset;
     return status;
 }
 
@@ -113,6 +117,7 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
     enum kv_status status = KV_OK;
     log->tail = log->allocated_bytes;
     recovery->hollow = 0;
+    recovery->hollow_since = UINT64_MAX;
     recovery->part_count = 0;
     *verdict = RECORD_VALID;
     logfile_begin(log, READ_BUFFER_WALK);
@@ -216,11 +221,11 @@ static void drop_overwritten(struct generation *generation, struct recovery *rec
     recovery->hollow = 0;
 }
 
-/* What becomes of hollow records that nothing has replaced: the first one has lost its content, and
- * is where the log ends, unless berths were overwritten early. Of a transaction all counts or
- * nothing. */
+/* What becomes of hollow records that nothing has replaced: the first one is damage, if it was
+ * synced; else the log ends where there was none yet, unless berths were overwritten early. Of a
+ * transaction all counts or nothing. */
 static enum kv_status find_lost_content(struct generation *generation, struct recovery *recovery,
-                                        enum record_verdict *verdict)
+                                        uint64_t limit, enum record_verdict *verdict)
 {
     const struct logfile *log = &generation->log;
     const struct hollow_facts facts = find_hollow(generation, false);
@@ -228,12 +233,13 @@ static enum kv_status find_lost_content(struct generation *generation, struct re
                            facts.first >= log->progress.synced_offset && !facts.any_of_transaction;
     enum kv_status status = KV_OK;
     if (!was_overwritten) {
-        recovery->lost_at = facts.first;
+        bool was_synced = facts.first < log->progress.synced_offset;
+        recovery->lost_at = was_synced ? facts.first : recovery->hollow_since;
         status = begin_again(generation);
         if (status == KV_OK)
-            status = recover_records(generation, UINT64_MAX, recovery, verdict);
+            status = recover_records(generation, limit, recovery, verdict);
     }
-    if (status == KV_OK && recovery->hollow > 0) /* perhaps what replaced them is behind the end */
+    if (was_overwritten)
         drop_overwritten(generation, recovery);
     return status;
 }
@@ -375,7 +381,7 @@ static enum kv_status recover_by_reading(struct generation *generation, struct r
     enum record_verdict verdict;
     enum kv_status status = recover_records(generation, UINT64_MAX, recovery, &verdict);
     if (status == KV_OK && recovery->hollow > 0)
-        status = find_lost_content(generation, recovery, &verdict);
+        status = find_lost_content(generation, recovery, UINT64_MAX, &verdict);
     status = explain_reading(generation, name.text, status, error);
     if (status != KV_OK)
         return status;
@@ -479,7 +485,7 @@ enum kv_status recovery_cut(struct generation *generation, const char *dir, uint
     if (status == KV_OK)
         status = recover_records(generation, end, &again, &verdict);
     if (status == KV_OK && again.hollow > 0) /* what replaced them is behind the cut */
-        drop_overwritten(generation, &again);
+        status = find_lost_content(generation, &again, end, &verdict);
     status =
         explain_reading(generation, file_name(log->identity.number, FILE_LOG).text, status, error);
     recovery->is_cut_short = true;

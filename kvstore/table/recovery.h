@@ -8,7 +8,8 @@
  * log ends before the synced offset, it is damaged: KV_CORRUPT, and nothing is changed.
  *
  * A hollow record (record.h) that a later record of its key follows is passed over. One that none
- * follows has lost its content, and is no valid record; except that where berths were overwritten
+ * follows has lost its content, and is no valid record: the log ends before it, and so before other
+ * hollow ones whose followers stand behind that end. Except that where berths were overwritten
  * before what replaced their contents was on disk (--sync none), a power failure may have taken
  * both: then the entry is gone, and the log goes on.
  *
@@ -58,8 +59,9 @@ struct recovery {
     size_t part_count, part_capacity;
     uint64_t last_transaction; /* the highest number in the log, as far as it was read; else 0 */
     bool is_cut_short;         /* by recovery_cut */
-    uint64_t hollow;  /* records in the index that are hollow, and that none has replaced */
-    uint64_t lost_at; /* offset of one whose content is missing: no valid record; 0: none */
+    uint64_t hollow;       /* records in the index that are hollow, and that none has replaced */
+    uint64_t hollow_since; /* offset of the first record of a row in which there were some */
+    uint64_t lost_at;      /* a hollow record there is no valid one; 0: none */
 };
 
 /* Adds to the sentence in `error`, which begins with a file's name, the directory `dir` and, if
@@ -74,7 +76,7 @@ enum kv_status recovery_read(struct generation *generation, int dir_fd, const ch
                              struct recovery *recovery, struct kv_error *error);
 
 /* After recovery_read: fills the generation anew, from what the log has before `end`, the beginning
- * of a part. */
+ * of a part, or a little before (hollow records). */
 enum kv_status recovery_cut(struct generation *generation, const char *dir, uint64_t end,
                             struct recovery *recovery, struct kv_error *error);
 

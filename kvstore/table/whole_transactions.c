@@ -64,8 +64,6 @@ static bool move_end(const struct store_context *context, uint32_t number, uint6
 static void find_ends(const struct store_context *context, uint64_t *ends)
 {
     bool moved;
-    for (uint32_t number = 0; number < context->datafiles; number++)
-        ends[number] = UINT64_MAX;
     do {
         moved = false;
         for (uint32_t number = 0; number < context->datafiles; number++)
@@ -82,6 +80,21 @@ static void note_last(const struct store_context *context)
     shared->last_transaction = last;
 }
 
+/* Cuts the file at its end, which may be further before then: *again. */
+static enum kv_status cut_file(const struct store_context *context, uint32_t number, uint64_t *end,
+                               bool *again, struct kv_error *error)
+{
+    struct datafile *file = &context->files[number];
+    const struct logfile *log = &file->current->log;
+    if (*end == UINT64_MAX || log->tail <= *end)
+        return KV_OK;
+    KV_ASSERT(!file->taken_over);
+    enum kv_status status = recovery_cut(file->current, context->dir, *end, &file->recovery, error);
+    *again |= log->tail < *end;
+    *end = log->tail;
+    return status;
+}
+
 enum kv_status whole_transactions_keep(const struct store_context *context, struct kv_error *error)
 {
     bool any = false;
@@ -94,14 +107,15 @@ enum kv_status whole_transactions_keep(const struct store_context *context, stru
     uint64_t *ends = malloc(context->datafiles * sizeof *ends);
     if (!ends)
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
-    find_ends(context, ends);
-    for (uint32_t number = 0; number < context->datafiles && status == KV_OK; number++) {
-        struct datafile *file = &context->files[number];
-        KV_ASSERT(ends[number] == UINT64_MAX || !file->taken_over);
-        if (ends[number] != UINT64_MAX)
-            status =
-                recovery_cut(file->current, context->dir, ends[number], &file->recovery, error);
-    }
+    for (uint32_t number = 0; number < context->datafiles; number++)
+        ends[number] = UINT64_MAX;
+    bool again;
+    do {
+        again = false;
+        find_ends(context, ends);
+        for (uint32_t number = 0; number < context->datafiles && status == KV_OK; number++)
+            status = cut_file(context, number, &ends[number], &again, error);
+    } while (again && status == KV_OK);
     free(ends);
     return status;
 }

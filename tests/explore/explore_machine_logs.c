@@ -26,6 +26,9 @@ static struct {
     struct logged {
         bool is_there; /* and does not expire */
         uint64_t version;
+        bool is_hollow; /* the last record is */
+        bool is_of_transaction;
+        uint32_t file;
     } keys[MODEL_KEYS];
 } logs;
 
@@ -63,19 +66,26 @@ static void apply_commit_log(const struct raw_file *log, struct raw_file *file,
     }
 }
 
-static void note_record(const struct record *record)
+static void note_record(const struct record *record, uint32_t file)
 {
+    bool is_hollow =
+        record->kind == RECORD_PLACED && !record_has_expired(record, machine_realtime_ms());
     for (unsigned key = 0; key < MODEL_KEYS; key++)
         if (kv_slice_equal(record->key, model_key(key)))
-            logs.keys[key] = (struct logged){record->kind == RECORD_PUT && record->expiry_ms == 0,
-                                             record->version};
+            logs.keys[key] =
+                (struct logged){.is_there = record->kind == RECORD_PUT && record->expiry_ms == 0,
+                                .version = record->version,
+                                .is_hollow = is_hollow,
+                                .is_of_transaction = record->goes_on || record->transaction != 0,
+                                .file = file};
 }
 
 /* A data file: its records, and which of them end the parts of transactions of several files. */
 static struct raw_log {
     struct raw_file file;
     uint64_t salt, settled;
-    uint64_t end; /* of the records that count; 0: there are none */
+    bool overwrites; /* what was overwritten before what replaced it was on disk may be gone */
+    uint64_t end;    /* of the records that count; 0: there are none */
     unsigned part_count;
     struct raw_part {
         uint64_t transaction, begin;
@@ -86,7 +96,9 @@ static struct raw_log {
 static bool read_record_at(const struct raw_log *log, uint64_t at, struct record *record,
                            uint64_t *size)
 {
-    return record_walk(log->file.at, log->file.bytes, log->salt, at, record, size) == RECORD_VALID;
+    enum record_verdict verdict =
+        record_walk(log->file.at, log->file.bytes, log->salt, at, record, size);
+    return verdict == RECORD_VALID || verdict == RECORD_HOLLOW;
 }
 
 /* Finds the end of the log, which no transaction crosses, and the parts. */
@@ -140,14 +152,42 @@ static void keep_whole_transactions(void)
     }
 }
 
-static void note_records(const struct raw_log *log)
+/* How many keys of the file have a hollow record that no later one follows. */
+static unsigned count_hollow(uint32_t file, bool *any_of_transaction)
 {
+    unsigned hollow = 0;
+    *any_of_transaction = false;
+    for (unsigned key = 0; key < MODEL_KEYS; key++)
+        if (logs.keys[key].is_hollow && logs.keys[key].file == file) {
+            hollow++;
+            *any_of_transaction |= logs.keys[key].is_of_transaction;
+        }
+    return hollow;
+}
+
+/* False: the log ends earlier, where no hollow record waited for a later one of its key. */
+static bool note_records(uint32_t number)
+{
+    struct raw_log *log = &raw_logs[number];
     struct record record;
-    uint64_t size;
-    for (uint64_t at = FILE_HEADER_BYTES; at < log->end && read_record_at(log, at, &record, &size);
-         at += size)
+    uint64_t size, piece = FILE_HEADER_BYTES, since = 0;
+    bool any_of_transaction = false;
+    for (uint64_t at = piece; at < log->end && read_record_at(log, at, &record, &size);) {
         if (record.kind != RECORD_BERTH)
-            note_record(&record);
+            note_record(&record, number);
+        at += size;
+        if (record.goes_on)
+            continue;
+        if (count_hollow(number, &any_of_transaction) == 0)
+            since = 0;
+        else if (since == 0)
+            since = piece;
+        piece = at;
+    }
+    if (since == 0 || (log->overwrites && !any_of_transaction))
+        return true;
+    log->end = since;
+    return false;
 }
 
 static void read_log(uint32_t number, const struct raw_file *commit_log)
@@ -164,6 +204,7 @@ static void read_log(uint32_t number, const struct raw_file *commit_log)
         return;
     apply_commit_log(commit_log, &log->file, &identity);
     log->salt = identity.salt;
+    log->overwrites = fileheader_read_overwrites(log->file.at, log->salt);
     if (fileheader_read_progress(log->file.at, log->salt, &progress))
         log->settled = progress.settled;
     read_parts(log);
@@ -175,9 +216,14 @@ static void read_all(void)
     read_file(COMMIT_LOG_NAME, &commit_log);
     for (uint32_t number = 0; number < run.options.datafiles; number++)
         read_log(number, &commit_log);
-    keep_whole_transactions();
-    for (uint32_t number = 0; number < run.options.datafiles; number++)
-        note_records(&raw_logs[number]);
+    bool whole;
+    do {
+        keep_whole_transactions();
+        memset(&logs, 0, sizeof logs);
+        whole = true;
+        for (uint32_t number = 0; number < run.options.datafiles; number++)
+            whole &= note_records(number);
+    } while (!whole);
 }
 
 void machine_read_logs(void)
