@@ -1,0 +1,492 @@
+/* Berths whose content was replaced get another one: when, what is never written over, and what a
+ * crash, a power failure, a compaction and a follower find then. */
+#include "kvstore/table/spare_berths.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kvstore/api/store.h"
+#include "kvstore/format/record.h"
+#include "kvstore/log/fileio.h"
+#include "kvstore/table/placing.h"
+#include "tests/support/one_file_store.h"
+#include "tests/support/other_boot.h"
+#include "tests/support/store_calls.h"
+#include "tests/support/store_files.h"
+#include "tests/support/test_suite.h"
+
+#define KEY(text)    kv_slice_from_string(text)
+#define SPARED_BYTES ((size_t)(PLACE_MIN_BYTES + 1000))
+
+/* A placed record and what stands around it. */
+#define SMALL_BYTES UINT64_C(1000)
+
+static void put_spared(struct kvstore *opened, const char *key, char letter)
+{
+    static char value[SPARED_BYTES];
+    memset(value, letter, sizeof value);
+    ck_assert_int_eq(kvstore_put(opened, KEY(key), kv_slice(value, sizeof value), NULL, NULL),
+                     KV_OK);
+}
+
+static void check_spared(struct kvstore *opened, const char *key, char letter)
+{
+    static char value[SPARED_BYTES], wanted[SPARED_BYTES];
+    struct kvstore_entry entry;
+    ck_assert_int_eq(kvstore_get(opened, KEY(key), value, sizeof value, &entry), KV_OK);
+    ck_assert_uint_eq(entry.value_bytes, SPARED_BYTES);
+    memset(wanted, letter, sizeof wanted);
+    ck_assert_int_eq(memcmp(value, wanted, sizeof value), 0);
+}
+
+static uint64_t tail_of_log(void)
+{
+    return store->context.files[0].current->log.tail;
+}
+
+/* Returns how many new berths the put takes. */
+static unsigned berths_of_put(const char *key, char letter)
+{
+    uint64_t before = tail_of_log();
+    put_spared(store, key, letter);
+    return (unsigned)((tail_of_log() - before) / SPARED_BYTES);
+}
+
+static struct kvstore_options with_sync(enum kvstore_durability durability)
+{
+    struct kvstore_options options = one_file;
+    options.durability = durability;
+    options.sync_interval_ms = 3600000;
+    return options;
+}
+
+static void reopen_unsynced(void)
+{
+    const struct kvstore_options options = with_sync(KVSTORE_SYNC_NONE);
+    must_reopen(&options);
+}
+
+static void check_copy(char large, char other)
+{
+    struct kvstore *copy = open_copy();
+    check_spared(copy, "large", large);
+    check_spared(copy, "other", other);
+    ck_assert_str_eq(get_text(copy, "small"), "there");
+    must_close(copy);
+}
+
+/* Two keys take turns in three berths, read in each way; a kill and a close leave what counts. */
+START_TEST(a_berth_is_used_again)
+{
+    struct kvstore_options options = with_sync(KVSTORE_SYNC_NONE);
+    options.io = (enum kvstore_io)_i;
+    must_reopen(&options);
+    must_put(store, "small", "there");
+    put_spared(store, "large", 'a');
+    put_spared(store, "other", 'A');
+    ck_assert_uint_eq(berths_of_put("large", 'b'), 1);
+    for (char i = 1; i < 20; i++) {
+        ck_assert_uint_eq(berths_of_put("other", (char)('A' + i)), 0);
+        ck_assert_uint_eq(berths_of_put("large", (char)('b' + i)), 0);
+        check_spared(store, "other", (char)('A' + i));
+        check_spared(store, "large", (char)('b' + i));
+        check_copy((char)('b' + i), (char)('A' + i));
+    }
+    must_reopen(&options); /* from the checkpoint */
+    check_spared(store, "large", 'b' + 19);
+    must_close(store);
+    store = NULL;
+    store_checkpoint_remove(dir);
+    must_reopen(&options); /* from the log */
+    check_spared(store, "large", 'b' + 19);
+    check_spared(store, "other", 'A' + 19);
+    ck_assert_uint_eq(berths_of_put("large", 'z'), 1); /* what was there at the open stays */
+    ck_assert_uint_eq(berths_of_put("large", 'y'), 1);
+    ck_assert_uint_eq(berths_of_put("large", 'x'), 0);
+}
+END_TEST
+
+static void delete_large(void)
+{
+    ck_assert_int_eq(kvstore_delete(store, KEY("large"), 0, NULL), KV_OK);
+}
+
+/* A value that is a little smaller fits, one that is much smaller does not. */
+START_TEST(a_berth_is_for_its_size)
+{
+    static const char value[SPARED_BYTES];
+    const size_t sizes[] = {SPARED_BYTES + 8, SPARED_BYTES / 5 * 4 - 200,
+                            SPARED_BYTES / 5 * 4 + 200};
+    reopen_unsynced();
+    put_spared(store, "large", 'a');
+    delete_large();
+    for (unsigned i = 0; i < 3; i++) {
+        static char larger[SPARED_BYTES + 8];
+        uint64_t before = tail_of_log();
+        struct kv_slice bytes = kv_slice(i == 0 ? larger : value, sizes[i]);
+        ck_assert_int_eq(kvstore_put(store, KEY(numbered("key", (int)i)), bytes, NULL, NULL),
+                         KV_OK);
+        ck_assert_uint_eq(tail_of_log() - before > SMALL_BYTES, i < 2);
+    }
+}
+END_TEST
+
+/* Where a write is on disk within a time, or at once, the one that it replaces stays until then. */
+START_TEST(what_is_replaced_stays_until_a_sync)
+{
+    const struct kvstore_options options = with_sync(KVSTORE_SYNC_INTERVAL);
+    must_reopen(&options);
+    put_spared(store, "large", 'a');
+    ck_assert_uint_eq(berths_of_put("large", 'b'), 1);
+    ck_assert_uint_eq(berths_of_put("large", 'c'), 1);
+    ck_assert_int_eq(kvstore_sync(store), KV_OK);
+    ck_assert_uint_eq(berths_of_put("large", 'd'), 0);
+    ck_assert_uint_eq(berths_of_put("large", 'e'), 0);
+    ck_assert_uint_eq(berths_of_put("large", 'f'), 1); /* c was replaced after the sync */
+    check_spared(store, "large", 'f');
+}
+END_TEST
+
+/* Where nobody waits for syncs, what a sync has promised stays all the same. */
+START_TEST(what_was_promised_stays)
+{
+    reopen_unsynced();
+    put_spared(store, "large", 'a');
+    ck_assert_int_eq(kvstore_sync(store), KV_OK);
+    ck_assert_uint_eq(berths_of_put("large", 'b'), 1);
+    ck_assert_uint_eq(berths_of_put("large", 'c'), 1);
+    ck_assert_uint_eq(berths_of_put("large", 'd'), 0); /* b was not promised */
+    ck_assert_int_eq(kvstore_sync(store), KV_OK);
+    ck_assert_uint_eq(berths_of_put("large", 'e'), 0); /* a: the sync has b and so on */
+}
+END_TEST
+
+static void read_held(struct kvstore_hold *hold, uint8_t *bytes, size_t size)
+{
+    size_t got;
+    ck_assert_int_eq(kvstore_hold_read(hold, 0, 0, bytes, size, &got), KV_OK);
+    ck_assert_uint_eq(got, size);
+}
+
+/* A backup copies the log up to where it ended when the backup began, and the next one copies on
+ * from there. */
+START_TEST(a_held_log_stays)
+{
+    static uint8_t first[4 * SPARED_BYTES], second[4 * SPARED_BYTES];
+    struct kvstore_hold *hold;
+    struct kvstore_held_file file;
+    reopen_unsynced();
+    put_spared(store, "large", 'a');
+    put_spared(store, "large", 'b');
+    ck_assert_int_eq(kvstore_hold_begin(store, &hold, NULL), KV_OK);
+    kvstore_hold_file(hold, 0, &file);
+    ck_assert_uint_lt(file.bytes, sizeof first);
+    read_held(hold, first, file.bytes);
+    ck_assert_uint_eq(berths_of_put("large", 'c'), 1);
+    ck_assert_uint_eq(berths_of_put("large", 'd'), 1);
+    ck_assert_uint_eq(berths_of_put("large", 'e'), 0);
+    read_held(hold, second, file.bytes);
+    ck_assert_int_eq(memcmp(first + 4096, second + 4096, file.bytes - 4096), 0);
+    kvstore_hold_end(hold);
+    ck_assert_uint_eq(berths_of_put("large", 'f'), 0);
+    ck_assert_int_eq(kvstore_hold_begin(store, &hold, NULL), KV_OK);
+    read_held(hold, second, file.bytes);
+    ck_assert_int_eq(memcmp(first + 4096, second + 4096, file.bytes - 4096), 0);
+    kvstore_hold_end(hold);
+}
+END_TEST
+
+static bool take_note(void *context, const struct kvstore_change *change)
+{
+    unsigned *count = context;
+    (void)change;
+    ++*count;
+    return true;
+}
+
+/* Who follows sees each value; who comes back after that sees that some are gone. */
+START_TEST(who_follows_misses_nothing)
+{
+    struct kvstore_position position;
+    unsigned count = 0;
+    bool at_end;
+    reopen_unsynced();
+    put_spared(store, "large", 'a');
+    put_spared(store, "large", 'b');
+    ck_assert_uint_eq(berths_of_put("large", 'c'), 0);
+    ck_assert_int_eq(kvstore_changes_now(store, 0, &position), KV_OK);
+    for (char i = 'd'; i < 'h'; i++)
+        ck_assert_uint_eq(berths_of_put("large", i), 1);
+    ck_assert_int_eq(kvstore_changes(store, 0, &position, KEY(""), 10, take_note, &count, &at_end),
+                     KV_OK);
+    ck_assert_uint_eq(count, 4);
+}
+END_TEST
+
+/* Of a transaction all files have to be durable, not this one alone: what it replaces stays. */
+START_TEST(a_transaction_spares_nothing)
+{
+    const struct kvstore_step then[] = {
+        {.kind = KVSTORE_STEP_DELETE, .key = KEY("large")},
+        {.kind = KVSTORE_STEP_PUT, .key = KEY("small"), .value = KEY("there")}};
+    const struct kvstore_transaction transaction = {.then = then, .then_count = 2};
+    struct kvstore_step_result results[2];
+    struct kvstore_transacted told;
+    reopen_unsynced();
+    put_spared(store, "large", 'a');
+    ck_assert_int_eq(kvstore_transact(store, &transaction, results, &told), KV_OK);
+    ck_assert_uint_eq(berths_of_put("large", 'b'), 1);
+}
+END_TEST
+
+/* A compaction passes hollow records, and what it has copied gets another content, too. */
+START_TEST(a_compaction_passes_hollow_records)
+{
+    reopen_unsynced();
+    must_put(store, "small", "there");
+    put_spared(store, "other", 'A');
+    for (char i = 'a'; i < 'g'; i++)
+        put_spared(store, "large", i);
+    must_compact();
+    check_spared(store, "large", 'f');
+    check_copy('f', 'A');
+    ck_assert_uint_lt(tail_of_log(), 3 * SPARED_BYTES);
+    ck_assert_uint_eq(berths_of_put("large", 'g'), 1);
+    ck_assert_uint_eq(berths_of_put("other", 'B'), 0);
+    check_copy('g', 'B');
+}
+END_TEST
+
+/* Damage in a content that counts is damage; in one that was replaced it is not. */
+START_TEST(damage_counts_where_the_content_does)
+{
+    bool of_live = _i == 1;
+    reopen_unsynced();
+    put_spared(store, "large", 'a');
+    uint64_t first = tail_of_log() - SPARED_BYTES / 2;
+    put_spared(store, "large", 'b');
+    uint64_t second = tail_of_log() - SPARED_BYTES / 2;
+    must_close(store);
+    store = NULL;
+    store_checkpoint_remove(dir);
+    store_file_flip(dir, (off_t)(of_live ? second : first));
+    struct kv_error error = {0};
+    enum kv_status status = kvstore_open(dir, &one_file, &store, &error);
+    ck_assert_int_eq(status, of_live ? KV_CORRUPT : KV_OK);
+    if (!of_live)
+        check_spared(store, "large", 'b');
+}
+END_TEST
+
+/* Fills the log's end, from `at` on, with zeros, as if it had never got to the disk. */
+static void lose_end(const char *in, uint64_t at)
+{
+    char path[STORE_DIR_BYTES + 16];
+    snprintf(path, sizeof path, "%s/data.0000", in);
+    ck_assert_int_eq(truncate(path, (off_t)at), 0);
+    ck_assert_int_eq(truncate(path, (off_t)(at + 4096)), 0);
+}
+
+/* With --sync none a power failure may take a value together with what replaced it: then the key is
+ * gone, and what was written beside it is not. Within one boot that is damage, and so is a value
+ * that was on disk. */
+START_TEST(a_power_failure_takes_both)
+{
+    struct image image;
+    struct kv_error error = {0};
+    struct kvstore *copy = NULL;
+    reopen_unsynced();
+    put_spared(store, "large", 'a');
+    put_spared(store, "other", 'A');
+    must_put(store, "small", "there");
+    uint64_t end = tail_of_log();
+    delete_large();
+    ck_assert_uint_eq(berths_of_put("other", 'B'), 0); /* where large was */
+    image_take(&image, dir);
+    image_put(&image, copy_dir);
+    image_free(&image);
+    lose_end(copy_dir, end);
+    ck_assert_int_eq(kvstore_open(copy_dir, &one_file, &copy, &error), KV_CORRUPT);
+    other_boot_install();
+    ck_assert_msg(kvstore_open(copy_dir, &one_file, &copy, &error) == KV_OK, "%s", error.text);
+    other_boot_clear();
+    ck_assert_int_eq(get_entry(copy, "large", NULL), KV_NOT_FOUND);
+    check_spared(copy, "other", 'A');
+    ck_assert_str_eq(get_text(copy, "small"), "there");
+    must_close(copy);
+}
+END_TEST
+
+/* The writes of large pieces wait until the test lets them go on. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool stops, is_stopped;
+} gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static ssize_t write_at_gate(int fd, const void *data, size_t size, off_t offset)
+{
+    pthread_mutex_lock(&gate.mutex);
+    if (gate.stops && size >= PLACE_MIN_BYTES / 2) {
+        gate.is_stopped = true;
+        pthread_cond_broadcast(&gate.changed);
+        while (gate.stops)
+            pthread_cond_wait(&gate.changed, &gate.mutex);
+    }
+    pthread_mutex_unlock(&gate.mutex);
+    return fileio_system.write_at(fd, data, size, offset);
+}
+
+static struct fileio gated;
+
+static void close_gate(void)
+{
+    gated = fileio_system;
+    gated.write_at = write_at_gate;
+    gate.stops = true;
+    gate.is_stopped = false;
+    fileio = &gated;
+}
+
+static void await_gate(void)
+{
+    pthread_mutex_lock(&gate.mutex);
+    while (!gate.is_stopped)
+        pthread_cond_wait(&gate.changed, &gate.mutex);
+    pthread_mutex_unlock(&gate.mutex);
+}
+
+static void open_gate(void)
+{
+    pthread_mutex_lock(&gate.mutex);
+    gate.stops = false;
+    pthread_cond_broadcast(&gate.changed);
+    pthread_mutex_unlock(&gate.mutex);
+}
+
+static void *put_other(void *argument)
+{
+    (void)argument;
+    put_spared(store, "other", 'B');
+    return NULL;
+}
+
+/* A kill in the middle of a copy leaves what counted before. */
+START_TEST(a_kill_leaves_half_a_content)
+{
+    pthread_t thread;
+    reopen_unsynced();
+    must_put(store, "small", "there");
+    put_spared(store, "other", 'A');
+    put_spared(store, "large", 'a');
+    put_spared(store, "large", 'b');
+    uint64_t before = tail_of_log();
+    close_gate();
+    ck_assert_int_eq(pthread_create(&thread, NULL, put_other, NULL), 0);
+    await_gate();
+    ck_assert_uint_eq(tail_of_log(), before); /* in the berth of a */
+    check_copy('b', 'A');
+    open_gate();
+    pthread_join(thread, NULL);
+    check_copy('b', 'B');
+}
+END_TEST
+
+static void *append_suffix(void *argument)
+{
+    ck_assert_int_eq(kvstore_append(store, KEY("large"), KEY("suffix"), NULL, NULL), KV_OK);
+    return argument;
+}
+
+/* What an append reads without the lock is not written over, though it was replaced meanwhile. */
+START_TEST(what_is_read_is_not_written_over)
+{
+    pthread_t thread;
+    struct kvstore_entry entry;
+    static char value[SPARED_BYTES + 16];
+    reopen_unsynced();
+    put_spared(store, "large", 'a');
+    close_gate();
+    ck_assert_int_eq(pthread_create(&thread, NULL, append_suffix, NULL), 0);
+    await_gate();
+    delete_large();
+    struct fileio open_table = fileio_system;
+    fileio = &open_table;
+    ck_assert_uint_eq(berths_of_put("other", 'A'), 1);
+    open_gate();
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(kvstore_get(store, KEY("large"), value, sizeof value, &entry), KV_OK);
+    ck_assert_uint_eq(entry.value_bytes, strlen("suffix"));
+    ck_assert_uint_eq(berths_of_put("third", 'A'), 0);
+}
+END_TEST
+
+static bool nothing_is_read(const void *context, uint64_t offset)
+{
+    (void)context;
+    (void)offset;
+    return false;
+}
+
+/* A berth that fits nothing does not keep others from being found, and is forgotten. */
+START_TEST(berths_are_looked_at_in_turn)
+{
+    struct spare_berths spares = {0};
+    const struct spare_terms terms = {
+        .durable_position = 5, .promised_end = UINT64_MAX, .is_read = nothing_is_read};
+    uint64_t offset;
+    bool before_sync;
+    for (uint64_t i = 0; i < 100; i++) {
+        const struct spare_berth small = {
+            .offset = 1000 * i, .capacity_bytes = 1000, .position = 1};
+        spare_berths_add(&spares, &small);
+    }
+    const struct spare_berth large = {.offset = 500000, .capacity_bytes = 50000, .position = 1};
+    const struct spare_berth late = {.offset = 600000, .capacity_bytes = 50000, .position = 6};
+    spare_berths_add(&spares, &large);
+    spare_berths_add(&spares, &late);
+    unsigned tries = 1;
+    while (!spare_berths_take(&spares, 45000, &terms, &offset, &before_sync))
+        ck_assert_uint_lt(++tries, 20);
+    ck_assert_uint_eq(offset, 500000);
+    ck_assert(!before_sync);
+    ck_assert_uint_gt(spare_berths_bytes_in_use(&spares), 0);
+    for (unsigned i = 0; i < 2000; i++)
+        ck_assert(!spare_berths_take(&spares, 45000, &terms, &offset, &before_sync));
+    ck_assert_uint_eq(spares.count, 1);
+    ck_assert_uint_eq(spares.bytes, 50000);
+    spare_berths_forget(&spares);
+}
+END_TEST
+
+static void give_back_fileio(void)
+{
+    fileio = &fileio_system;
+}
+
+TEST_SUITE(kvstore_spares)
+{
+    TCase *tests = tcase_create("spare berths");
+    tcase_set_timeout(tests, 300);
+    one_file_case_add(tests);
+    tcase_add_checked_fixture(tests, NULL, give_back_fileio);
+    tcase_add_loop_test(tests, a_berth_is_used_again, 0, 2);
+    tcase_add_test(tests, a_berth_is_for_its_size);
+    tcase_add_test(tests, what_is_replaced_stays_until_a_sync);
+    tcase_add_test(tests, what_was_promised_stays);
+    tcase_add_test(tests, a_held_log_stays);
+    tcase_add_test(tests, who_follows_misses_nothing);
+    tcase_add_test(tests, a_transaction_spares_nothing);
+    tcase_add_test(tests, a_compaction_passes_hollow_records);
+    tcase_add_loop_test(tests, damage_counts_where_the_content_does, 0, 2);
+    tcase_add_test(tests, a_power_failure_takes_both);
+    tcase_add_test(tests, a_kill_leaves_half_a_content);
+    tcase_add_test(tests, what_is_read_is_not_written_over);
+    tcase_add_test(tests, berths_are_looked_at_in_turn);
+    suite_add_tcase(suite, tests);
+}
