@@ -48,11 +48,12 @@ static void dump_records(const struct survey *survey, enum dump_format format,
                          struct findings *findings)
 {
     const char *file = survey->source->name.text;
-    struct walk walk;
+    struct survey_walk walk;
     struct walk_step step;
-    size_t stray = 0;
-    walk_start(&walk, survey->source);
-    while (!ferror(stdout) && survey_next(survey, &walk, &stray, &step)) {
+    survey_walk_start(&walk, survey);
+    while (!ferror(stdout) && survey_walk_next(&walk, &step)) {
+        if (step.kind == WALK_HOLLOW)
+            continue; /* its value is nowhere any more */
         if (step.kind != WALK_RECORD)
             findings_add(findings, step.kind == WALK_TORN ? REMEDY_NONE : REMEDY_SALVAGE, file,
                          step.offset, "%" PRIu64 " bytes hold no valid record", step.size_bytes);
@@ -79,7 +80,7 @@ static enum kv_status dump_file(int dir_fd, const struct layout *layout, uint32_
     const char *complaint = layout_complaint(layout, &source, number);
     if (complaint)
         findings_add(findings, REMEDY_SALVAGE, source.name.text, 0, "%s", complaint);
-    status = survey_run(&survey, &source, layout, NULL, NULL);
+    status = survey_run(&survey, &source, layout);
     if (status != KV_OK)
         kv_error_set(error, status, "%s: no memory for an index of its keys", source.name.text);
     else if (source.header != SOURCE_HEADER_LOST)

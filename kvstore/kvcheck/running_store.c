@@ -120,13 +120,18 @@ bool running_store_bound(const struct running_store *live, struct source *source
     return true;
 }
 
+void running_store_settle(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = SETTLE_NS}, NULL);
+}
+
 bool running_store_gap_stays(const struct source *source, uint64_t offset)
 {
     struct record record;
     uint64_t size_bytes;
-    nanosleep(&(struct timespec){.tv_nsec = SETTLE_NS}, NULL);
-    return record_read(source->map + offset, source->size_bytes - offset, source->identity.salt,
-                       offset, &record, &size_bytes) != RECORD_VALID;
+    running_store_settle();
+    return record_walk(source->map, source->size_bytes, source->identity.salt, offset, &record,
+                       &size_bytes) != RECORD_VALID;
 }
 
 bool running_store_was_replaced(const struct running_store *live, const struct source *source)

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "kvstore/kvcheck/layout.h"
-#include "kvstore/kvcheck/survey.h"
+#include "kvstore/kvcheck/source.h"
 #include "kvstore/shared/shared_store.h"
 
 struct running_store {
@@ -32,6 +32,9 @@ void running_store_grow(struct running_store *live);
 /* Bounds a file that was just opened to its log as it is now: whatever is in it must be intact. If
  * the end is not known, the file stays as it is. Returns true if it was bounded. */
 bool running_store_bound(const struct running_store *live, struct source *source);
+
+/* Waits longer than any single write takes. */
+void running_store_settle(void);
 
 /* For a file that was not bounded: returns true if the gap that the survey has found at `offset`,
  * with records behind it, lasts. A gap that a write under way has left does not. Waits a moment. */

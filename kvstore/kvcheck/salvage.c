@@ -188,13 +188,12 @@ static void note_transaction(struct salvage *salvage, const struct record *recor
 static enum kv_status copy_live_records(struct salvage *salvage, const struct survey *survey,
                                         struct kv_error *error)
 {
-    struct walk walk;
+    struct survey_walk walk;
     struct walk_step step;
-    size_t stray = 0;
     enum kv_status status = KV_OK;
-    walk_start(&walk, survey->source);
-    while (status == KV_OK && survey_next(survey, &walk, &stray, &step)) {
-        if (step.kind == WALK_RECORD)
+    survey_walk_start(&walk, survey);
+    while (status == KV_OK && survey_walk_next(&walk, &step)) {
+        if (step.kind == WALK_RECORD || step.kind == WALK_HOLLOW)
             note_transaction(salvage, &step.record);
         if (survey_is_live(survey, &step)) {
             replace_impossible_version(salvage, survey->source->name.text, &step.record);
@@ -205,24 +204,29 @@ static enum kv_status copy_live_records(struct salvage *salvage, const struct su
     return status;
 }
 
-struct gap_report {
-    struct salvage *salvage;
-    const char *file;
-};
-
-static void report_gap(void *context, const struct walk_step *step)
+static void report_gap(struct salvage *salvage, const char *file, const struct survey_fault *gap)
 {
-    const struct gap_report *gap = context;
-    if (step->kind == WALK_RECORD)
+    if (gap->kind == WALK_RECORD)
         return; /* the record belongs to another file, and goes there */
-    fprintf(gap->salvage->findings->stream,
+    fprintf(salvage->findings->stream,
             "lost: %s/%s: offset %" PRIu64 " to %" PRIu64 ": %" PRIu64 " bytes%s\n",
-            gap->salvage->findings->dir, gap->file, step->offset, step->offset + step->size_bytes,
-            step->size_bytes,
-            step->kind == WALK_TORN ? " of a torn tail, never acknowledged as on disk" : "");
-    if (step->kind != WALK_TORN)
-        gap->salvage->findings->damages++;
-    gap->salvage->lost_bytes += step->size_bytes;
+            salvage->findings->dir, file, gap->offset, gap->offset + gap->size_bytes,
+            gap->size_bytes,
+            gap->kind == WALK_TORN ? " of a torn tail, never acknowledged as on disk" : "");
+    if (gap->kind != WALK_TORN)
+        salvage->findings->damages++;
+    salvage->lost_bytes += gap->size_bytes;
+}
+
+static void report_losses(struct salvage *salvage, const char *file, const struct survey *survey)
+{
+    for (size_t i = 0; i < survey->fault_count; i++)
+        report_gap(salvage, file, &survey->faults[i]);
+    if (survey->taken > 0)
+        fprintf(salvage->findings->stream,
+                "lost: %s/%s: %" PRIu64 " large values that were overwritten, since a power "
+                "failure took what replaced them, never acknowledged as on disk\n",
+                salvage->findings->dir, file, survey->taken);
 }
 
 static void report_lost_file(struct salvage *salvage, const char *file, const char *why)
@@ -267,8 +271,8 @@ static enum kv_status salvage_source(struct salvage *salvage, const struct layou
         salvage->findings->damages++;
     }
     struct survey survey;
-    struct gap_report gap = {salvage, file};
-    enum kv_status status = survey_run(&survey, source, layout, report_gap, &gap);
+    enum kv_status status = survey_run(&survey, source, layout);
+    report_losses(salvage, file, &survey);
     if (status != KV_OK)
         status = kv_error_set(error, status, "%s: no memory for an index of its keys", file);
     else

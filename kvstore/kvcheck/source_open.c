@@ -68,9 +68,9 @@ static bool salt_fits(struct source *source, uint64_t salt)
     source->identity.salt = salt;
     struct walk walk;
     struct walk_step step;
-    walk_start(&walk, source);
+    walk_start(&walk, source, NULL);
     while (walk_next(&walk, &step))
-        if (step.kind == WALK_RECORD)
+        if (step.kind == WALK_RECORD || step.kind == WALK_HOLLOW)
             return true;
     return false;
 }
@@ -134,11 +134,19 @@ static enum kv_status read_identity(struct source *source, int dir_fd, uint32_t 
     return KV_OK;
 }
 
+static void read_notes(struct source *source)
+{
+    struct file_chapters chapters;
+    uint64_t salt = source->identity.salt;
+    source->boot = boot_noted(source->map, salt);
+    source->overwrites = fileheader_read_overwrites(source->map, salt);
+    file_chapters_read(source->map, salt, &chapters);
+    source->gone = chapters.gone;
+}
+
 static void read_progress(struct source *source)
 {
     struct file_progress progress;
-    if (source->header != SOURCE_HEADER_LOST)
-        source->boot = boot_noted(source->map, source->identity.salt);
     source->progress_sound =
         source->header != SOURCE_HEADER_LOST &&
         fileheader_read_progress(source->map, source->identity.salt, &progress) &&
@@ -190,7 +198,8 @@ static enum kv_status apply_commit_log(struct source *source, int dir_fd, struct
 static enum kv_status open_source(struct source *source, int dir_fd, uint32_t number, bool live,
                                   struct kv_error *error)
 {
-    *source = (struct source){.name = file_name(number, FILE_LOG), .header = SOURCE_HEADER_LOST};
+    *source = (struct source){
+        .name = file_name(number, FILE_LOG), .header = SOURCE_HEADER_LOST, .is_live = live};
     source->fd = fileio->open_at(dir_fd, source->name.text, O_RDONLY | O_NOFOLLOW, 0);
     if (source->fd < 0 && errno == ENOENT)
         return kv_error_set(error, KV_NOT_FOUND, "%s: no such file", source->name.text);
@@ -210,6 +219,8 @@ static enum kv_status open_source(struct source *source, int dir_fd, uint32_t nu
     if (status == KV_OK && source->header != SOURCE_HEADER_LOST && !live)
         status = apply_commit_log(source, dir_fd, error);
     source->used_bytes = find_used_bytes(source);
+    if (source->header != SOURCE_HEADER_LOST)
+        read_notes(source);
     read_progress(source);
     if (status != KV_OK)
         source_close(source);

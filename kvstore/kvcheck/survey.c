@@ -4,6 +4,8 @@
 
 #include "common/time/clock.h"
 #include "common/numbers/random.h"
+#include "kvstore/kvcheck/hollow_fate.h"
+#include "kvstore/kvcheck/running_store.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/table/generation.h"
 
@@ -37,12 +39,20 @@ static void find_newest(const struct survey *survey, struct kv_slice key, uint32
 static void survey_count_key(struct survey *survey, const struct record *record,
                              uint64_t size_bytes, uint64_t one)
 {
-    if (record->kind != RECORD_PUT)
-        return;
     survey->keys += one;
     survey->live_bytes += one * size_bytes;
     survey->expiring_keys += record->expiry_ms != 0 ? one : 0;
     survey->expired_keys += record_has_expired(record, clock_realtime_ms()) ? one : 0;
+}
+
+/* Counts the key no more whose newest record is replaced, if that was a put with a content. */
+static void uncount_key(struct survey *survey, const struct newest *replaced)
+{
+    bool is_placed = replaced->record.kind == RECORD_PLACED;
+    uint64_t size_bytes =
+        is_placed ? placed_values_replace(&survey->placed, replaced->offset) : replaced->size_bytes;
+    if (replaced->record.kind == RECORD_PUT || (is_placed && size_bytes > 0))
+        survey_count_key(survey, &replaced->record, size_bytes, UINT64_MAX); /* one less */
 }
 
 /* A berth, or the content of one whose head is damaged, counts by the placed record that names it.
@@ -52,74 +62,74 @@ static bool is_of_berth(const struct record *record)
     return record->kind == RECORD_BERTH || (record->in_berth && record->content_at == 0);
 }
 
-#define STRAYS_AT_FIRST 64u
-
-static enum kv_status note_berth(struct survey *survey, const struct walk_step *step)
+static bool note_berth(struct survey *survey, const struct walk_step *step)
 {
-    if (survey->stray_count == survey->stray_capacity) {
-        size_t capacity = at_least(2 * survey->stray_capacity, STRAYS_AT_FIRST);
-        uint64_t *strays = realloc(survey->strays, capacity * sizeof *strays);
-        if (!strays)
-            return KV_NO_MEMORY;
-        survey->strays = strays;
-        survey->stray_capacity = capacity;
-    }
-    survey->strays[survey->stray_count++] =
-        step->offset + (step->record.kind == RECORD_BERTH ? RECORD_BERTH_HEAD_BYTES : 0);
-    return KV_OK;
+    return offset_list_add(&survey->strays,
+                           step->offset +
+                               (step->record.kind == RECORD_BERTH ? RECORD_BERTH_HEAD_BYTES : 0));
 }
 
 /* Has the record be the newest of its key, unless another one is newer. A later record of an equal
- * version wins, as in a recovery. */
-static enum kv_status take_newest(struct survey *survey, const struct walk_step *step)
+ * version wins, as in a recovery. A hollow record is as good as another, until it is known that
+ * none follows. False: there is no memory. */
+static bool take_newest(struct survey *survey, const struct walk_step *step)
 {
     struct newest newest;
-    uint32_t hash = survey_hash(survey, &step->record);
-    uint64_t offset = record_entry_offset(&step->record, step->offset);
-    find_newest(survey, step->record.key, hash, &newest);
-    if (!newest.found) {
-        if (!index_reserve(survey->newest, hash))
-            return KV_NO_MEMORY;
-        index_insert(survey->newest, hash, offset);
+    const struct record *record = &step->record;
+    uint32_t hash = survey_hash(survey, record);
+    find_newest(survey, record->key, hash, &newest);
+    if (newest.found && newest.record.version > record->version)
+        return true;
+    if (newest.found) {
+        uncount_key(survey, &newest);
+        index_probe_replace(&newest.probe, step->offset);
     } else {
-        if (newest.record.version > step->record.version)
-            return KV_OK;
-        index_probe_replace(&newest.probe, offset);
-        survey_count_key(survey, &newest.record, newest.size_bytes, UINT64_MAX); /* one less */
+        if (!index_reserve(survey->newest, hash))
+            return false;
+        index_insert(survey->newest, hash, step->offset);
     }
-    survey_count_key(survey, &step->record, record_entry_bytes(&step->record, step->size_bytes), 1);
-    return KV_OK;
+    uint64_t size_bytes = record_entry_bytes(record, step->size_bytes);
+    if (step->kind == WALK_RECORD && record->kind == RECORD_PUT)
+        survey_count_key(survey, record, size_bytes, 1);
+    return record->content_at == 0 || placed_values_add(&survey->placed, step->offset,
+                                                        step->kind == WALK_HOLLOW ? 0 : size_bytes);
 }
 
-static enum kv_status take_record(struct survey *survey, const struct walk_step *step)
+/* A hollow record without a later one of its key is left out if that is among what is damaged. */
+static bool take_record(struct survey *survey, const struct walk_step *step)
 {
     survey->records++;
     survey->record_bytes += step->size_bytes;
     survey->max_version = at_least(survey->max_version, step->record.version);
-    return is_of_berth(&step->record) ? note_berth(survey, step) : take_newest(survey, step);
+    if (is_of_berth(&step->record))
+        return note_berth(survey, step);
+    return (step->kind == WALK_HOLLOW && survey->lost.count > 0 &&
+            !offset_list_has(&survey->bare, step->offset)) ||
+           take_newest(survey, step);
 }
 
 /* Keeps of the contents of berths those that damage behind them has made strays: without it, or
  * where there is a record of that version, what no record names was never acknowledged. */
-static enum kv_status take_strays(struct survey *survey)
+static bool take_strays(struct survey *survey)
 {
-    size_t count = survey->stray_count;
-    enum kv_status status = KV_OK;
-    survey->stray_count = 0;
-    for (size_t i = 0; i < count && status == KV_OK; i++) {
+    struct offset_list *strays = &survey->strays;
+    size_t count = strays->count;
+    strays->count = 0;
+    for (size_t i = 0; i < count; i++) {
         struct walk_step step;
         struct newest newest;
-        if (survey->strays[i] >= survey->damage_end ||
-            !walk_read_content(survey->source, survey->strays[i], &step))
+        if (strays->at[i] >= survey->damage_end ||
+            !walk_read_content(survey->source, strays->at[i], &step))
             continue;
         find_newest(survey, step.record.key, survey_hash(survey, &step.record), &newest);
         if (newest.found && newest.record.version >= step.record.version)
             continue;
         survey->max_version = at_least(survey->max_version, step.record.version);
-        survey->strays[survey->stray_count++] = step.offset;
-        status = take_newest(survey, &step);
+        strays->at[strays->count++] = step.offset;
+        if (!take_newest(survey, &step))
+            return false;
     }
-    return status;
+    return true;
 }
 
 static bool is_misplaced(const struct layout *layout, const struct source *source,
@@ -129,64 +139,157 @@ static bool is_misplaced(const struct layout *layout, const struct source *sourc
            keyhash_file(layout->seed, record->key, layout->datafiles) != source->identity.number;
 }
 
-enum kv_status survey_run(struct survey *survey, const struct source *source,
-                          const struct layout *layout, survey_observer observer, void *context)
+#define FAULTS_AT_FIRST 16u
+
+static bool note_fault(struct survey *survey, const struct walk_step *step)
+{
+    if (survey->fault_count == survey->fault_capacity) {
+        size_t capacity = at_least(2 * survey->fault_capacity, FAULTS_AT_FIRST);
+        struct survey_fault *faults = realloc(survey->faults, capacity * sizeof *faults);
+        if (!faults)
+            return false;
+        survey->faults = faults;
+        survey->fault_capacity = capacity;
+    }
+    survey->faults[survey->fault_count++] = (struct survey_fault){
+        step->kind, step->offset, step->size_bytes, step->kind != WALK_RECORD && step->all_zero};
+    return true;
+}
+
+static bool take_gap(struct survey *survey, const struct walk_step *step)
+{
+    if (step->kind == WALK_DAMAGE)
+        survey->damaged_bytes += step->size_bytes;
+    else
+        survey->torn_bytes += step->size_bytes;
+    if (step->kind == WALK_HOLE && survey->hole_at == 0)
+        survey->hole_at = step->offset;
+    if (step->kind != WALK_TORN)
+        survey->damage_end = step->offset + step->size_bytes;
+    return note_fault(survey, step);
+}
+
+static bool take_step(struct survey *survey, const struct layout *layout,
+                      const struct walk_step *step)
+{
+    if (step->kind != WALK_RECORD && step->kind != WALK_HOLLOW)
+        return take_gap(survey, step);
+    survey->after_damage += survey->damaged_bytes + survey->torn_bytes > 0;
+    survey->after_hole += survey->hole_at != 0;
+    if (step->kind == WALK_RECORD && is_misplaced(layout, survey->source, &step->record)) {
+        survey->misplaced++;
+        if (!note_fault(survey, step))
+            return false;
+    }
+    return take_record(survey, step);
+}
+
+/* Reads the file once. */
+static bool survey_read(struct survey *survey, const struct layout *layout)
+{
+    struct walk walk;
+    struct walk_step step;
+    walk_start(&walk, survey->source, &survey->lost);
+    while (walk_next(&walk, &step))
+        if (!take_step(survey, layout, &step))
+            return false;
+    survey->skipped = walk.skipped;
+    return take_strays(survey);
+}
+
+/* Sorts the hollow records that none follows by what became of their contents. */
+static bool weigh_hollow(struct survey *survey)
+{
+    const struct source *source = survey->source;
+    const struct placed_values *placed = &survey->placed;
+    bool is_settled = false;
+    for (size_t i = 0; i < placed->count; i++) {
+        const struct placed_value *value = &placed->each[i];
+        if (value->is_replaced || value->content_bytes > 0)
+            continue;
+        enum hollow_fate fate = hollow_fate(source, value->offset);
+        if (fate == HOLLOW_LOST && source->is_live && !is_settled) {
+            running_store_settle();
+            is_settled = true;
+            fate = hollow_fate(source, value->offset);
+        }
+        if (fate == HOLLOW_TAKEN && survey->taken++ == 0)
+            survey->taken_at = value->offset;
+        survey->overwritten += fate == HOLLOW_OVERWRITTEN;
+        if (!offset_list_add(fate == HOLLOW_LOST ? &survey->lost : &survey->bare, value->offset))
+            return false;
+    }
+    return true;
+}
+
+static bool survey_begin(struct survey *survey, const struct source *source)
 {
     *survey = (struct survey){.source = source,
                               .hash_key = {{random_secret(), random_secret()}},
                               .arena = arena_create(-1, SHARED_STORE_HEADER_BYTES)};
     if (survey->arena)
         survey->newest = index_create(survey->arena, &survey->words);
-    if (!survey->newest)
+    return survey->newest != NULL;
+}
+
+/* Reads the file once more, now that it is known which records have lost their contents: they are
+ * gaps, and of their keys an older record may be the newest that is intact. */
+static bool survey_again(struct survey *survey, const struct layout *layout)
+{
+    struct survey first = *survey;
+    bool began = survey_begin(survey, first.source);
+    survey->lost = first.lost;
+    survey->bare = first.bare;
+    survey->overwritten = first.overwritten;
+    survey->taken = first.taken;
+    survey->taken_at = first.taken_at;
+    first.lost = first.bare = (struct offset_list){0};
+    survey_free(&first);
+    return began && survey_read(survey, layout);
+}
+
+enum kv_status survey_run(struct survey *survey, const struct source *source,
+                          const struct layout *layout)
+{
+    if (!survey_begin(survey, source))
         return KV_NO_MEMORY;
     if (source->header == SOURCE_HEADER_LOST)
         return KV_OK;
-
-    struct walk walk;
-    struct walk_step step;
-    walk_start(&walk, source);
-    while (walk_next(&walk, &step)) {
-        bool misplaced = step.kind == WALK_RECORD && is_misplaced(layout, source, &step.record);
-        if (step.kind == WALK_RECORD) {
-            survey->after_damage += survey->damaged_bytes + survey->torn_bytes > 0;
-            survey->after_hole += survey->hole_at != 0;
-            if (take_record(survey, &step) != KV_OK)
-                return KV_NO_MEMORY;
-        } else if (step.kind == WALK_DAMAGE) {
-            survey->damaged_bytes += step.size_bytes;
-        } else {
-            survey->torn_bytes += step.size_bytes;
-            if (step.kind == WALK_HOLE && survey->hole_at == 0)
-                survey->hole_at = step.offset;
-        }
-        survey->misplaced += misplaced;
-        if (step.kind == WALK_DAMAGE || step.kind == WALK_HOLE)
-            survey->damage_end = step.offset + step.size_bytes;
-        if (observer && (misplaced || step.kind != WALK_RECORD))
-            observer(context, &step);
-    }
-    survey->skipped = walk.skipped;
-    return take_strays(survey);
+    if (!survey_read(survey, layout) || !weigh_hollow(survey) ||
+        (survey->lost.count > 0 && !survey_again(survey, layout)))
+        return KV_NO_MEMORY;
+    survey->keys += survey->overwritten;
+    return KV_OK;
 }
 
 void survey_free(struct survey *survey)
 {
     index_free(survey->newest);
     arena_free(survey->arena);
-    free(survey->strays);
+    free(survey->faults);
+    offset_list_free(&survey->strays);
+    placed_values_free(&survey->placed);
+    offset_list_free(&survey->lost);
+    offset_list_free(&survey->bare);
     survey->newest = NULL;
     survey->arena = NULL;
-    survey->strays = NULL;
+    survey->faults = NULL;
 }
 
-bool survey_next(const struct survey *survey, struct walk *walk, size_t *stray,
-                 struct walk_step *step)
+void survey_walk_start(struct survey_walk *walk, const struct survey *survey)
 {
-    while (*stray == 0 && walk_next(walk, step))
+    *walk = (struct survey_walk){.survey = survey};
+    walk_start(&walk->walk, survey->source, &survey->lost);
+}
+
+bool survey_walk_next(struct survey_walk *walk, struct walk_step *step)
+{
+    const struct survey *survey = walk->survey;
+    while (walk->stray == 0 && walk_next(&walk->walk, step))
         if (step->kind != WALK_RECORD || !is_of_berth(&step->record))
             return true;
-    return *stray < survey->stray_count &&
-           walk_read_content(survey->source, survey->strays[(*stray)++], step);
+    return walk->stray < survey->strays.count &&
+           walk_read_content(survey->source, survey->strays.at[walk->stray++], step);
 }
 
 bool survey_is_live(const struct survey *survey, const struct walk_step *step)
@@ -195,5 +298,5 @@ bool survey_is_live(const struct survey *survey, const struct walk_step *step)
         return false;
     struct newest newest;
     find_newest(survey, step->record.key, survey_hash(survey, &step->record), &newest);
-    return newest.found && newest.offset == record_entry_offset(&step->record, step->offset);
+    return newest.found && newest.offset == step->offset;
 }

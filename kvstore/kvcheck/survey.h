@@ -14,7 +14,17 @@
 #include "kvstore/index/index.h"
 #include "kvstore/format/keyhash.h"
 #include "kvstore/kvcheck/layout.h"
+#include "kvstore/kvcheck/offset_list.h"
+#include "kvstore/kvcheck/placed_values.h"
 #include "kvstore/kvcheck/walk.h"
+
+/* A gap, or a record whose key belongs in another data file (WALK_RECORD). */
+struct survey_fault {
+    enum walk_kind kind;
+    uint64_t offset;
+    uint64_t size_bytes;
+    bool all_zero; /* of a gap: it has only zeros */
+};
 
 struct survey {
     const struct source *source;
@@ -37,23 +47,34 @@ struct survey {
     uint64_t misplaced;    /* keys that belong in another data file */
     uint64_t skipped;      /* struct walk */
     uint64_t damage_end;   /* where the last gap ends that is damage or a hole; 0: there is none */
-    uint64_t *strays;      /* offsets of large values that are newer than all else of their keys */
-    size_t stray_count, stray_capacity;
+    uint64_t overwritten;  /* keys of HOLLOW_OVERWRITTEN, among `keys` */
+    uint64_t taken;        /* keys of HOLLOW_TAKEN, */
+    uint64_t taken_at;     /* and the record of the first */
+    struct survey_fault *faults;
+    size_t fault_count, fault_capacity;
+    struct offset_list strays;   /* large values that are newer than all else of their keys */
+    struct placed_values placed; /* among the newest */
+    struct offset_list lost;     /* of HOLLOW_LOST: they are gaps */
+    struct offset_list bare;     /* of other fates: without a content, and nothing is wrong */
 };
 
-/* Called for every gap and every misplaced record. */
-typedef void (*survey_observer)(void *context, const struct walk_step *step);
-
-/* Surveys the source, which stays open as long as the survey. KV_NO_MEMORY. observer may be
- * NULL. */
+/* Surveys the source, which stays open as long as the survey. KV_NO_MEMORY. */
 enum kv_status survey_run(struct survey *survey, const struct source *source,
-                          const struct layout *layout, survey_observer observer, void *context);
+                          const struct layout *layout);
 void survey_free(struct survey *survey);
 
-/* Takes a step of `walk`, but for berths, and when that is at its end a step over the strays, of
- * which *stray, 0 at first, is the number of the next. False: the end. */
-bool survey_next(const struct survey *survey, struct walk *walk, size_t *stray,
-                 struct walk_step *step);
+/* A way through all that a survey has found. */
+struct survey_walk {
+    const struct survey *survey;
+    struct walk walk;
+    size_t stray; /* the next one */
+};
+
+void survey_walk_start(struct survey_walk *walk, const struct survey *survey);
+
+/* Takes a step over the log, but for berths, and when that is at its end over the strays. False:
+ * the end. */
+bool survey_walk_next(struct survey_walk *walk, struct walk_step *step);
 
 /* Returns true if the record is the one that the key has: its newest, and a put. */
 bool survey_is_live(const struct survey *survey, const struct walk_step *step);

@@ -27,33 +27,27 @@ struct row {
     uint64_t ordered_keys;
 };
 
-struct file_check {
-    struct findings *findings;
-    const struct source *source;
-    bool live;
-};
-
 /* How many times a data file that compactions replace is looked at again. */
 #define LIVE_TRIES 10u
 
-static void report_step(void *context, const struct walk_step *step)
+static void report_fault(const struct source *source, const struct survey_fault *fault,
+                         struct findings *findings)
 {
-    struct file_check *check = context;
-    const char *name = check->source->name.text;
-    if (step->kind == WALK_RECORD)
-        findings_add(check->findings, REMEDY_SALVAGE, name, step->offset,
+    const char *name = source->name.text;
+    if (fault->kind == WALK_RECORD)
+        findings_add(findings, REMEDY_SALVAGE, name, fault->offset,
                      "the record's key belongs in another data file");
-    else if (step->kind == WALK_TORN &&
-             !check->live) /* in a live store it is what is being written */
-        findings_add(check->findings, REMEDY_NONE, name, step->offset,
+    else if (fault->kind == WALK_TORN &&
+             !source->is_live) /* in a live store it is what is being written */
+        findings_add(findings, REMEDY_NONE, name, fault->offset,
                      "torn tail: %" PRIu64 " bytes written after the last sync are no valid "
                      "record, and none follows; the next open cuts them off",
-                     step->size_bytes);
-    else if (step->kind == WALK_DAMAGE)
-        findings_add(check->findings, REMEDY_SALVAGE, name, step->offset,
-                     "%" PRIu64 " bytes hold %s", step->size_bytes,
-                     step->all_zero ? "only zeros where records should be" : "no valid record");
-    /* WALK_HOLE: see report_hole, when it is known what follows */
+                     fault->size_bytes);
+    else if (fault->kind == WALK_DAMAGE)
+        findings_add(findings, REMEDY_SALVAGE, name, fault->offset, "%" PRIu64 " bytes hold %s",
+                     fault->size_bytes,
+                     fault->all_zero ? "only zeros where records should be" : "no valid record");
+    /* WALK_HOLE: see verify_report_gap, when it is known what follows */
 }
 
 /* Returns what may have left the hole; *why: the rest of the sentence. */
@@ -73,16 +67,28 @@ static const char *hole_reason(enum boot boot, const char **why)
            "again since they were written, which could leave that: ";
 }
 
-/* Reports a gap; live: a gap that a write under way has left is no damage. */
-static void verify_report_gap(const struct source *source, const struct survey *survey, bool live,
+/* Reports a gap, unless a write under way has left it: that is no damage. */
+static void verify_report_gap(const struct source *source, const struct survey *survey,
                               struct findings *findings)
 {
-    if (survey->hole_at == 0 || (live && !running_store_gap_stays(source, survey->hole_at)))
+    if (survey->hole_at == 0 ||
+        (source->is_live && !running_store_gap_stays(source, survey->hole_at)))
         return;
     const char *why, *reason = hole_reason(source->boot, &why);
     findings_add(findings, REMEDY_SALVAGE, source->name.text, survey->hole_at,
                  "no valid record, but %" PRIu64 " intact records follow: %s%s", survey->after_hole,
                  reason, why);
+}
+
+static void report_taken(const struct source *source, const struct survey *survey,
+                         struct findings *findings)
+{
+    if (survey->taken > 0)
+        findings_add(findings, REMEDY_NONE, source->name.text, survey->taken_at,
+                     "%" PRIu64 " large values are gone: they were overwritten, and a power "
+                     "failure took what replaced them before it was on disk, as it may with "
+                     "--sync none; the next open drops their keys",
+                     survey->taken);
 }
 
 /* Returns "none", "ok" or "stale", or reports damage: the checkpoint matches its log and yet says
@@ -126,10 +132,9 @@ static const char *check_checkpoint(int dir_fd, uint32_t number, const struct su
 
 /* Verifies an open file. */
 static enum kv_status check_source(const struct layout *layout, const struct source *source,
-                                   uint32_t number, bool live, struct findings *findings,
-                                   struct row *row, struct kv_error *error)
+                                   uint32_t number, struct findings *findings, struct row *row,
+                                   struct kv_error *error)
 {
-    struct file_check check = {findings, source, live};
     const char *complaint = layout_complaint(layout, source, number);
     if (complaint)
         findings_add(findings,
@@ -141,14 +146,17 @@ static enum kv_status check_source(const struct layout *layout, const struct sou
     else if (source->progress.version_floor >= RECOVERY_VERSION_LIMIT)
         findings_add(findings, REMEDY_SALVAGE, source->name.text, 512,
                      "impossible version floor %" PRIu64, source->progress.version_floor);
-    enum kv_status status = survey_run(&row->survey, source, layout, report_step, &check);
+    enum kv_status status = survey_run(&row->survey, source, layout);
+    for (size_t i = 0; i < row->survey.fault_count; i++)
+        report_fault(source, &row->survey.faults[i], findings);
     if (status != KV_OK)
         status =
             kv_error_set(error, status, "%s: no memory for an index of its keys", row->name.text);
     if (row->survey.max_version >= RECOVERY_VERSION_LIMIT)
         findings_add(findings, REMEDY_SALVAGE, row->name.text, FILE_HEADER_BYTES,
                      "a record has the impossible version %" PRIu64, row->survey.max_version);
-    verify_report_gap(source, &row->survey, live, findings);
+    verify_report_gap(source, &row->survey, findings);
+    report_taken(source, &row->survey, findings);
     row->file_bytes = source->map_bytes;
     row->synced_bytes = source->progress.synced_offset;
     return status;
@@ -175,7 +183,7 @@ static enum kv_status verify_file(int dir_fd, const struct layout *layout, uint3
         return report_missing(layout, findings, row);
     if (status != KV_OK)
         return status;
-    status = check_source(layout, &source, number, false, findings, row, error);
+    status = check_source(layout, &source, number, findings, row, error);
     if (status == KV_OK && source.header == SOURCE_HEADER_SOUND && source.progress_sound)
         row->checkpoint = check_checkpoint(dir_fd, number, &row->survey, findings);
     row->damaged = findings->damages > damages_before;
@@ -216,7 +224,7 @@ static enum kv_status look_at_live(struct running_store *live, const struct layo
     row->synced_bytes = source.progress.synced_offset;
     uint64_t synced_bytes = source.progress.synced_offset;
     bool is_bounded = running_store_bound(live, &source);
-    status = check_source(layout, &source, number, true, findings, row, error);
+    status = check_source(layout, &source, number, findings, row, error);
     row->synced_bytes = synced_bytes;
     row->survey.torn_bytes = is_bounded ? row->survey.torn_bytes : 0;
     if (status == KV_OK && source.header == SOURCE_HEADER_SOUND)

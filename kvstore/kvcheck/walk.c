@@ -10,18 +10,24 @@
 #define FIRST_CREDIT_BYTES (UINT64_C(1) << 30)
 #define CREDIT_PER_BYTE    256u
 
-void walk_start(struct walk *walk, const struct source *source)
+void walk_start(struct walk *walk, const struct source *source, const struct offset_list *lost)
 {
-    *walk = (struct walk){
-        .source = source, .offset = FILE_HEADER_BYTES, .credit_bytes = FIRST_CREDIT_BYTES};
+    *walk = (struct walk){.source = source,
+                          .lost = lost,
+                          .offset = FILE_HEADER_BYTES,
+                          .credit_bytes = FIRST_CREDIT_BYTES};
 }
 
-static enum record_verdict walk_read_record(const struct walk *walk, uint64_t offset,
-                                            struct walk_step *step)
+/* False: there is no record that counts. */
+static bool walk_read_record(const struct walk *walk, uint64_t offset, struct walk_step *step)
 {
     const struct source *source = walk->source;
-    return record_walk(source->map, source->size_bytes, source->identity.salt, offset,
-                       &step->record, &step->size_bytes);
+    enum record_verdict verdict =
+        record_walk(source->map, source->size_bytes, source->identity.salt, offset, &step->record,
+                    &step->size_bytes);
+    step->kind = verdict == RECORD_HOLLOW ? WALK_HOLLOW : WALK_RECORD;
+    return verdict == RECORD_VALID ||
+           (verdict == RECORD_HOLLOW && !(walk->lost && offset_list_has(walk->lost, offset)));
 }
 
 /* Like read_at, but in a gap, where nothing vouches for the header. */
@@ -40,7 +46,7 @@ static bool resynchronises_at(struct walk *walk, uint64_t offset, struct walk_st
         return false;
     }
     walk->credit_bytes -= size_bytes;
-    return walk_read_record(walk, offset, step) == RECORD_VALID;
+    return walk_read_record(walk, offset, step);
 }
 
 /* Returns the first place at or after `offset` where a record may begin. None begins in a hole of
@@ -121,9 +127,7 @@ static bool give_gap(struct walk *walk, struct walk_step *step)
 bool walk_next(struct walk *walk, struct walk_step *step)
 {
     step->offset = walk->offset;
-    if (walk->offset < walk->source->size_bytes &&
-        walk_read_record(walk, walk->offset, step) == RECORD_VALID) {
-        step->kind = WALK_RECORD;
+    if (walk->offset < walk->source->size_bytes && walk_read_record(walk, walk->offset, step)) {
         walk->offset += step->size_bytes;
         return true;
     }

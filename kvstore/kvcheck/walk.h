@@ -10,11 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kvstore/kvcheck/source.h"
 #include "kvstore/format/record.h"
+#include "kvstore/kvcheck/offset_list.h"
+#include "kvstore/kvcheck/source.h"
 
 enum walk_kind {
     WALK_RECORD,
+    WALK_HOLLOW, /* a placed record, intact, whose content is not in its berth (record.h) */
     WALK_DAMAGE, /* a gap before the synced offset: something that was on disk is gone */
     WALK_HOLE,   /* a gap at or after it, with intact records behind */
     WALK_TORN    /* such a gap with none behind: remains of writes that nobody was promised */
@@ -25,17 +27,19 @@ struct walk_step {
     uint64_t offset;
     uint64_t size_bytes;
     bool all_zero;        /* of a gap: it has only zeros */
-    struct record record; /* of a record; of one that names the content of a berth, the content */
+    struct record record; /* of a record; of one that names the content of a berth, the content,
+                             unless it is hollow */
 };
 
 struct walk {
     const struct source *source;
+    const struct offset_list *lost; /* hollow records that count as none; NULL: there are none */
     uint64_t offset;
     uint64_t credit_bytes;
     uint64_t skipped; /* candidates in gaps that would have cost too much to verify */
 };
 
-void walk_start(struct walk *walk, const struct source *source);
+void walk_start(struct walk *walk, const struct source *source, const struct offset_list *lost);
 
 /* Takes a step. False: the end of the log. A gap never crosses the synced offset. */
 bool walk_next(struct walk *walk, struct walk_step *step);

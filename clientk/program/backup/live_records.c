@@ -66,6 +66,19 @@ static bool grow_live_slots(struct live_records *records)
     return true;
 }
 
+/* Returns true if the slot has a hollow record: that stands there itself, others by their
+ * contents. */
+static bool read_hollow_slot(const struct live_records *records, const struct live_slot *slot,
+                             struct record *record)
+{
+    uint64_t size;
+    return slot->offset != 0 &&
+           record_parse(records->bytes + slot->offset, records->size - slot->offset, record,
+                        &size) == RECORD_VALID &&
+           record->kind == RECORD_PLACED;
+}
+
+/* `offset`: of a hollow record, or of the entry. */
 static bool add_live_record(struct live_records *records, const struct record *record,
                             uint64_t offset)
 {
@@ -74,8 +87,32 @@ static bool add_live_record(struct live_records *records, const struct record *r
     uint64_t hash = XXH3_64bits(record->key.data, record->key.size);
     struct live_slot *slot = find_live_slot(records, record->key, hash);
     records->used += slot->offset == 0;
+    struct record replaced;
+    records->hollow += record->kind == RECORD_PLACED;
+    records->hollow -= read_hollow_slot(records, slot, &replaced);
     *slot = (struct live_slot){hash, offset};
     return true;
+}
+
+static enum kv_status tell_damage(const char *name, uint64_t offset, struct kv_error *error)
+{
+    return kv_error_set(error, KV_CORRUPT,
+                        "%s is damaged at offset %" PRIu64
+                        "; kvcheck --salvage saves what is intact",
+                        name, offset);
+}
+
+/* Looks for a hollow record that is the last one of its key, and has not expired: its content is
+ * damaged. */
+static enum kv_status check_hollow(const struct live_records *records, const char *name,
+                                   struct kv_error *error)
+{
+    for (size_t i = 0; records->hollow > 0 && i < records->slot_count; i++) {
+        struct record record;
+        if (read_hollow_slot(records, &records->slots[i], &record) && record_is_live(&record))
+            return tell_damage(name, records->slots[i].offset, error);
+    }
+    return KV_OK;
 }
 
 static enum kv_status read_log_records(struct live_records *records, const char *name,
@@ -86,18 +123,17 @@ static enum kv_status read_log_records(struct live_records *records, const char 
     for (uint64_t at = BACKUP_HEADER_BYTES; at < records->size; at += size) {
         enum record_verdict verdict =
             record_walk(records->bytes, records->size, records->salt, at, &record, &size);
-        if (verdict != RECORD_VALID && mapguard_is_broken(records->guard))
+        bool is_there = verdict == RECORD_VALID || verdict == RECORD_HOLLOW;
+        if (!is_there && mapguard_is_broken(records->guard))
             break;
-        if (verdict != RECORD_VALID)
-            return kv_error_set(error, KV_CORRUPT,
-                                "%s is damaged at offset %" PRIu64
-                                "; kvcheck --salvage saves what is intact",
-                                name, at);
-        if (record.kind != RECORD_BERTH &&
-            !add_live_record(records, &record, record_entry_offset(&record, at)))
+        if (!is_there)
+            return tell_damage(name, at, error);
+        uint64_t offset = verdict == RECORD_HOLLOW ? at : record_entry_offset(&record, at);
+        if (record.kind != RECORD_BERTH && !add_live_record(records, &record, offset))
             return kv_error_set(error, KV_NO_MEMORY, "no memory for the keys of %s", name);
     }
-    return check_held(records, name, error);
+    enum kv_status status = check_held(records, name, error);
+    return status == KV_OK ? check_hollow(records, name, error) : status;
 }
 
 enum kv_status live_records_open(struct live_records *records, const struct source_file *file,
@@ -127,6 +163,19 @@ void live_records_close(struct live_records *records)
     *records = (struct live_records){0};
 }
 
+/* Returns true if the hollow record was not hollow when the file was read first, and counts: its
+ * berth then stands for the key, and has no later content of it. */
+static bool has_become_hollow(const struct live_records *records, const struct record *hollow)
+{
+    uint64_t hash = XXH3_64bits(hollow->key.data, hollow->key.size);
+    struct record content;
+    uint64_t size, offset = hollow->content_at;
+    return find_live_slot(records, hollow->key, hash)->offset == offset &&
+           record_parse(records->bytes + offset, records->size - offset, &content, &size) ==
+               RECORD_VALID &&
+           content.version <= hollow->version;
+}
+
 enum kv_status live_records_next(struct live_records *records, struct record *record, bool *end,
                                  const char *name, struct kv_error *error)
 {
@@ -137,10 +186,12 @@ enum kv_status live_records_next(struct live_records *records, struct record *re
         uint64_t at = records->at;
         enum record_verdict verdict =
             record_walk(records->bytes, records->size, records->salt, at, record, &size);
-        if (verdict != RECORD_VALID && !mapguard_is_broken(records->guard))
+        bool is_there = verdict == RECORD_VALID ||
+                        (verdict == RECORD_HOLLOW && !has_become_hollow(records, record));
+        if (!is_there && !mapguard_is_broken(records->guard))
             return kv_error_set(error, KV_CORRUPT,
                                 "%s has changed at offset %" PRIu64 " while it was read", name, at);
-        if (verdict != RECORD_VALID)
+        if (!is_there)
             continue;
         records->at += size;
         uint64_t hash = XXH3_64bits(record->key.data, record->key.size);

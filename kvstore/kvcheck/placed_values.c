@@ -1,0 +1,68 @@
+#include "kvstore/kvcheck/placed_values.h"
+
+#include <stdlib.h>
+
+#include "common/assert/assert.h"
+#include "kvstore/format/sizes.h"
+
+#define VALUES_AT_FIRST 64u
+
+static void drop_replaced(struct placed_values *values)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < values->count; i++)
+        if (!values->each[i].is_replaced)
+            values->each[kept++] = values->each[i];
+    values->count = kept;
+}
+
+/* A log may have many more placed records than keys, so that room is made of those that were
+ * replaced, if half are. */
+static bool make_room(struct placed_values *values)
+{
+    if (values->count < values->capacity)
+        return true;
+    drop_replaced(values);
+    if (values->count < values->capacity / 2)
+        return true;
+    size_t capacity = at_least(2 * values->capacity, VALUES_AT_FIRST);
+    struct placed_value *each = realloc(values->each, capacity * sizeof *each);
+    if (!each)
+        return false;
+    values->each = each;
+    values->capacity = capacity;
+    return true;
+}
+
+bool placed_values_add(struct placed_values *values, uint64_t offset, uint64_t content_bytes)
+{
+    KV_ASSERT(values->count == 0 || values->each[values->count - 1].offset < offset);
+    if (!make_room(values))
+        return false;
+    values->each[values->count++] =
+        (struct placed_value){.offset = offset, .content_bytes = content_bytes};
+    return true;
+}
+
+static int compare_values(const void *left, const void *right)
+{
+    const struct placed_value *a = left, *b = right;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+uint64_t placed_values_replace(struct placed_values *values, uint64_t offset)
+{
+    const struct placed_value wanted = {.offset = offset};
+    struct placed_value *value =
+        bsearch(&wanted, values->each, values->count, sizeof wanted, compare_values);
+    if (!value)
+        return 0; /* the file was changed while it was read */
+    value->is_replaced = true;
+    return value->content_bytes;
+}
+
+void placed_values_free(struct placed_values *values)
+{
+    free(values->each);
+    *values = (struct placed_values){0};
+}
