@@ -164,7 +164,7 @@ static bool take_gap(struct survey *survey, const struct walk_step *step)
         survey->torn_bytes += step->size_bytes;
     if (step->kind == WALK_HOLE && survey->hole_at == 0)
         survey->hole_at = step->offset;
-    if (step->kind != WALK_TORN)
+    if (step->kind != WALK_TORN && survey->lost.count == 0)
         survey->damage_end = step->offset + step->size_bytes;
     return note_fault(survey, step);
 }
@@ -240,6 +240,7 @@ static bool survey_again(struct survey *survey, const struct layout *layout)
     bool began = survey_begin(survey, first.source);
     survey->lost = first.lost;
     survey->bare = first.bare;
+    survey->damage_end = first.damage_end; /* no stray was named by those that are gaps now */
     survey->overwritten = first.overwritten;
     survey->taken = first.taken;
     survey->taken_at = first.taken_at;

@@ -1078,7 +1078,9 @@ START_TEST(a_salvage_takes_content_that_is_sound)
     must_close(store);
     store_file_flip(dir, berth_at + damage_places[damage]);
     store_dir_make(out);
-    ck_assert_int_eq(run_kvcheck("--salvage", out, dir, output, sizeof output), 1);
+    /* A content that counts no more may be anything. */
+    int status = is_lost && _i / DAMAGES > 0 ? 0 : 1;
+    ck_assert_int_eq(run_kvcheck("--salvage", out, dir, output, sizeof output), status);
     const char *told = strstr(output, " keys saved");
     bool is_there_then = _i / DAMAGES == 1 || (_i / DAMAGES == 0 && !is_lost);
     ck_assert_msg(told && told[-1] == (is_there_then ? '3' : '2'), "%s", output);

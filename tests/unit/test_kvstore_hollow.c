@@ -1,0 +1,384 @@
+/* Logs in which berths were used again: what kvcheck says of hollow records, and what it saves. */
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/memory/cursor.h"
+#include "common/time/clock.h"
+#include "kvstore/format/fileheader.h"
+#include "kvstore/format/record.h"
+#include "tests/support/store_calls.h"
+#include "tests/support/store_case.h"
+#include "tests/support/store_files.h"
+#include "tests/support/test_suite.h"
+
+#define KEY(text)   kv_slice_from_string(text)
+#define LARGE_BYTES ((size_t)70000)
+#define KEYS        3
+#define ROUNDS      6
+#define PLACED_MOST 64
+
+static const struct kvstore_options unsynced = {
+    .create = true, .datafiles = 1, .compact_dead_percent = 100, .durability = KVSTORE_SYNC_NONE};
+
+static const char *const keys[KEYS] = {"a", "b", "c"};
+
+static struct image image;
+static char out[STORE_DIR_BYTES];
+static char output[65536];
+
+/* A placed record in data.0000 of the image, in the order of the log. */
+struct placed {
+    uint64_t offset, size_bytes;
+    char key;
+    uint64_t content_at;
+    bool is_hollow;
+};
+
+static struct placed placed[PLACED_MOST];
+static unsigned placed_count, hollow_count;
+
+static void set_up(void)
+{
+    store_dir_make(out);
+    store = must_open(dir, &unsynced);
+}
+
+static void tear_down(void)
+{
+    store_dir_remove(out);
+    image_free(&image);
+}
+
+static void put_value(const char *key, char letter, uint64_t expiry_ms)
+{
+    static char value[LARGE_BYTES];
+    const struct kvstore_put_options options = {.expiry_ms = expiry_ms};
+    memset(value, letter, sizeof value);
+    ck_assert_int_eq(kvstore_put(store, KEY(key), kv_slice(value, sizeof value), &options, NULL),
+                     KV_OK);
+}
+
+static void check_value(struct kvstore *opened, const char *key, char letter)
+{
+    static char value[LARGE_BYTES], wanted[LARGE_BYTES];
+    memset(wanted, letter, sizeof wanted);
+    ck_assert_int_eq(kvstore_get(opened, KEY(key), value, sizeof value, NULL), KV_OK);
+    ck_assert_mem_eq(value, wanted, sizeof value);
+}
+
+static struct image_file *log_file(void)
+{
+    return image_find(&image, "data.0000");
+}
+
+static uint64_t salt(void)
+{
+    struct file_identity identity;
+    ck_assert_int_eq(fileheader_read_identity(log_file()->bytes, &identity), FILEHEADER_VALID);
+    return identity.salt;
+}
+
+/* Takes an image of the store as it is, and finds its placed records. */
+static void take_log(void)
+{
+    struct record record;
+    image_free(&image);
+    image_take(&image, dir);
+    placed_count = hollow_count = 0;
+    for (uint64_t at = FILE_HEADER_BYTES, size;; at += size) {
+        enum record_verdict verdict =
+            record_walk(log_file()->bytes, log_file()->size, salt(), at, &record, &size);
+        if (verdict == RECORD_END)
+            break;
+        ck_assert(verdict == RECORD_VALID || verdict == RECORD_HOLLOW);
+        if (record.content_at == 0)
+            continue;
+        ck_assert_uint_lt(placed_count, PLACED_MOST);
+        placed[placed_count++] = (struct placed){at, size, *(const char *)record.key.data,
+                                                 record.content_at, verdict == RECORD_HOLLOW};
+        hollow_count += verdict == RECORD_HOLLOW;
+    }
+}
+
+/* The last placed record of the key, or the last but some. */
+static const struct placed *last_placed(char key, unsigned before)
+{
+    for (unsigned i = placed_count; i-- > 0;)
+        if (placed[i].key == key && before-- == 0)
+            return &placed[i];
+    ck_abort_msg("no such record of %c", key);
+}
+
+/* Overwrites large values again and again, with others between them; one is deleted. */
+static void make_hollow(void)
+{
+    put_value("d", 'd', 0);
+    must_put(store, "small", "1");
+    for (char letter = 'A'; letter < 'A' + ROUNDS; letter++)
+        for (unsigned i = 0; i < KEYS; i++)
+            put_value(keys[i], letter, 0);
+    must_put(store, "small", "2");
+    ck_assert_int_eq(kvstore_delete(store, KEY("d"), 0, NULL), KV_OK);
+    take_log();
+    ck_assert_uint_ge(hollow_count, KEYS);
+}
+
+static void check_all(struct kvstore *opened)
+{
+    for (unsigned i = 0; i < KEYS; i++)
+        check_value(opened, keys[i], 'A' + ROUNDS - 1);
+    ck_assert_pstr_eq(get_text(opened, "small"), "2");
+    ck_assert_int_eq(get_entry(opened, "d", NULL), KV_NOT_FOUND);
+}
+
+/* What kvcheck makes anew in `out` has just what the store has. */
+static void check_out(void)
+{
+    struct kvstore *made = must_open(out, NULL);
+    check_all(made);
+    ck_assert_uint_eq(total_statistics(made).keys, KEYS + 1);
+    must_close(made);
+}
+
+static unsigned count_in_output(const char *text)
+{
+    unsigned count = 0;
+    for (const char *at = output; (at = strstr(at, text)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* Runs kvcheck on the image, with this result; nothing is damage unless it is 1. */
+static void check_image(const char *option, const char *target, int status)
+{
+    image_put(&image, dir);
+    int found = run_kvcheck(option ? option : dir, option ? (target ? target : dir) : NULL,
+                            target ? dir : NULL, output, sizeof output);
+    ck_assert_msg(found == status, "%s: %d: %s", option ? option : "", found, output);
+}
+
+static void salvage_image(int status)
+{
+    store_dir_remove(out);
+    check_image("--salvage", out, status);
+}
+
+static void close_store(void)
+{
+    must_close(store);
+    store = NULL;
+}
+
+/* As a kill leaves it; as a clean close does. */
+START_TEST(a_hollow_record_that_another_follows_is_nothing)
+{
+    char to[STORE_DIR_BYTES + 8];
+    bool is_closed = _i == 1;
+    make_hollow();
+    close_store();
+    if (is_closed)
+        take_log();
+    check_image(NULL, NULL, 0);
+    ck_assert_uint_eq(count_in_output("damage"), 1); /* the title of a column */
+    ck_assert_uint_eq(count_in_output("note"), 0);
+    ck_assert_msg(strstr(output, is_closed ? " ok " : " none ") != NULL, "%s", output);
+    salvage_image(0);
+    ck_assert_uint_eq(count_in_output("lost: "), 0);
+    check_out();
+    store_dir_remove(out);
+    snprintf(to, sizeof to, "--to=%s", out);
+    int status = run_kvcheck("--upgrade", to, dir, output, sizeof output);
+    ck_assert_msg(status == (is_closed ? 0 : 4) || status == 0, "%d: %s", status, output);
+    check_out();
+    store = must_open(dir, &unsynced);
+    check_all(store);
+}
+END_TEST
+
+/* Each value that the log still has is printed once, and the newest as live. */
+START_TEST(a_dump_passes_hollow_records_over)
+{
+    static char values[ROUNDS * KEYS * (LARGE_BYTES + 100)];
+    make_hollow();
+    close_store();
+    image_put(&image, dir);
+    ck_assert_int_eq(run_kvcheck("--dump", dir, NULL, values, sizeof values), 0);
+    unsigned live = 0, dead = 0;
+    for (const char *line = values; *line; line = strchr(line, '\n') + 1) {
+        live += strncmp(strchr(strchr(line, ' ') + 1, ' '), " live put ", 10) == 0;
+        dead += strncmp(strchr(strchr(line, ' ') + 1, ' '), " dead ", 6) == 0;
+    }
+    ck_assert_uint_eq(live, KEYS + 1);
+    /* The other values that are not hollow, the small one and the deletion. */
+    ck_assert_uint_eq(dead, placed_count - hollow_count - KEYS + 2);
+}
+END_TEST
+
+static void flip(uint64_t offset)
+{
+    log_file()->bytes[offset] ^= 0x20;
+}
+
+static bool is_in_berth_used_again(const struct placed *record)
+{
+    for (unsigned i = 0; i < placed_count; i++)
+        if (placed[i].is_hollow && placed[i].content_at == record->content_at)
+            return true;
+    return false;
+}
+
+#define ROTS 4
+
+/* A bit of the value that a key has, of its header, of the placed record, in a berth that was used
+ * again. */
+START_TEST(rot_in_what_counts_is_found)
+{
+    char told[64];
+    const char *key = _i / ROTS == 0 ? "b" : "c";
+    make_hollow();
+    close_store();
+    const struct placed *last = last_placed(*key, 0), *before = last_placed(*key, 1);
+    ck_assert(is_in_berth_used_again(last));
+    const uint64_t places[ROTS] = {last->content_at + 1000, last->content_at + RECORD_VERSION_AT,
+                                   last->content_at + 18, last->offset + 4};
+    flip(places[_i % ROTS]);
+    check_image(NULL, NULL, 1);
+    snprintf(told, sizeof told, "data.0000: offset %" PRIu64 ": ", last->offset);
+    ck_assert_msg(strstr(output, told) != NULL, "%s: %s", told, output);
+    salvage_image(1);
+    struct kvstore *saved = must_open(out, NULL);
+    for (unsigned i = 0; i < KEYS; i++)
+        if (keys[i][0] != *key)
+            check_value(saved, keys[i], 'A' + ROUNDS - 1);
+    ck_assert_int_eq(get_entry(saved, "d", NULL), KV_NOT_FOUND);
+    if (_i % ROTS == 3) /* what it names is sound, and there once */
+        check_value(saved, key, 'A' + ROUNDS - 1);
+    else if (before->is_hollow)
+        ck_assert_int_eq(get_entry(saved, key, NULL), KV_NOT_FOUND);
+    else /* the value before is still there */
+        check_value(saved, key, 'A' + ROUNDS - 2);
+    must_close(saved);
+}
+END_TEST
+
+/* In a berth that waits for another content, and in one that has got it half-way. */
+START_TEST(rot_in_what_counts_no_more_is_no_finding)
+{
+    make_hollow();
+    close_store();
+    const struct placed *dead = last_placed('c', 1);
+    ck_assert(!dead->is_hollow);
+    if (_i == 0)
+        flip(dead->content_at + 1000);
+    else
+        store_u64(log_file()->bytes + dead->content_at + RECORD_VERSION_AT, RECORD_NO_VERSION_YET);
+    check_image(NULL, NULL, 0);
+    salvage_image(0);
+    check_out();
+}
+END_TEST
+
+/* Leaves `a` with a hollow record as its newest: its berth has a value of `b` that nothing names,
+ * as what replaced both never got to the disk. */
+static void make_bare(uint64_t expiry_ms)
+{
+    must_put(store, "a", "old");
+    put_value("a", 'A', expiry_ms);
+    put_value("b", 'B', 0);
+    put_value("a", 'C', 0);
+    put_value("b", 'D', 0);
+    take_log();
+    const struct placed *bare = last_placed('a', 1), *next = last_placed('a', 0);
+    ck_assert(bare->is_hollow);
+    ck_assert_uint_eq(bare->content_at, last_placed('b', 0)->content_at);
+    memset(log_file()->bytes + next->offset, 0, log_file()->size - next->offset);
+    close_store();
+}
+
+static void note_earlier_boot(void)
+{
+    log_file()->bytes[fileheader_note_offset(FILE_NOTE_BOOT)] ^= 1; /* it was cut itself */
+}
+
+/* With --sync none a power failure may take what replaced a value: its key is gone, and no older
+ * value comes back. */
+START_TEST(what_a_power_failure_took_is_told)
+{
+    make_bare(0);
+    note_earlier_boot();
+    check_image(NULL, NULL, 0);
+    ck_assert_msg(count_in_output("note: ") == 1 && strstr(output, ": 1 large values are gone"),
+                  "%s", output);
+    salvage_image(0);
+    ck_assert_msg(strstr(output, ": 1 large values that were overwritten") != NULL, "%s", output);
+    ck_assert_msg(strstr(output, ": 1 keys saved") != NULL, "%s", output);
+    struct kvstore *saved = must_open(out, NULL);
+    check_value(saved, "b", 'B');
+    must_close(saved);
+    for (int opens = 0; opens < 2; opens++) { /* the second one after a kill of the first */
+        store = must_open(dir, &unsynced);
+        check_value(store, "b", 'B');
+        ck_assert_int_eq(get_entry(store, "a", NULL), KV_NOT_FOUND);
+        image_free(&image);
+        image_take(&image, dir);
+        close_store();
+        check_image(NULL, NULL, 0);
+        ck_assert_msg(count_in_output("note: ") == 0, "%s", output);
+    }
+}
+END_TEST
+
+/* In the same boot it is damage, and so it is where no berth was overwritten before a sync. */
+START_TEST(what_no_power_failure_took_is_lost)
+{
+    make_bare(0);
+    if (_i == 1) {
+        note_earlier_boot();
+        memset(log_file()->bytes + fileheader_note_offset(FILE_NOTE_OVERWRITES), 0,
+               FILE_NOTE_PLACE_BYTES);
+    }
+    check_image(NULL, NULL, 1);
+    ck_assert_msg(strstr(output, _i == 0 ? "the machine has not been started again"
+                                         : "a power failure leaves that") != NULL,
+                  "%s", output);
+    salvage_image(1);
+    struct kvstore *saved = must_open(out, NULL);
+    check_value(saved, "b", 'B');
+    ck_assert_pstr_eq(get_text(saved, "a"), "old"); /* the newest that is intact */
+    must_close(saved);
+}
+END_TEST
+
+static bool is_past(void *expiry_ms)
+{
+    return clock_realtime_ms() >= *(uint64_t *)expiry_ms;
+}
+
+START_TEST(a_hollow_record_that_has_expired_is_nothing)
+{
+    uint64_t expiry_ms = clock_realtime_ms() + 500;
+    make_bare(expiry_ms);
+    ck_assert(wait_until(is_past, &expiry_ms));
+    check_image(NULL, NULL, 0);
+    ck_assert_uint_eq(count_in_output("note: "), 0);
+    salvage_image(0);
+    ck_assert_msg(strstr(output, ": 1 keys saved") != NULL, "%s", output);
+}
+END_TEST
+
+TEST_SUITE(kvstore_hollow)
+{
+    TCase *tests = tcase_create("hollow");
+    store_case_add(tests);
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_loop_test(tests, a_hollow_record_that_another_follows_is_nothing, 0, 2);
+    tcase_add_test(tests, a_dump_passes_hollow_records_over);
+    tcase_add_loop_test(tests, rot_in_what_counts_is_found, 0, 2 * ROTS);
+    tcase_add_loop_test(tests, rot_in_what_counts_no_more_is_no_finding, 0, 2);
+    tcase_add_test(tests, what_a_power_failure_took_is_told);
+    tcase_add_loop_test(tests, what_no_power_failure_took_is_lost, 0, 2);
+    tcase_add_test(tests, a_hollow_record_that_has_expired_is_nothing);
+    suite_add_tcase(suite, tests);
+}
