@@ -367,8 +367,9 @@ END_TEST
 #define CONTENT_AT   UINT64_C(0x1018)
 #define PLACED_AT    UINT64_C(0x11030)
 #define EXAMPLE_END  UINT64_C(0x11050)
+#define HOLLOW_END   UINT64_C(0x11090) /* with another content in the berth */
 
-static uint8_t example[EXAMPLE_END];
+static uint8_t example[HOLLOW_END];
 
 static int put_in_example(void *context, const uint8_t *bytes, uint64_t size, uint64_t at)
 {
@@ -377,26 +378,24 @@ static int put_in_example(void *context, const uint8_t *bytes, uint64_t size, ui
     return 0;
 }
 
-/* The example of docs/FORMAT.md, up to where the content gets its version, or all of it. */
-static void make_example(bool is_numbered)
+/* Writes a content to the berth, which gets its version only if is_numbered, and the placed record
+ * of that version to placed_at. */
+static void fill_example(const char *key, char letter, bool is_numbered, uint64_t version,
+                         uint64_t placed_at)
 {
     static char value[65536];
     static uint8_t piece[4096];
-    memset(value, 'v', sizeof value);
-    memset(example, 0, sizeof example);
+    memset(value, letter, sizeof value);
     struct record content = {.kind = RECORD_PUT,
                              .version = RECORD_NO_VERSION_YET,
-                             .key = kv_slice_from_string("city"),
+                             .key = kv_slice_from_string(key),
                              .value = kv_slice(value, sizeof value),
                              .in_berth = true};
-    uint64_t size = record_bytes_in_log(&content, sizeof value);
-    ck_assert_uint_eq(CONTENT_AT + size, PLACED_AT);
-    record_write_berth(example + CONTENT_AT - RECORD_BERTH_HEAD_BYTES, 1, size, EXAMPLE_SALT,
-                       CONTENT_AT - RECORD_BERTH_HEAD_BYTES);
+    ck_assert_uint_eq(CONTENT_AT + record_bytes_in_log(&content, sizeof value), PLACED_AT);
     ck_assert_int_eq(record_write_pieces(&content, kv_slice(NULL, 0), EXAMPLE_SALT, CONTENT_AT,
                                          piece, sizeof piece, put_in_example, NULL),
                      0);
-    content.version = 2;
+    content.version = version;
     if (is_numbered)
         record_number(&content, EXAMPLE_SALT, CONTENT_AT, example + CONTENT_AT,
                       example + CONTENT_AT + RECORD_VERSION_AT);
@@ -404,13 +403,22 @@ static void make_example(bool is_numbered)
     uint8_t place[8];
     record_place(&content, CONTENT_AT, place, &placed);
     ck_assert_uint_eq(
-        record_write(example + PLACED_AT, &placed, kv_slice(NULL, 0), EXAMPLE_SALT, PLACED_AT),
+        record_write(example + placed_at, &placed, kv_slice(NULL, 0), EXAMPLE_SALT, placed_at),
         EXAMPLE_END - PLACED_AT);
+}
+
+/* The example of docs/FORMAT.md, up to where the content gets its version, or all of it. */
+static void make_example(bool is_numbered)
+{
+    memset(example, 0, sizeof example);
+    record_write_berth(example + CONTENT_AT - RECORD_BERTH_HEAD_BYTES, 1, PLACED_AT - CONTENT_AT,
+                       EXAMPLE_SALT, CONTENT_AT - RECORD_BERTH_HEAD_BYTES);
+    fill_example("city", 'v', is_numbered, 2, PLACED_AT);
 }
 
 static enum record_verdict walk_example(uint64_t offset, struct record *record, uint64_t *size)
 {
-    return record_walk(example, EXAMPLE_END, EXAMPLE_SALT, offset, record, size);
+    return record_walk(example, sizeof example, EXAMPLE_SALT, offset, record, size);
 }
 
 START_TEST(a_berth_is_as_documented)
@@ -446,14 +454,52 @@ START_TEST(a_berth_is_as_documented)
 }
 END_TEST
 
-/* Without its version the content is nothing, nor is what names it. */
+/* The placed record is hollow when its berth has another content, as docs/FORMAT.md has it, and
+ * while that is being written: then it is given as it stands. */
+START_TEST(a_hollow_record_is_as_documented)
+{
+    static const uint8_t content[] = {0x6f, 0x7e, 0xbe, 0xb3, 0x00, 0x00, 0x01, 0x00,
+                                      0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+                                      0x04, 0x00, 0x01, 0x08, 0x74, 0x6f, 0x77, 0x6e};
+    static const uint8_t behind[] = {
+        0xf2, 0x86, 0x73, 0xc0, 0x06, 0x00, 0x00, 0x00, 0x03, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x04, 0x00, 0x01, 0x00, 0x63, 0x69, 0x74, 0x79, 0x47, 0x65,
+        0x6e, 0x65, 0x76, 0x61, 0x00, 0x00, 0x06, 0xde, 0xe2, 0x51, 0x08, 0x00, 0x00,
+        0x00, 0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00, 0x05, 0x00,
+        0x74, 0x6f, 0x77, 0x6e, 0x18, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00};
+    const struct record put = {.kind = RECORD_PUT,
+                               .version = 3,
+                               .key = kv_slice_from_string("city"),
+                               .value = kv_slice_from_string("Geneva")};
+    struct record record;
+    uint64_t size;
+    make_example(true);
+    record_write(example + EXAMPLE_END, &put, kv_slice(NULL, 0), EXAMPLE_SALT, EXAMPLE_END);
+    for (int is_numbered = 0; is_numbered <= 1; is_numbered++) {
+        fill_example("town", 'w', is_numbered, 4, HOLLOW_END - 32);
+        ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_HOLLOW);
+        ck_assert_uint_eq(size, EXAMPLE_END - PLACED_AT);
+        ck_assert_int_eq(record.kind, RECORD_PLACED);
+        ck_assert_uint_eq(record.version, 2);
+        ck_assert(kv_slice_equal(record.key, kv_slice_from_string("city")));
+        ck_assert_uint_eq(record.content_at, CONTENT_AT);
+        ck_assert_int_eq(walk_example(HOLLOW_END - 32, &record, &size),
+                         is_numbered ? RECORD_VALID : RECORD_HOLLOW);
+    }
+    ck_assert_uint_eq(record.version, 4);
+    ck_assert_mem_eq(example + CONTENT_AT, content, sizeof content);
+    ck_assert_mem_eq(example + EXAMPLE_END, behind, sizeof behind);
+}
+END_TEST
+
+/* Without its version the content is nothing. */
 START_TEST(content_without_its_version_is_no_record)
 {
     struct record record;
     uint64_t size;
     make_example(false);
     ck_assert_int_eq(walk_example(0x1000, &record, &size), RECORD_VALID);
-    ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_INVALID);
+    ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_HOLLOW);
     ck_assert_int_eq(record_read(example + CONTENT_AT, EXAMPLE_END - CONTENT_AT, EXAMPLE_SALT,
                                  CONTENT_AT, &record, &size),
                      RECORD_INVALID);
@@ -479,7 +525,7 @@ START_TEST(any_byte_in_a_berth_counts)
 END_TEST
 
 /* A placed record that names what is no content of a berth: itself, a record behind it, its own
- * inside, an ordinary put. */
+ * inside. A place where one could be makes it hollow. */
 START_TEST(what_is_named_must_be_there)
 {
     struct record record;
@@ -497,7 +543,9 @@ START_TEST(what_is_named_must_be_there)
         make_example(true);
         record_place(&content, named[i], place, &placed);
         record_write(example + PLACED_AT, &placed, kv_slice(NULL, 0), EXAMPLE_SALT, PLACED_AT);
-        ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_INVALID);
+        ck_assert_int_eq(walk_example(PLACED_AT, &record, &size),
+                         record_placed_at(&placed, PLACED_AT) == 0 ? RECORD_INVALID
+                                                                   : RECORD_HOLLOW);
     }
 }
 END_TEST
@@ -520,6 +568,7 @@ TEST_SUITE(kvstore_record)
     tcase_add_test(tests, a_record_that_is_detached_stands_alone);
     tcase_add_loop_test(tests, random_bytes_are_never_valid_and_never_read_past_the_end, 0, 4);
     tcase_add_test(tests, a_berth_is_as_documented);
+    tcase_add_test(tests, a_hollow_record_is_as_documented);
     tcase_add_test(tests, content_without_its_version_is_no_record);
     tcase_add_test(tests, any_byte_in_a_berth_counts);
     tcase_add_test(tests, what_is_named_must_be_there);
