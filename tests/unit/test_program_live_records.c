@@ -2,6 +2,8 @@
 #include "clientk/program/backup/live_records.h"
 
 #include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,6 +55,40 @@ static void add_page(uint64_t version, const char *key)
     add(RECORD_PUT, version, key,
         kv_slice(zeros, PAGE - RECORD_HEADER_BYTES - kv_slice_from_string(key).size));
     ck_assert_uint_eq(file.bytes % PAGE, 0);
+}
+
+#define CONTENT_BYTES 64u /* of any content */
+
+/* Takes a berth, and returns where its content belongs. */
+static uint64_t add_berth(void)
+{
+    uint8_t head[RECORD_BERTH_HEAD_BYTES];
+    record_write_berth(head, 1, CONTENT_BYTES, SALT, file.bytes);
+    ck_assert_int_eq(pwrite(file.fd, head, sizeof head, (off_t)file.bytes), sizeof head);
+    uint64_t content_at = file.bytes + sizeof head;
+    file.bytes = content_at + CONTENT_BYTES;
+    return content_at;
+}
+
+/* Writes a content there, over one that is there, and places it. */
+static void place(uint64_t content_at, uint64_t version, const char *key, const char *value,
+                  uint64_t expiry_ms)
+{
+    uint8_t bytes[CONTENT_BYTES] = {0}, place[8];
+    struct record placed, content = {.kind = RECORD_PUT,
+                                     .version = RECORD_NO_VERSION_YET,
+                                     .expiry_ms = expiry_ms,
+                                     .key = kv_slice_from_string(key),
+                                     .value = kv_slice_from_string(value),
+                                     .in_berth = true};
+    record_write(bytes, &content, kv_slice(NULL, 0), SALT, content_at);
+    content.version = version;
+    record_number(&content, SALT, content_at, bytes, bytes + RECORD_VERSION_AT);
+    ck_assert_int_eq(pwrite(file.fd, bytes, sizeof bytes, (off_t)content_at), sizeof bytes);
+    record_place(&content, content_at, place, &placed);
+    uint64_t size = record_write(bytes, &placed, kv_slice(NULL, 0), SALT, file.bytes);
+    ck_assert_int_eq(pwrite(file.fd, bytes, size, (off_t)file.bytes), (ssize_t)size);
+    file.bytes += size;
 }
 
 static struct kv_slice next(struct live_records *records)
@@ -125,6 +161,70 @@ START_TEST(one_that_changes_while_it_is_read_is_told)
 }
 END_TEST
 
+/* Berths get other contents, of the same key and of others; records of all kinds follow what is
+ * hollow. */
+START_TEST(a_hollow_record_that_another_follows_is_passed_over)
+{
+    struct live_records records;
+    struct kv_error error = {0};
+    uint64_t first = add_berth(), second = add_berth(), third = add_berth();
+    place(first, 4, "a", "a4", 0);
+    place(second, 5, "b", "b5", 0);
+    place(third, 6, "c", "c6", 0);
+    add(RECORD_PUT, 7, "b", kv_slice_from_string("b7"));
+    place(second, 8, "a", "a8", 0);
+    place(first, 9, "a", "a9", 0);
+    add(RECORD_DELETE, 10, "c", kv_slice(NULL, 0));
+    place(third, 11, "d", "d11", 0);
+    place(second, 12, "e", "e12", 0);
+    ck_assert_int_eq(live_records_open(&records, &file, "data", &error), KV_OK);
+    static const char *const live[] = {"b7", "a9", "d11", "e12"};
+    for (size_t i = 0; i < sizeof live / sizeof *live; i++)
+        ck_assert(kv_slice_equal(next(&records), kv_slice_from_string(live[i])));
+    ck_assert_ptr_null(next(&records).data);
+    live_records_close(&records);
+}
+END_TEST
+
+/* What none follows is damage; but not if it has expired. */
+START_TEST(a_hollow_record_that_none_follows_is_damage)
+{
+    struct live_records records;
+    struct kv_error error = {0};
+    char told[64];
+    bool has_expired = _i == 1;
+    uint64_t berth = add_berth();
+    add(RECORD_PUT, 2, "a", kv_slice_from_string("a2"));
+    snprintf(told, sizeof told, "data is damaged at offset %" PRIu64 ";", file.bytes);
+    place(berth, 3, "a", "a3", has_expired ? 1 : UINT64_MAX);
+    place(berth, 4, "b", "b4", 0);
+    ck_assert_int_eq(live_records_open(&records, &file, "data", &error),
+                     has_expired ? KV_OK : KV_CORRUPT);
+    ck_assert_msg(has_expired || strncmp(error.text, told, strlen(told)) == 0, "%s", error.text);
+    if (has_expired) {
+        ck_assert(kv_slice_equal(next(&records), kv_slice_from_string("b4")));
+        ck_assert_ptr_null(next(&records).data);
+        live_records_close(&records);
+    }
+}
+END_TEST
+
+START_TEST(a_content_that_changes_while_it_is_read_is_told)
+{
+    struct live_records records;
+    struct record record;
+    struct kv_error error = {0};
+    bool end;
+    uint64_t berth = add_berth();
+    place(berth, 2, "a", "a2", 0);
+    place(berth, 3, "a", "a3", 0);
+    ck_assert_int_eq(live_records_open(&records, &file, "data", &error), KV_OK);
+    ck_assert_int_eq(pwrite(file.fd, "x", 1, (off_t)berth + 22), 1);
+    ck_assert_int_eq(live_records_next(&records, &record, &end, "data", &error), KV_CORRUPT);
+    live_records_close(&records);
+}
+END_TEST
+
 TEST_SUITE(program_live_records)
 {
     TCase *records = tcase_create("records");
@@ -133,5 +233,8 @@ TEST_SUITE(program_live_records)
     tcase_add_test(records, a_file_that_ends_too_early_cannot_be_read);
     tcase_add_test(records, one_that_is_cut_while_it_is_read_is_told);
     tcase_add_test(records, one_that_changes_while_it_is_read_is_told);
+    tcase_add_test(records, a_hollow_record_that_another_follows_is_passed_over);
+    tcase_add_loop_test(records, a_hollow_record_that_none_follows_is_damage, 0, 2);
+    tcase_add_test(records, a_content_that_changes_while_it_is_read_is_told);
     suite_add_tcase(suite, records);
 }
