@@ -18,7 +18,7 @@ static void drop_replaced(struct placed_values *values)
 
 /* A log may have many more placed records than keys, so that room is made of those that were
  * replaced, if half are. */
-static bool make_room(struct placed_values *values)
+static bool make_room_for_value(struct placed_values *values)
 {
     if (values->count < values->capacity)
         return true;
@@ -37,7 +37,7 @@ static bool make_room(struct placed_values *values)
 bool placed_values_add(struct placed_values *values, uint64_t offset, uint64_t content_bytes)
 {
     KV_ASSERT(values->count == 0 || values->each[values->count - 1].offset < offset);
-    if (!make_room(values))
+    if (!make_room_for_value(values))
         return false;
     values->each[values->count++] =
         (struct placed_value){.offset = offset, .content_bytes = content_bytes};

@@ -169,8 +169,8 @@ static bool take_gap(struct survey *survey, const struct walk_step *step)
     return note_fault(survey, step);
 }
 
-static bool take_step(struct survey *survey, const struct layout *layout,
-                      const struct walk_step *step)
+static bool take_walk_step(struct survey *survey, const struct layout *layout,
+                           const struct walk_step *step)
 {
     if (step->kind != WALK_RECORD && step->kind != WALK_HOLLOW)
         return take_gap(survey, step);
@@ -191,7 +191,7 @@ static bool survey_read(struct survey *survey, const struct layout *layout)
     struct walk_step step;
     walk_start(&walk, survey->source, &survey->lost);
     while (walk_next(&walk, &step))
-        if (!take_step(survey, layout, &step))
+        if (!take_walk_step(survey, layout, &step))
             return false;
     survey->skipped = walk.skipped;
     return take_strays(survey);
