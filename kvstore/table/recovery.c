@@ -181,8 +181,25 @@ struct hollow_facts {
     bool any_of_transaction;
 };
 
-/* Finds out about the hollow records in the index. If `drops`, all are taken out of it. */
-static struct hollow_facts find_hollow(struct generation *generation, bool drops)
+/* False: no memory. */
+static bool note_dropped(struct recovery *recovery, uint64_t offset)
+{
+    if (recovery->dropped_count == recovery->dropped_capacity) {
+        size_t capacity = at_least(2 * recovery->dropped_capacity, PARTS_AT_FIRST);
+        uint64_t *dropped = realloc(recovery->dropped, capacity * sizeof *dropped);
+        if (!dropped)
+            return false;
+        recovery->dropped = dropped;
+        recovery->dropped_capacity = capacity;
+    }
+    recovery->dropped[recovery->dropped_count++] = offset;
+    return true;
+}
+
+/* Finds out about the hollow records in the index. All are taken out of it if `drops` is not NULL,
+ * which notes them; false in *noted: there is no memory for that. */
+static struct hollow_facts find_hollow(struct generation *generation, struct recovery *drops,
+                                       bool *noted)
 {
     const struct logfile *log = &generation->log;
     struct index_item items[INDEX_SEGMENT_SLOTS];
@@ -199,6 +216,8 @@ static struct hollow_facts find_hollow(struct generation *generation, bool drops
             facts.first = at_most(facts.first, items[i].offset_bytes);
             facts.any_of_transaction |= lookup.record.goes_on || lookup.record.transaction != 0;
             index_probe_start(&lookup.probe, generation->index, lookup.hash);
+            if (drops && !note_dropped(drops, items[i].offset_bytes))
+                *noted = false;
             while (drops && index_probe_next(&lookup.probe, &lookup.offset))
                 if (lookup.offset == items[i].offset_bytes) {
                     generation_forget(generation, &lookup);
@@ -211,14 +230,43 @@ static struct hollow_facts find_hollow(struct generation *generation, bool drops
 
 /* Drops the entries of hollow records whose content a power failure took together with what
  * replaced it. */
-static void drop_overwritten(struct generation *generation, struct recovery *recovery)
+static enum kv_status drop_overwritten(struct generation *generation, struct recovery *recovery)
 {
     const struct logfile *log = &generation->log;
-    find_hollow(generation, true);
+    bool noted = true;
+    recovery->dropped_count = 0;
+    find_hollow(generation, recovery, &noted);
     log_warn("%s: %" PRIu64 " large values are gone: they were overwritten, and a power failure "
              "took what replaced them before it was on disk, as it may with --sync none",
              file_name(log->identity.number, FILE_LOG).text, recovery->hollow);
     recovery->hollow = 0;
+    return noted ? KV_OK : KV_NO_MEMORY;
+}
+
+/* Appends deletions of the keys that were dropped. */
+static enum kv_status delete_dropped(struct generation *generation, const struct recovery *recovery)
+{
+    const struct logfile *log = &generation->log;
+    enum kv_status status = KV_OK;
+    for (size_t i = 0; i < recovery->dropped_count && status == KV_OK; i++) {
+        struct record hollow;
+        struct lookup lookup;
+        uint64_t size_bytes;
+        logfile_begin(log, READ_BUFFER_WALK);
+        enum record_verdict verdict =
+            logfile_parse(log, READ_BUFFER_WALK, recovery->dropped[i], &hollow, &size_bytes);
+        if (verdict != RECORD_VALID)
+            return verdict == RECORD_UNREADABLE ? kv_status_from_errno(errno) : KV_IO;
+        const struct record deletion = {.kind = RECORD_DELETE,
+                                        .version = generation->words->max_version + 1,
+                                        .key = hollow.key};
+        uint32_t hash = keyhash_index(keyhash(&log->identity.hash_key, hollow.key));
+        generation_find(generation, hash, hollow.key, &lookup);
+        status = lookup.error != 0
+                     ? kv_status_from_errno(lookup.error)
+                     : generation_append(generation, &lookup, &deletion, kv_slice(NULL, 0));
+    }
+    return status;
 }
 
 /* What becomes of hollow records that nothing has replaced: the first one is damage, if it was
@@ -228,7 +276,7 @@ static enum kv_status find_lost_content(struct generation *generation, struct re
                                         uint64_t limit, enum record_verdict *verdict)
 {
     const struct logfile *log = &generation->log;
-    const struct hollow_facts facts = find_hollow(generation, false);
+    const struct hollow_facts facts = find_hollow(generation, NULL, NULL);
     bool was_overwritten = log->overwrites && log->boot == BOOT_EARLIER &&
                            facts.first >= log->progress.synced_offset && !facts.any_of_transaction;
     enum kv_status status = KV_OK;
@@ -239,9 +287,7 @@ static enum kv_status find_lost_content(struct generation *generation, struct re
         if (status == KV_OK)
             status = recover_records(generation, limit, recovery, verdict);
     }
-    if (was_overwritten)
-        drop_overwritten(generation, recovery);
-    return status;
+    return was_overwritten ? drop_overwritten(generation, recovery) : status;
 }
 
 enum kv_status recovery_explain(const char *dir, enum kv_status status, struct kv_error *error)
@@ -320,7 +366,8 @@ static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const 
 
 /* Makes the log writable from its tail on, with nothing left behind it that could ever be taken for
  * a record, and what was recovered durable. */
-static enum kv_status make_log_writable(struct generation *generation, const char *name,
+static enum kv_status make_log_writable(struct generation *generation,
+                                        const struct recovery *recovery, const char *name,
                                         struct kv_error *error)
 {
     struct logfile *log = &generation->log;
@@ -345,6 +392,11 @@ static enum kv_status make_log_writable(struct generation *generation, const cha
                                   log->tail);
     if (logtail_ensure_room(log, generation->words->reserve_bytes + 1) != KV_OK)
         log_warn("%s: no disk space for writes (%s); reads continue", name, strerror(errno));
+    /* Before it is noted that the hollow records were synced, and before today's boot is. */
+    enum kv_status status = delete_dropped(generation, recovery);
+    if (status != KV_OK)
+        return kv_error_set(error, status, "%s: cannot delete the keys of values that are gone: %s",
+                            name, kv_status_text(status));
     if (logfile_sync(log) != 0)
         return kv_error_set_errno(error, "%s: cannot sync the recovered file", name);
     if (logfile_note_progress(log, log->tail, generation->words->max_version) != 0)
@@ -437,7 +489,7 @@ static enum kv_status finish_reading(struct generation *generation, int dir_fd, 
                  log->tail, recovery->cut_bytes, log->writable ? "cut off" : "ignored");
     if (status != KV_OK)
         return status;
-    return log->writable ? make_log_writable(generation, name.text, error) : KV_OK;
+    return log->writable ? make_log_writable(generation, recovery, name.text, error) : KV_OK;
 }
 
 static enum kv_status clear_index(struct generation *generation, struct kv_error *error)
@@ -486,6 +538,10 @@ enum kv_status recovery_cut(struct generation *generation, const char *dir, uint
         status = recover_records(generation, end, &again, &verdict);
     if (status == KV_OK && again.hollow > 0) /* what replaced them is behind the cut */
         status = find_lost_content(generation, &again, end, &verdict);
+    free(recovery->dropped);
+    recovery->dropped = again.dropped;
+    recovery->dropped_count = again.dropped_count;
+    recovery->dropped_capacity = again.dropped_capacity;
     status =
         explain_reading(generation, file_name(log->identity.number, FILE_LOG).text, status, error);
     recovery->is_cut_short = true;
@@ -519,5 +575,7 @@ enum kv_status recovery_finish(struct generation *generation, int dir_fd, const 
 void recovery_end(struct recovery *recovery)
 {
     free(recovery->parts);
+    free(recovery->dropped);
     recovery->parts = NULL;
+    recovery->dropped = NULL;
 }

@@ -13,8 +13,8 @@ entries() {
     client scan --format csv | sort | md5sum
 }
 
-# entries_of backup|restore: what a second server has that uses a copy of the backup, or an empty one
-# to which the backup is restored.
+# entries_of backup|restore: what a second server has that uses a copy of the backup, or an empty
+# one to which the backup is restored.
 entries_of() {
     (
         rm -rf read
@@ -38,7 +38,8 @@ put_letters() {
 }
 
 overwrite() {
-    exec_client bench -n 2 -t 60 -L 90000-100000 --keys 20 --rate 400 --mix put=100 >/dev/null 2>&1 &
+    exec_client bench -n 2 -t 60 -L 90000-100000 --keys 20 --rate 400 --mix put=100 \
+        >/dev/null 2>&1 &
     bench_pid=$!
 }
 
