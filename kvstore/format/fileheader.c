@@ -214,16 +214,18 @@ void fileheader_read_replaced(const uint8_t *page, uint64_t salt, struct file_re
                                        .begin = (offsets >> 32) * NOTED_OFFSET_UNIT};
 }
 
-void fileheader_write_overwrites(uint8_t *page, uint64_t salt)
+void fileheader_write_overwrites(uint8_t *page, uint64_t salt, uint64_t from)
 {
-    const uint8_t bytes[FILE_NOTE_BYTES] = {1};
+    uint8_t bytes[FILE_NOTE_BYTES] = {0};
+    store_u64(bytes, from);
     fileheader_write_note(page, FILE_NOTE_OVERWRITES, salt, bytes);
 }
 
-bool fileheader_read_overwrites(const uint8_t *page, uint64_t salt)
+uint64_t fileheader_read_overwrites(const uint8_t *page, uint64_t salt)
 {
     uint8_t bytes[FILE_NOTE_BYTES];
-    return fileheader_read_note(page, FILE_NOTE_OVERWRITES, salt, bytes) == FILEHEADER_NOTE_VALID;
+    fileheader_read_note(page, FILE_NOTE_OVERWRITES, salt, bytes);
+    return load_u64(bytes);
 }
 
 void fileheader_write_stream(uint8_t *page, uint64_t salt, uint64_t stream)

@@ -18,13 +18,6 @@ static bool is_as_written(const struct source *source, const struct record *plac
     return version == RECORD_NO_VERSION_YET || version > placed->version;
 }
 
-static bool has_gone(const struct source *source, const struct record *placed, uint64_t offset)
-{
-    uint64_t now_ms = clock_realtime_ms();
-    return record_has_expired(
-        placed, offset < source->gone.end ? at_least(now_ms, source->gone.expiry_ms) : now_ms);
-}
-
 enum hollow_fate hollow_fate(const struct source *source, uint64_t offset)
 {
     struct record placed;
@@ -33,14 +26,12 @@ enum hollow_fate hollow_fate(const struct source *source, uint64_t offset)
             RECORD_VALID ||
         placed.kind != RECORD_PLACED)
         return HOLLOW_LOST;
-    if (has_gone(source, &placed, offset))
-        return HOLLOW_EXPIRED;
     if (source->is_live)
         return is_as_written(source, &placed, offset) ? HOLLOW_OVERWRITTEN : HOLLOW_LOST;
     /* As the engine takes it (recovery.h); of a transaction all counts or nothing. */
-    return source->overwrites && source->boot == BOOT_EARLIER &&
-                   offset >= source->progress.synced_offset && !placed.goes_on &&
-                   placed.transaction == 0
+    uint64_t from = source->overwrites_from;
+    return from != 0 && source->boot == BOOT_EARLIER && record_placed_at(&placed, offset) >= from &&
+                   !placed.goes_on && placed.transaction == 0
                ? HOLLOW_TAKEN
                : HOLLOW_LOST;
 }

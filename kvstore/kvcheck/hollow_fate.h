@@ -11,7 +11,6 @@
 
 enum hollow_fate {
     HOLLOW_LOST,       /* it was there, and is damaged */
-    HOLLOW_EXPIRED,    /* nobody would read it any more */
     HOLLOW_TAKEN,      /* a power failure took what had replaced it (fileheader_read_overwrites) */
     HOLLOW_OVERWRITTEN /* a daemon has overwritten it since; what replaced it is behind the end */
 };

@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kvstore/format/file_chapters.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/log/boot.h"
 
@@ -30,8 +29,7 @@ struct source {
     bool progress_sound;
     struct file_progress progress; /* synced_offset is FILE_HEADER_BYTES if not sound */
     bool is_live;                  /* a daemon is writing to it */
-    bool overwrites;               /* fileheader_read_overwrites */
-    struct file_gone gone;         /* as in the header */
+    uint64_t overwrites_from;      /* fileheader_read_overwrites */
     uint64_t used_bytes;           /* from here to the end of the file there are only zeros */
 };
 

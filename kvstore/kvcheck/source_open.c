@@ -136,12 +136,9 @@ static enum kv_status read_identity(struct source *source, int dir_fd, uint32_t 
 
 static void read_notes(struct source *source)
 {
-    struct file_chapters chapters;
     uint64_t salt = source->identity.salt;
     source->boot = boot_noted(source->map, salt);
-    source->overwrites = fileheader_read_overwrites(source->map, salt);
-    file_chapters_read(source->map, salt, &chapters);
-    source->gone = chapters.gone;
+    source->overwrites_from = fileheader_read_overwrites(source->map, salt);
 }
 
 static void read_progress(struct source *source)

@@ -315,9 +315,8 @@ enum kv_status logtail_empty_berth(const struct logfile *log, uint64_t offset)
         return fileio->write_at(log->fd, &version, sizeof version, (off_t)at) < 0
                    ? kv_status_from_errno(errno)
                    : KV_OK;
-    __atomic_store_n((uint64_t *)(void *)(log->map + at), version, __ATOMIC_RELAXED);
-    __atomic_thread_fence(
-        __ATOMIC_SEQ_CST); /* before the content's bytes, which the kernel stores */
+    /* The kernel stores the bytes of the content later. */
+    (void)__atomic_exchange_n((uint64_t *)(void *)(log->map + at), version, __ATOMIC_SEQ_CST);
     return KV_OK;
 }
 

@@ -45,7 +45,7 @@ static bool take_spare(const struct datafile *file, const struct placing_terms *
     struct berth berth;
     const struct spare_terms spare_terms = {
         .durable_position = terms->durable_position,
-        .promised_end = terms->before_sync ? current->promised_end : LOGFILE_MAX_BYTES,
+        .promised_end = terms->before_sync ? current->promised_end : UINT64_MAX,
         .context = file,
         .is_read = is_base};
     if (!terms->reuses || file->copying ||
@@ -259,14 +259,13 @@ void placing_end(struct datafile *file, struct placing *placing)
     }
 }
 
-uint64_t placing_settled_end(const struct datafile *file, struct generation *generation)
+uint64_t placing_settled_end(const struct datafile *file, const struct generation *generation)
 {
     uint64_t end = generation->log.tail;
     for (const struct placing *placing = file->placings; placing; placing = placing->next)
         for (uint32_t i = 0; i < placing->berth_count; i++)
             if (placing->berths[i].generation == generation && !placing->berths[i].is_spare)
                 end = at_most(end, placing->berths[i].berth.offset - RECORD_BERTH_HEAD_BYTES);
-    generation->promised_end = generation->log.tail;
     return end;
 }
 

@@ -94,9 +94,8 @@ void placing_end(struct datafile *file, struct placing *placing);
 
 /* Returns the end of what a sync of `generation`, of `file`, that begins now makes durable for
  * good: its tail, or the first new berth that is being filled. (What is filled of others is not
- * referred to yet, and what was in them not any more.) Holds: the file's lock, and the sync slot or
- * the generation is not the current one. */
-uint64_t placing_settled_end(const struct datafile *file, struct generation *generation);
+ * referred to yet, and what was in them not any more.) Holds: the file's lock. */
+uint64_t placing_settled_end(const struct datafile *file, const struct generation *generation);
 
 /* Waits until nothing is being placed in `generation`, which is not one of the file any more. Takes
  * the file's lock for moments. */

@@ -33,8 +33,8 @@ static enum kv_status index_record(struct generation *generation, struct recover
     if (lookup.error != 0)
         return kv_status_from_errno(lookup.error);
     bool replaces_hollow = lookup.found && lookup.record.kind == RECORD_PLACED;
-    if (record_has_expired(record, now_ms)) /* gone, as if it had been deleted */
-        gone.kind = RECORD_DELETE;
+    if (record->kind != RECORD_PLACED && record_has_expired(record, now_ms))
+        gone.kind = RECORD_DELETE; /* gone, as if it had been deleted */
     enum kv_status status = generation_adopt(generation, &lookup, &gone, offset, size_bytes);
     if (status == KV_OK)
         recovery->hollow += (uint64_t)(gone.kind == RECORD_PLACED) - (uint64_t)replaces_hollow;
@@ -177,7 +177,8 @@ static enum kv_status begin_again(struct generation *generation)
 
 /* The hollow records in an index. */
 struct hollow_facts {
-    uint64_t first; /* offset of the first one */
+    uint64_t first;       /* offset of the first one */
+    uint64_t first_berth; /* of the content that comes first in the log */
     bool any_of_transaction;
 };
 
@@ -203,7 +204,7 @@ static struct hollow_facts find_hollow(struct generation *generation, struct rec
 {
     const struct logfile *log = &generation->log;
     struct index_item items[INDEX_SEGMENT_SLOTS];
-    struct hollow_facts facts = {.first = UINT64_MAX};
+    struct hollow_facts facts = {.first = UINT64_MAX, .first_berth = UINT64_MAX};
     for (uint64_t hash = 0; hash < INDEX_HASH_END;) {
         size_t count = index_collect(generation->index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
         for (size_t i = 0; i < count; i++) {
@@ -214,6 +215,8 @@ static struct hollow_facts find_hollow(struct generation *generation, struct rec
                 lookup.record.kind != RECORD_PLACED)
                 continue;
             facts.first = at_most(facts.first, items[i].offset_bytes);
+            facts.first_berth =
+                at_most(facts.first_berth, record_placed_at(&lookup.record, items[i].offset_bytes));
             facts.any_of_transaction |= lookup.record.goes_on || lookup.record.transaction != 0;
             index_probe_start(&lookup.probe, generation->index, lookup.hash);
             if (drops && !note_dropped(drops, items[i].offset_bytes))
@@ -277,8 +280,8 @@ static enum kv_status find_lost_content(struct generation *generation, struct re
 {
     const struct logfile *log = &generation->log;
     const struct hollow_facts facts = find_hollow(generation, NULL, NULL);
-    bool was_overwritten = log->overwrites && log->boot == BOOT_EARLIER &&
-                           facts.first >= log->progress.synced_offset && !facts.any_of_transaction;
+    bool was_overwritten = log->overwrites_from != 0 && log->boot == BOOT_EARLIER &&
+                           facts.first_berth >= log->overwrites_from && !facts.any_of_transaction;
     enum kv_status status = KV_OK;
     if (!was_overwritten) {
         bool was_synced = facts.first < log->progress.synced_offset;

@@ -77,16 +77,17 @@ bool spare_berths_take(struct spare_berths *spares, uint64_t size_bytes,
     for (; looks > 0; looks--) {
         struct spare_berth berth = *spare_at(spares, 0);
         bool durable = berth.position <= terms->durable_position;
-        if (!durable && berth.offset < terms->promised_end)
-            return false; /* nor are those behind it */
+        bool waits = !durable && berth.offset < terms->promised_end;
+        if (waits && terms->promised_end == UINT64_MAX)
+            return false; /* as those behind it do */
         drop_first(spares);
-        if (fits(&berth, size_bytes) && !terms->is_read(terms->context, berth.offset)) {
+        if (!waits && fits(&berth, size_bytes) && !terms->is_read(terms->context, berth.offset)) {
             *offset = berth.offset;
             *before_sync = !durable;
             spares->used_ms = clock_monotonic_coarse_ms();
             return true;
         }
-        berth.rejections++;
+        berth.rejections += !waits;
         spare_berths_add(spares, &berth); /* the next look is at others */
     }
     return false;

@@ -38,7 +38,8 @@ struct spare_berths {
 /* What may be taken. */
 struct spare_terms {
     uint64_t durable_position; /* what replaced the content is durable up to here */
-    uint64_t promised_end;     /* contents from this offset on need not wait for that */
+    uint64_t promised_end;     /* contents from this offset on need not wait for that; UINT64_MAX:
+                                  all wait */
     const void *context;
     bool (*is_read)(const void *context, uint64_t offset); /* its content is being read */
 };

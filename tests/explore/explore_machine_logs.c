@@ -68,14 +68,12 @@ static void apply_commit_log(const struct raw_file *log, struct raw_file *file,
 
 static void note_record(const struct record *record, uint32_t file)
 {
-    bool is_hollow =
-        record->kind == RECORD_PLACED && !record_has_expired(record, machine_realtime_ms());
     for (unsigned key = 0; key < MODEL_KEYS; key++)
         if (kv_slice_equal(record->key, model_key(key)))
             logs.keys[key] =
                 (struct logged){.is_there = record->kind == RECORD_PUT && record->expiry_ms == 0,
                                 .version = record->version,
-                                .is_hollow = is_hollow,
+                                .is_hollow = record->kind == RECORD_PLACED,
                                 .is_of_transaction = record->goes_on || record->transaction != 0,
                                 .file = file};
 }
@@ -84,8 +82,9 @@ static void note_record(const struct record *record, uint32_t file)
 static struct raw_log {
     struct raw_file file;
     uint64_t salt, settled;
-    bool overwrites; /* what was overwritten before what replaced it was on disk may be gone */
-    uint64_t end;    /* of the records that count; 0: there are none */
+    uint64_t
+        overwrites_from; /* what was overwritten before what replaced it was on disk may be gone */
+    uint64_t end;        /* of the records that count; 0: there are none */
     unsigned part_count;
     struct raw_part {
         uint64_t transaction, begin;
@@ -184,7 +183,7 @@ static bool note_records(uint32_t number)
             since = piece;
         piece = at;
     }
-    if (since == 0 || (log->overwrites && !any_of_transaction))
+    if (since == 0 || (log->overwrites_from != 0 && !any_of_transaction))
         return true;
     log->end = since;
     return false;
@@ -204,7 +203,7 @@ static void read_log(uint32_t number, const struct raw_file *commit_log)
         return;
     apply_commit_log(commit_log, &log->file, &identity);
     log->salt = identity.salt;
-    log->overwrites = fileheader_read_overwrites(log->file.at, log->salt);
+    log->overwrites_from = fileheader_read_overwrites(log->file.at, log->salt);
     if (fileheader_read_progress(log->file.at, log->salt, &progress))
         log->settled = progress.settled;
     read_parts(log);

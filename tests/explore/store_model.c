@@ -169,7 +169,8 @@ const struct kv_slice *model_value(unsigned key)
 
 static bool can_be_gone(const struct model_write *write, const struct model_circumstances *now)
 {
-    return !write || !write->is_there || now->may_evict ||
+    bool is_large = write && now->large_bytes > 0 && write->value.size >= now->large_bytes;
+    return !write || !write->is_there || now->may_evict || (is_large && !write->is_durable) ||
            (write->expiry_ms != 0 && write->expiry_ms <= now->latest_ms);
 }
 

@@ -353,23 +353,6 @@ START_TEST(what_no_power_failure_took_is_lost)
 }
 END_TEST
 
-static bool is_past(void *expiry_ms)
-{
-    return clock_realtime_ms() >= *(uint64_t *)expiry_ms;
-}
-
-START_TEST(a_hollow_record_that_has_expired_is_nothing)
-{
-    uint64_t expiry_ms = clock_realtime_ms() + 500;
-    make_bare(expiry_ms);
-    ck_assert(wait_until(is_past, &expiry_ms));
-    check_image(NULL, NULL, 0);
-    ck_assert_uint_eq(count_in_output("note: "), 0);
-    salvage_image(0);
-    ck_assert_msg(strstr(output, ": 1 keys saved") != NULL, "%s", output);
-}
-END_TEST
-
 TEST_SUITE(kvstore_hollow)
 {
     TCase *tests = tcase_create("hollow");
@@ -381,6 +364,5 @@ TEST_SUITE(kvstore_hollow)
     tcase_add_loop_test(tests, rot_in_what_counts_no_more_is_no_finding, 0, 2);
     tcase_add_loop_test(tests, what_a_power_failure_took_is_told, 0, 2);
     tcase_add_loop_test(tests, what_no_power_failure_took_is_lost, 0, 2);
-    tcase_add_test(tests, a_hollow_record_that_has_expired_is_nothing);
     suite_add_tcase(suite, tests);
 }

@@ -102,14 +102,13 @@ static enum kv_status tell_damage(const char *name, uint64_t offset, struct kv_e
                         name, offset);
 }
 
-/* Looks for a hollow record that is the last one of its key, and has not expired: its content is
- * damaged. */
+/* Looks for a hollow record that is the last one of its key: its content is damaged. */
 static enum kv_status check_hollow(const struct live_records *records, const char *name,
                                    struct kv_error *error)
 {
     for (size_t i = 0; records->hollow > 0 && i < records->slot_count; i++) {
         struct record record;
-        if (read_hollow_slot(records, &records->slots[i], &record) && record_is_live(&record))
+        if (read_hollow_slot(records, &records->slots[i], &record))
             return tell_damage(name, records->slots[i].offset, error);
     }
     return KV_OK;
