@@ -293,8 +293,8 @@ static enum range_outcome unread_record(const struct file_place *place)
 }
 
 /* Copies the key of a record that may be overwritten to the room. */
-static enum range_outcome keep_key(const struct range_page *page, uint32_t hash,
-                                   struct clientk_value *room, struct direct_found *found)
+static enum range_outcome keep_own_key(const struct range_page *page, uint32_t hash,
+                                       struct clientk_value *room, struct direct_found *found)
 {
     struct kv_slice *key = &found->record.key;
     if (found->log->map) {
@@ -323,7 +323,7 @@ static enum range_outcome read_candidate_record(const struct range_page *page,
                            room, found) != RECORD_VALID)
         return unread_record(place);
     if (found->record.in_berth) {
-        enum range_outcome kept = keep_key(page, candidate.hash, room, found);
+        enum range_outcome kept = keep_own_key(page, candidate.hash, room, found);
         if (kept != OUTCOME_FOUND)
             return kept;
     }

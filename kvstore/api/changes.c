@@ -154,9 +154,12 @@ static enum kv_status read_changes(struct reading *reading, const struct logfile
                 note_piece(&reading->piece, log, *offset, end, &record, &size_bytes, &verified);
         if (verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
-        if (verdict == RECORD_HOLLOW) /* what was put there has been overwritten since */
+        bool sound = verdict == RECORD_VALID && (verified || logfile_verify(log, *offset, &record));
+        /* What was put there has been overwritten since, or lost and replaced. */
+        if (verdict == RECORD_HOLLOW ||
+            (!sound && verdict == RECORD_VALID && record.content_at != 0))
             return KV_MISSED;
-        if (verdict != RECORD_VALID || (!verified && !logfile_verify(log, *offset, &record)))
+        if (!sound)
             return KV_CORRUPT;
         show_change(reading, log, &record, *offset, size_bytes);
         if (!mapguard_held(log->guard, mark)) {

@@ -32,8 +32,8 @@ struct transact_places {
 /* Makes room for `capacity` values. Where there is no memory, none gets a place. */
 void transact_places_begin(struct transact_places *places, uint32_t capacity);
 
-/* Takes a place in `store` for the value of `step`, as `write` is to write it, if it can have one. Holds: the
- * file's lock for writing. */
+/* Takes a place in `store` for the value of `step`, as `write` is to write it, if it can have one.
+ * Holds: the file's lock for writing. */
 void transact_places_take(struct transact_places *places, const struct kvstore *store,
                           const struct kvstore_step *step, const struct write *write);
 

@@ -240,8 +240,8 @@ static void look_for_room(struct compaction_queue *queue)
     pthread_mutex_lock(&queue->mutex);
 }
 
-/* Whether what is dead in the file's log is worth a compaction, without berths that are about to get
- * another content. Takes the file's lock. */
+/* Whether what is dead in the file's log is worth a compaction, without berths that are about to
+ * get another content. Takes the file's lock. */
 static bool is_worth_now(const struct store_context *context, uint32_t number)
 {
     lockset_write_lock(context->locks, number);

@@ -427,8 +427,8 @@ static void prefetch_alive(const struct index *index, const struct candidate *ca
 /* Copies the record of a candidate as a placed one, if it is large, so that its bytes may have
  * another content one day. `lookup` is of its key in the next generation, which no other thread
  * writes to. */
-static enum kv_status copy_record(struct copylog *copy, struct lookup *lookup,
-                                  const struct record *record)
+static enum kv_status copy_as_placed(struct copylog *copy, struct lookup *lookup,
+                                     const struct record *record)
 {
     struct generation *next = copy->next;
     struct berth berth;
@@ -455,7 +455,7 @@ static enum kv_status copy_first(struct copylog *copy, const struct candidate *c
     struct lookup absent = {.hash = candidate->hash};
     struct record record = candidate->record;
     record_detach(&record);
-    return candidate->alive ? copy_record(copy, &absent, &record) : KV_OK;
+    return candidate->alive ? copy_as_placed(copy, &absent, &record) : KV_OK;
 }
 
 /* Copies a candidate in a later pass, when the next generation may have an older record of the key,
@@ -488,7 +488,7 @@ static enum kv_status copy_later(struct copylog *copy, const struct candidate *c
             .kind = RECORD_DELETE, .version = record.version, .key = candidate->record.key};
     if (berth && !deletes)
         return generation_append_placed(copy->next, &lookup, &record, berth);
-    return copy_record(copy, &lookup, &record);
+    return copy_as_placed(copy, &lookup, &record);
 }
 
 /* Nobody reads the records of the first pass before it is over, so that their writes can be

@@ -59,9 +59,9 @@ struct placing {
  * placings to end. Holds: the file's lock. */
 bool placing_is_possible(const struct datafile *file);
 
-/* Takes a place for `record`, a put, on `terms`; `lookup` is of its key. Its value is copied, unless the caller
- * has placing_fill copy other pieces of the same size. On failure *placing is not in the list.
- * Errors as of datafile_append. Holds: the file's lock for writing. */
+/* Takes a place for `record`, a put, on `terms`; `lookup` is of its key. Its value is copied,
+ * unless the caller has placing_fill copy other pieces of the same size. On failure *placing is not
+ * in the list. Errors as of datafile_append. Holds: the file's lock for writing. */
 enum kv_status placing_begin(struct datafile *file, const struct lookup *lookup,
                              const struct record *record, const struct placing_terms *terms,
                              struct placing *placing);

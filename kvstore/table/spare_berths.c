@@ -64,7 +64,7 @@ static void drop_first(struct spare_berths *spares)
     spares->count--;
 }
 
-static bool fits(const struct spare_berth *berth, uint64_t size_bytes)
+static bool berth_fits(const struct spare_berth *berth, uint64_t size_bytes)
 {
     return berth->capacity_bytes >= size_bytes &&
            berth->capacity_bytes - size_bytes <= size_bytes / SLACK_PART;
@@ -81,7 +81,8 @@ bool spare_berths_take(struct spare_berths *spares, uint64_t size_bytes,
         if (waits && terms->promised_end == UINT64_MAX)
             return false; /* as those behind it do */
         drop_first(spares);
-        if (!waits && fits(&berth, size_bytes) && !terms->is_read(terms->context, berth.offset)) {
+        if (!waits && berth_fits(&berth, size_bytes) &&
+            !terms->is_read(terms->context, berth.offset)) {
             *offset = berth.offset;
             *before_sync = !durable;
             spares->used_ms = clock_monotonic_coarse_ms();

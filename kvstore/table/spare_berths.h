@@ -8,8 +8,8 @@
  * berths at an open, and a backup copies what does not change.
  *
  * A crash must not find the old content overwritten and the record that replaced it lost: a berth
- * gets another content once that record is durable, or, where nobody waits for syncs, at once, if no
- * sync has promised the old one (generation.promised_end).
+ * gets another content once that record is durable, or, where nobody waits for syncs, at once, if
+ * no sync has promised the old one (generation.promised_end).
  *
  * Threads: none of its own; the caller holds the data file's lock for writing.
  */
@@ -48,8 +48,9 @@ struct spare_terms {
  * left to the next compaction. */
 void spare_berths_add(struct spare_berths *spares, const struct spare_berth *berth);
 
-/* Takes a berth for a content of size_bytes, which fills at least four fifths of it: *offset. False:
- * none was found in a short look. *before_sync: what replaced its content may not be durable. */
+/* Takes a berth for a content of size_bytes, which fills at least four fifths of it: *offset.
+ * *before_sync: what replaced its content may not be durable. False: none was found in a short
+ * look. */
 bool spare_berths_take(struct spare_berths *spares, uint64_t size_bytes,
                        const struct spare_terms *terms, uint64_t *offset, bool *before_sync);
 

@@ -22,6 +22,7 @@ struct model_write {
     uint64_t expiry_ms;
     uint64_t version; /* 0: not known */
     uint64_t done_ns;
+    bool was_gone; /* a power failure took it together with what replaced it */
     bool is_durable;
     unsigned lost_in; /* the judgement that found it to be lost; 0: none */
     size_t first;     /* of those that it was tried together with; its own number: alone */
@@ -167,10 +168,15 @@ const struct kv_slice *model_value(unsigned key)
     return write && write->is_there ? &write->value : NULL;
 }
 
+static bool is_large(const struct model_write *write, const struct model_circumstances *now)
+{
+    return now->large_bytes > 0 && write->value.size >= now->large_bytes;
+}
+
 static bool can_be_gone(const struct model_write *write, const struct model_circumstances *now)
 {
-    bool is_large = write && now->large_bytes > 0 && write->value.size >= now->large_bytes;
-    return !write || !write->is_there || now->may_evict || (is_large && !write->is_durable) ||
+    return !write || !write->is_there || write->was_gone || now->may_evict ||
+           (!write->is_durable && is_large(write, now)) ||
            (write->expiry_ms != 0 && write->expiry_ms <= now->latest_ms);
 }
 
@@ -336,7 +342,8 @@ static const char *judge_all_together(const struct model_finding found[MODEL_KEY
     return wrong;
 }
 
-static void settle_key(unsigned key, const struct model_finding *found, size_t explanation)
+static void settle_key(unsigned key, const struct model_finding *found, size_t explanation,
+                       const struct model_circumstances *now)
 {
     for (size_t i = next_write(key, explanation); i < count; i = next_write(key, i)) {
         writes[i].state = LOST;
@@ -346,6 +353,7 @@ static void settle_key(unsigned key, const struct model_finding *found, size_t e
         return;
     struct model_write *write = &writes[explanation];
     write->state = DONE;
+    write->was_gone |= !found->is_there && !write->is_durable && is_large(write, now);
     if (found->is_there)
         write->version = found->version;
     if (found->version > told[key])
@@ -391,7 +399,7 @@ static const char *judge_file(unsigned file, const struct model_finding found[MO
         return complain(file, found, least, now);
     for (unsigned key = 0; key < MODEL_KEYS; key++)
         if (file_of[key] == file)
-            settle_key(key, &found[key], explain(key, &found[key], version, now));
+            settle_key(key, &found[key], explain(key, &found[key], version, now), now);
     return NULL;
 }
 
