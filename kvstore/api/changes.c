@@ -130,6 +130,24 @@ static enum record_verdict note_piece(struct change_piece *piece, const struct l
     return logfile_walk(log, READ_BUFFER_VISIT, offset, end, record, size_bytes, verified);
 }
 
+/* What to say of a large value whose bytes are not there: what was put has been overwritten since, or
+ * is damaged, if it is what the index points at. Holds: the file's lock, if the log is in use. */
+static enum kv_status explain_no_content(const struct reading *reading, const struct logfile *log,
+                                         const struct record *record)
+{
+    const struct store_context *context = &reading->store->context;
+    const struct generation *current = reading->file->current;
+    struct lookup lookup;
+    if (log != &current->log)
+        return KV_MISSED;
+    generation_find(current, keyhash_index(keyhash(&context->hash_key, record->key)), record->key,
+                    &lookup);
+    bool is_newer = lookup.found && lookup.record.version > record->version;
+    return (lookup.found || lookup.damaged) && lookup.offset == record->content_at && !is_newer
+               ? KV_CORRUPT
+               : KV_MISSED;
+}
+
 /* Reads on from *offset for a while. A large record that this process has written or verified is
  * verified all the same: a follower keeps what is shown, and the mapping may have lost its bytes.
  * KV_IO: the mapping lost bytes meanwhile; the position is before the change that was shown last,
@@ -155,10 +173,9 @@ static enum kv_status read_changes(struct reading *reading, const struct logfile
         if (verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
         bool sound = verdict == RECORD_VALID && (verified || logfile_verify(log, *offset, &record));
-        /* What was put there has been overwritten since, or lost and replaced. */
         if (verdict == RECORD_HOLLOW ||
             (!sound && verdict == RECORD_VALID && record.content_at != 0))
-            return KV_MISSED;
+            return explain_no_content(reading, log, &record);
         if (!sound)
             return KV_CORRUPT;
         show_change(reading, log, &record, *offset, size_bytes);

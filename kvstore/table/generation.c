@@ -320,7 +320,7 @@ void generation_note_replaced(struct generation *generation, const struct lookup
     const struct logfile *log = &generation->log;
     if (!replaced->found || !replaced->record.in_berth || replaced->offset < generation->fixed_end)
         return;
-    uint64_t end = logfile_berth_end(log, READ_BUFFER_VISIT, replaced->offset, log->tail);
+    uint64_t end = logfile_berth_end(log, READ_BUFFER_MIRROR, replaced->offset, log->tail);
     if (end <= replaced->offset)
         return;
     const struct spare_berth spare = {.offset = replaced->offset,

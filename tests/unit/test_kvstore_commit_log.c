@@ -440,7 +440,7 @@ static uint64_t grow_in_vain(struct kvstore *store, struct kvstore_ticket *ticke
     ck_assert_int_eq(kvstore_wait_durable(store, *ticket), KV_OK);
     length = (uint64_t)facts_of_file(ticket->file).st_size;
     atomic_store(&writes_fail, true);
-    ck_assert_int_eq(kvstore_put(store, key, kv_slice(large, 256 << 10), NULL, NULL), KV_IO);
+    ck_assert_int_eq(kvstore_put(store, key, kv_slice(large, sizeof large), NULL, NULL), KV_IO);
     atomic_store(&writes_fail, false);
     ck_assert_int_gt(facts_of_file(ticket->file).st_size, (off_t)length);
     atomic_store(&was_told, false);
