@@ -811,7 +811,8 @@ struct kvstore_file_statistics {
     uint64_t damaged_records; /* that reads or a compaction met since open, and that were neither
                                  replaced nor left out by a compaction since; counted up to 8 */
     uint64_t damaged_at;      /* where the first of those is in the log, in bytes; else 0 */
-    uint64_t reserved[1];
+    uint64_t spare_bytes;     /* of the dead ones: places of large values that were replaced or
+                                 deleted, which may get other values */
 };
 
 /* Takes the file's lock for a moment. Where somebody else keeps it (a write on a disk that does not

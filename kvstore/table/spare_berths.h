@@ -11,7 +11,8 @@
  * gets another content once that record is durable, or, where nobody waits for syncs, at once, if
  * no sync has promised the old one (generation.promised_end).
  *
- * Threads: none of its own; the caller holds the data file's lock for writing.
+ * Threads: none of its own; the caller holds the data file's lock for writing. Who holds it for
+ * reading may read `bytes`.
  */
 #ifndef MQKV_KVSTORE_TABLE_SPARE_BERTHS_H
 #define MQKV_KVSTORE_TABLE_SPARE_BERTHS_H

@@ -70,6 +70,9 @@ check_equal "$(<had)" "$(entries_of restore)" 'and so has a store that it is res
 
 # Rot in a value that counts no more, and in one that counts.
 for letter in p q r s; do put_letters mark "$letter"; done
+check_match '"spare_bytes":[1-9][0-9]{5}' "$(client --format json stats files)" \
+    'stats tell what will be used again'
+check_match '^mqkv_file_spare_bytes\{file="0"\} [1-9][0-9]{5}$' "$(client metrics)" 'and metrics'
 rot() {
     local at
     at=$(LC_ALL=C grep -obUaE -m1 "$1{1000}" data/data.0000 | head -n 1 | cut -d: -f1)

@@ -81,6 +81,7 @@ struct kvstore_file_statistics total_statistics(struct kvstore *store)
         total.expiring_keys += one.expiring_keys;
         total.live_bytes += one.live_bytes;
         total.dead_bytes += one.dead_bytes;
+        total.spare_bytes += one.spare_bytes;
         total.file_bytes += one.file_bytes;
         total.index_bytes += one.index_bytes;
         total.appended_bytes += one.appended_bytes;

@@ -210,6 +210,42 @@ static bool take_note(void *context, const struct kvstore_change *change)
     return true;
 }
 
+static uint64_t spare_bytes(void)
+{
+    struct kvstore_file_statistics told = total_statistics(store);
+    ck_assert_uint_le(told.spare_bytes, told.dead_bytes);
+    return told.spare_bytes;
+}
+
+/* What was replaced or deleted is told until it gets another content, or never will. */
+START_TEST(spare_bytes_are_told)
+{
+    struct kvstore_hold *hold;
+    reopen_unsynced();
+    put_spared(store, "large", 'a');
+    ck_assert_uint_eq(spare_bytes(), 0);
+    put_spared(store, "large", 'b');
+    uint64_t one_bytes = spare_bytes();
+    ck_assert_uint_gt(one_bytes, SPARED_BYTES);
+    ck_assert_uint_lt(one_bytes, SPARED_BYTES + 100);
+    ck_assert_uint_eq(berths_of_put("large", 'c'), 0); /* one is taken, and one becomes spare */
+    ck_assert_uint_eq(spare_bytes(), one_bytes);
+    ck_assert_uint_eq(berths_of_put("other", 'A'), 0);
+    ck_assert_uint_eq(spare_bytes(), 0);
+    delete_large();
+    ck_assert_uint_eq(spare_bytes(), one_bytes);
+    ck_assert_int_eq(kvstore_hold_begin(store, &hold, NULL), KV_OK);
+    ck_assert_uint_eq(spare_bytes(), 0);
+    kvstore_hold_end(hold);
+    put_spared(store, "other", 'B'); /* A is before what was held */
+    ck_assert_uint_eq(spare_bytes(), 0);
+    put_spared(store, "other", 'C');
+    ck_assert_uint_eq(spare_bytes(), one_bytes);
+    must_compact();
+    ck_assert_uint_eq(spare_bytes(), 0);
+}
+END_TEST
+
 /* Who follows sees each value; who comes back after that sees that some are gone. */
 START_TEST(who_follows_misses_nothing)
 {
@@ -486,6 +522,7 @@ TEST_SUITE(kvstore_spares)
     tcase_add_test(tests, what_is_replaced_stays_until_a_sync);
     tcase_add_test(tests, what_was_promised_stays);
     tcase_add_test(tests, a_held_log_stays);
+    tcase_add_test(tests, spare_bytes_are_told);
     tcase_add_test(tests, who_follows_misses_nothing);
     tcase_add_test(tests, a_transaction_spares_nothing);
     tcase_add_test(tests, a_compaction_passes_hollow_records);

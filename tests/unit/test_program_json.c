@@ -100,6 +100,24 @@ START_TEST(statistics_become_lists_and_tables)
 }
 END_TEST
 
+/* As of the data files, which have many figures. */
+START_TEST(a_table_has_all_its_columns)
+{
+    char source[1000] = "[{\"n\":1", *text = NULL;
+    size_t size = 0;
+    for (int i = 0; i < 40; i++)
+        snprintf(source + strlen(source), sizeof source - strlen(source), ",\"figure%d\":%d", i, i);
+    strcat(source, "},{\"n\":2}]");
+    struct json_value *document = parse(source);
+    FILE *stream = open_memstream(&text, &size);
+    stats_print(stream, document);
+    fclose(stream);
+    ck_assert_ptr_nonnull(strstr(text, "  figure38  figure39\n"));
+    free(text);
+    json_free(document);
+}
+END_TEST
+
 TEST_SUITE(program_json)
 {
     TCase *reader = tcase_create("reader");
@@ -109,5 +127,6 @@ TEST_SUITE(program_json)
     tcase_add_test(reader, depth_is_bounded);
     tcase_add_test(reader, any_bytes_are_survived);
     tcase_add_test(reader, statistics_become_lists_and_tables);
+    tcase_add_test(reader, a_table_has_all_its_columns);
     suite_add_tcase(suite, reader);
 }
