@@ -130,8 +130,9 @@ static enum record_verdict note_piece(struct change_piece *piece, const struct l
     return logfile_walk(log, READ_BUFFER_VISIT, offset, end, record, size_bytes, verified);
 }
 
-/* What to say of a large value whose bytes are not there: what was put has been overwritten since, or
- * is damaged, if it is what the index points at. Holds: the file's lock, if the log is in use. */
+/* What to say of a large value whose bytes are not there: what was put has been overwritten since,
+ * or is damaged, if it is what the index points at. Holds: the file's lock, if it is the log in
+ * use. */
 static enum kv_status explain_no_content(const struct reading *reading, const struct logfile *log,
                                          const struct record *record)
 {

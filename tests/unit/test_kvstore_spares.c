@@ -162,7 +162,7 @@ START_TEST(what_was_promised_stays)
     ck_assert_uint_eq(berths_of_put("large", 'c'), 1);
     ck_assert_uint_eq(berths_of_put("large", 'd'), 0); /* b was not promised */
     ck_assert_int_eq(kvstore_sync(store), KV_OK);
-    ck_assert_uint_eq(berths_of_put("large", 'e'), 0); /* a, which what is on disk now has replaced */
+    ck_assert_uint_eq(berths_of_put("large", 'e'), 0); /* what has replaced a is on disk */
 }
 END_TEST
 
