@@ -74,8 +74,9 @@ static enum page_step visit_record(struct page_scan *scan, const struct direct_l
                                    uint32_t hash, uint64_t offset)
 {
     struct direct_found found;
-    if (direct_look_record(scan->store, look, offset, true, &scan->room, &found) != RECORD_VALID ||
-        !direct_found_is_sound(scan->store, &found))
+    if (direct_look_record(scan->store, look, offset, true, &scan->room, &found) != RECORD_VALID)
+        return direct_look_is_current(look) ? STEP_END : STEP_AGAIN;
+    if (!direct_found_is_sound(scan->store, &found))
         return direct_look_is_current(look) && direct_found_stays(scan->store, hash, &found)
                    ? STEP_END
                    : STEP_AGAIN;
@@ -109,6 +110,8 @@ static enum page_step order_equal_items(struct page_scan *scan, const struct dir
                                &found) != RECORD_VALID)
             return direct_look_is_current(look) ? STEP_END : STEP_AGAIN;
         uint64_t position = start + scan_tie(keyhash(&scan->store->hash_key, found.record.key));
+        if (!direct_found_stays(scan->store, slot_hash(items[0]), &found))
+            return STEP_AGAIN;
         if (position >= scan->position)
             stops[(*found_stops)++] =
                 (struct scan_stop){position, position + 1, index_slot_offset(items[i])};

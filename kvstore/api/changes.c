@@ -323,7 +323,7 @@ enum kv_status kvstore_changes_now(struct kvstore *store, uint32_t number,
         return KV_IO;
     }
     struct kvstore_ticket ticket = {number, atomic_load(&file->appended_bytes)};
-    bool durable = !file->taken_over || !store->sync || sync_is_durable(store->sync, ticket);
+    bool durable = !file->taken_over || kvstore_is_durable(store, ticket);
     *position = position_of_tail(file->current, durable);
     lockset_write_unlock(store->context.locks, number);
     logfile_end(store->context.options.io);

@@ -2,35 +2,16 @@
 #include "kvstore/api/store.h"
 #include "kvstore/sync/sync.h"
 
-/* Before anybody is told that something is durable: what is by now, by a compaction, counts as
- * promised. */
-static void rely_on_syncs(const struct kvstore *store)
-{
-    const struct store_context *context = &store->context;
-    if (sync_is_relied_on(store->sync))
-        return;
-    for (uint32_t number = 0; number < context->datafiles; number++) {
-        lockset_write_lock(context->locks, number);
-        struct generation *current = context->files[number].current;
-        current->promised_end = current->log.tail;
-        lockset_write_unlock(context->locks, number);
-    }
-    sync_rely(store->sync);
-}
-
 void kvstore_request_sync(struct kvstore *store, struct kvstore_ticket ticket)
 {
-    if (!store->sync || ticket.position == 0 || ticket.file >= store->context.datafiles)
-        return;
-    rely_on_syncs(store);
-    sync_request(store->sync, ticket);
+    if (store->sync && ticket.position != 0 && ticket.file < store->context.datafiles)
+        sync_request(store->sync, ticket);
 }
 
 bool kvstore_is_durable(const struct kvstore *store, struct kvstore_ticket ticket)
 {
     if (!store->sync || ticket.position == 0)
         return true;
-    rely_on_syncs(store);
     return ticket.file < store->context.datafiles && sync_is_durable(store->sync, ticket);
 }
 

@@ -214,18 +214,17 @@ void fileheader_read_replaced(const uint8_t *page, uint64_t salt, struct file_re
                                        .begin = (offsets >> 32) * NOTED_OFFSET_UNIT};
 }
 
-void fileheader_write_overwrites(uint8_t *page, uint64_t salt, uint64_t from)
+void fileheader_write_overwrites(uint8_t *page, uint64_t salt, bool overwrites)
 {
-    uint8_t bytes[FILE_NOTE_BYTES] = {0};
-    store_u64(bytes, from);
+    const uint8_t bytes[FILE_NOTE_BYTES] = {overwrites};
     fileheader_write_note(page, FILE_NOTE_OVERWRITES, salt, bytes);
 }
 
-uint64_t fileheader_read_overwrites(const uint8_t *page, uint64_t salt)
+bool fileheader_read_overwrites(const uint8_t *page, uint64_t salt)
 {
     uint8_t bytes[FILE_NOTE_BYTES];
     fileheader_read_note(page, FILE_NOTE_OVERWRITES, salt, bytes);
-    return load_u64(bytes);
+    return bytes[0] != 0;
 }
 
 void fileheader_write_stream(uint8_t *page, uint64_t salt, uint64_t stream)

@@ -20,8 +20,7 @@
  *     2048   32 note: the key of the index's hash; that of data.0000 counts
  *     2560   32 note: which log this one has replaced, and where the changes go on
  *     3072   32 note: the name of its stream of changes
- *     3328   32 note: from which offset on contents of berths were overwritten before what replaced
- *                   them was on disk
+ *     3328   32 note: contents of berths were overwritten before what replaced them was on disk
  *     3584  512 chapters: file_chapters.h
  *
  *   progress:  0  8 sequence: slot number = sequence % 2; the valid slot with the higher one counts
@@ -145,10 +144,10 @@ void fileheader_read_replaced(const uint8_t *page, uint64_t salt, struct file_re
 void fileheader_write_stream(uint8_t *page, uint64_t salt, uint64_t stream);
 uint64_t fileheader_read_stream(const uint8_t *page, uint64_t salt);
 
-/* Contents of berths from the offset `from` on were overwritten before what replaced them was on
- * disk: a power failure may have taken both. 0: none were. */
-void fileheader_write_overwrites(uint8_t *page, uint64_t salt, uint64_t from);
-uint64_t fileheader_read_overwrites(const uint8_t *page, uint64_t salt);
+/* Since the log was opened contents of berths were overwritten before what replaced them was on
+ * disk: a power failure may have taken both. */
+void fileheader_write_overwrites(uint8_t *page, uint64_t salt, bool overwrites);
+bool fileheader_read_overwrites(const uint8_t *page, uint64_t salt);
 
 /* Where the note is in the page, and how much of it. */
 #define FILE_NOTE_PLACE_BYTES 32u

@@ -29,9 +29,9 @@ enum hollow_fate hollow_fate(const struct source *source, uint64_t offset)
     if (source->is_live)
         return is_as_written(source, &placed, offset) ? HOLLOW_OVERWRITTEN : HOLLOW_LOST;
     /* As the engine takes it (recovery.h); of a transaction all counts or nothing. */
-    uint64_t from = source->overwrites_from;
-    return from != 0 && source->boot == BOOT_EARLIER && record_placed_at(&placed, offset) >= from &&
-                   !placed.goes_on && placed.transaction == 0
+    return source->overwrites && source->boot == BOOT_EARLIER &&
+                   offset >= source->progress.synced_offset && !placed.goes_on &&
+                   placed.transaction == 0
                ? HOLLOW_TAKEN
                : HOLLOW_LOST;
 }

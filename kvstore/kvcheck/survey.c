@@ -95,7 +95,7 @@ static bool take_newest(struct survey *survey, const struct walk_step *step)
                                                         step->kind == WALK_HOLLOW ? 0 : size_bytes);
 }
 
-/* A hollow record without a later one of its key is left out if that is among what is damaged. */
+/* When the file is read again, a hollow record is left out: an older record of its key counts. */
 static bool take_record(struct survey *survey, const struct walk_step *step)
 {
     survey->records++;
@@ -103,7 +103,7 @@ static bool take_record(struct survey *survey, const struct walk_step *step)
     survey->max_version = at_least(survey->max_version, step->record.version);
     if (is_of_berth(&step->record))
         return note_berth(survey, step);
-    return (step->kind == WALK_HOLLOW && survey->lost.count > 0 &&
+    return (step->kind == WALK_HOLLOW && survey->is_read_again &&
             !offset_list_has(&survey->bare, step->offset)) ||
            take_newest(survey, step);
 }
@@ -216,7 +216,8 @@ static bool weigh_hollow(struct survey *survey)
         if (fate == HOLLOW_TAKEN && survey->taken++ == 0)
             survey->taken_at = value->offset;
         survey->overwritten += fate == HOLLOW_OVERWRITTEN;
-        if (!offset_list_add(fate == HOLLOW_LOST ? &survey->lost : &survey->bare, value->offset))
+        if ((fate == HOLLOW_LOST && !offset_list_add(&survey->lost, value->offset)) ||
+            (fate == HOLLOW_OVERWRITTEN && !offset_list_add(&survey->bare, value->offset)))
             return false;
     }
     return true;
@@ -232,12 +233,13 @@ static bool survey_begin(struct survey *survey, const struct source *source)
     return survey->newest != NULL;
 }
 
-/* Reads the file once more, now that it is known which records have lost their contents: they are
- * gaps, and of their keys an older record may be the newest that is intact. */
+/* Reads the file once more, now that it is known which records have lost their contents: of their
+ * keys an older record may be the newest that is intact. Those that are damaged are gaps. */
 static bool survey_again(struct survey *survey, const struct layout *layout)
 {
     struct survey first = *survey;
     bool began = survey_begin(survey, first.source);
+    survey->is_read_again = true;
     survey->lost = first.lost;
     survey->bare = first.bare;
     survey->damage_end = first.damage_end; /* no stray was named by those that are gaps now */
@@ -257,7 +259,7 @@ enum kv_status survey_run(struct survey *survey, const struct source *source,
     if (source->header == SOURCE_HEADER_LOST)
         return KV_OK;
     if (!survey_read(survey, layout) || !weigh_hollow(survey) ||
-        (survey->lost.count > 0 && !survey_again(survey, layout)))
+        (survey->lost.count + survey->taken > 0 && !survey_again(survey, layout)))
         return KV_NO_MEMORY;
     survey->keys += survey->overwritten;
     return KV_OK;

@@ -48,6 +48,7 @@ struct survey {
     uint64_t skipped;      /* struct walk */
     uint64_t damage_end;   /* where the last gap ends that is damage or a hole; 0: there is none */
     uint64_t overwritten;  /* keys of HOLLOW_OVERWRITTEN, among `keys` */
+    bool is_read_again;    /* hollow records that none follows are known */
     uint64_t taken;        /* keys of HOLLOW_TAKEN, */
     uint64_t taken_at;     /* and the record of the first */
     struct survey_fault *faults;

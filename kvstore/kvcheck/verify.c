@@ -87,7 +87,7 @@ static void report_taken(const struct source *source, const struct survey *surve
         findings_add(findings, REMEDY_NONE, source->name.text, survey->taken_at,
                      "%" PRIu64 " large values are gone: they were overwritten, and a power "
                      "failure took what replaced them before it was on disk, as it may with "
-                     "--sync none; the next open drops their keys",
+                     "--sync none; their keys are what they were before, or gone",
                      survey->taken);
 }
 

@@ -55,12 +55,12 @@ struct logfile {
     uint8_t *bundle;          /* NULL: no bundle is open (logtail.h) */
     uint64_t bundle_from;     /* offset of the bundle's first byte */
     struct verified_bitmap verified;
-    enum boot boot;           /* in which the file was written, as was noted before this open */
-    bool notes_are_missing;   /* some notes of the header were never made */
-    uint64_t stream;          /* the name of the log's changes (fileheader.h) */
-    uint64_t chapter;         /* the number of the last chapter in the header; 0: there is none */
-    struct file_gone gone;    /* as in the header */
-    uint64_t overwrites_from; /* lognotes_put_overwrites */
+    enum boot boot;         /* in which the file was written, as was noted before this open */
+    bool notes_are_missing; /* some notes of the header were never made */
+    uint64_t stream;        /* the name of the log's changes (fileheader.h) */
+    uint64_t chapter;       /* the number of the last chapter in the header; 0: there is none */
+    struct file_gone gone;  /* as in the header */
+    bool overwrites;        /* lognotes_put_overwrites */
     struct file_identity identity;
     struct file_progress progress;
 };

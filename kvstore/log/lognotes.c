@@ -79,16 +79,16 @@ int lognotes_put_newest_format(const struct logfile *log)
     return logfile_put_header(log, header, at, FILE_FORMAT_BYTES);
 }
 
-int lognotes_put_overwrites(struct logfile *log, uint64_t from)
+int lognotes_put_overwrites(struct logfile *log, bool overwrites)
 {
     uint8_t page[FILE_HEADER_BYTES] = {0};
     uint8_t *header = log->map ? log->map : page;
-    if (log->overwrites_from == from)
+    if (log->overwrites == overwrites)
         return 0;
-    fileheader_write_overwrites(header, log->identity.salt, from);
+    fileheader_write_overwrites(header, log->identity.salt, overwrites);
     if (put_note(log, header, FILE_NOTE_OVERWRITES) != 0)
         return -1;
-    log->overwrites_from = from;
+    log->overwrites = overwrites;
     return 0;
 }
 

@@ -317,6 +317,9 @@ enum kv_status logtail_empty_berth(const struct logfile *log, uint64_t offset)
                    : KV_OK;
     /* The kernel stores the bytes of the content later. */
     (void)__atomic_exchange_n((uint64_t *)(void *)(log->map + at), version, __ATOMIC_SEQ_CST);
+#ifndef __SANITIZE_THREAD__ /* which knows no fences */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
     return KV_OK;
 }
 

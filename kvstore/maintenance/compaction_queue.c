@@ -238,6 +238,8 @@ static void look_for_room(struct compaction_queue *queue)
         lockset_write_unlock(context->locks, number);
     }
     pthread_mutex_lock(&queue->mutex);
+    for (uint32_t number = 0; number < context->datafiles; number++)
+        queue->files[number].is_urgent |= queue->files[number].wanted;
 }
 
 /* Whether what is dead in the file's log is worth a compaction, without berths that are about to

@@ -46,14 +46,11 @@ void copylog_start(struct copylog *copy, const struct maintenance *with, struct 
     copy->at = FILE_HEADER_BYTES;
     copy->candidate_count = copy->candidate_next = 0;
     copy->carried_count = 0;
-    copy->reads_promised = false;
     copy->may_miss = false;
     copy->missed_from = 0;
     copy->first_pass_end = 0;
     lockset_read_lock(with->context->locks, file->number);
-    const struct generation *current = file->current;
-    copy->end = current->log.tail;
-    next->copied_promise = at_least(current->promised_end, current->fixed_end);
+    copy->end = file->current->log.tail;
     copy->pass_bytes = copy->end - copy->at;
     lockset_read_unlock(with->context->locks, file->number);
 }
@@ -260,15 +257,6 @@ static enum kv_status pass_hollow(struct copylog *copy, const struct candidate *
     return KV_OK;
 }
 
-/* Has what was copied of promised records count as promised in the next generation: the first pass
- * copies them first. */
-static void inherit_promise(struct copylog *copy)
-{
-    if (copy->reads_promised)
-        copy->next->promised_end = copy->next->log.tail;
-    copy->reads_promised = copy->passes == 0 && copy->at < copy->next->copied_promise;
-}
-
 /* Reads and verifies the next records, without a lock: this part of the log does not change any
  * more, and only the compactor replaces the generation. Large records are verified when it is known
  * that they are alive: most are not, and only their headers are read. */
@@ -277,7 +265,6 @@ static enum kv_status read_candidates(struct copylog *copy)
     const struct logfile *log = &copy->file->current->log;
     uint64_t read_end = copy->at + READ_BYTES;
     copy->candidate_count = copy->candidate_next = 0;
-    inherit_promise(copy);
     logfile_begin(log, READ_BUFFER_WALK);
     while (copy->at < copy->end && copy->at < read_end &&
            copy->candidate_count < COPYLOG_BATCH_RECORDS) {
@@ -681,7 +668,6 @@ static enum kv_status copy_missed(struct copylog *copy)
     size_t count = collect_missed(copy, items);
     for (size_t i = 0; i < count && status == KV_OK; i++)
         status = take_missed(copy, &items[i]);
-    copy->next->promised_end = copy->next->log.tail; /* perhaps */
     copy->may_miss = copy->missed_from < INDEX_HASH_END;
     return status;
 }
@@ -696,7 +682,6 @@ static enum kv_status share_next(struct copylog *copy)
     struct generation *next = copy->next;
     KV_ASSERT(lockset_is_write_held(copy->with.context->locks, file->number));
     KV_ASSERT(!copy->shared && !file->next);
-    inherit_promise(copy);
     /* Until now puts and deletes may have left no trace in the new log: their versions must not be
      * given again. */
     next->words->max_version =

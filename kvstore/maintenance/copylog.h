@@ -50,7 +50,6 @@ struct copylog {
     /* The first entry of each damaged stretch that was carried over, with its new offset. */
     struct index_item carried[COPYLOG_MOST_CARRIED];
     uint32_t carried_count;
-    bool reads_promised; /* some of the records that were read last are on disk, as was promised */
     bool may_miss; /* damage was passed in the first pass: what it named is still to be found */
     uint64_t missed_from;    /* where in the index that is looked for next */
     uint64_t first_pass_end; /* in the next generation's log; 0: during the first pass */

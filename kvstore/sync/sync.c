@@ -330,16 +330,6 @@ bool sync_is_durable(const struct sync *sync, struct kvstore_ticket ticket)
     return position_is_durable(&sync->files[ticket.file], ticket.position);
 }
 
-void sync_rely(struct sync *sync)
-{
-    atomic_store(&sync->relied_on, true);
-}
-
-bool sync_is_relied_on(const struct sync *sync)
-{
-    return atomic_load(&sync->relied_on);
-}
-
 uint64_t sync_durable_position(const struct sync *sync, uint32_t file)
 {
     return atomic_load_explicit(&sync->files[file].durable_position, memory_order_acquire);

@@ -66,12 +66,6 @@ void sync_hasten(struct sync *sync);
  * one of the store) and kvstore_set_sync_listener. */
 void sync_request(struct sync *sync, struct kvstore_ticket ticket);
 bool sync_is_durable(const struct sync *sync, struct kvstore_ticket ticket);
-/* Notes that somebody asks what is durable. Until then nothing was promised where writes are not
- * synced by themselves (KVSTORE_SYNC_NONE); from then on all is that is durable, by a compaction,
- * too. The caller has seen to generation.promised_end of all files. */
-void sync_rely(struct sync *sync);
-bool sync_is_relied_on(const struct sync *sync);
-
 uint64_t sync_durable_position(const struct sync *sync, uint32_t file); /* the highest such */
 enum kv_status sync_wait(struct sync *sync, struct kvstore_ticket ticket);
 void sync_set_listener(struct sync *sync, kvstore_sync_listener listener, void *context);

@@ -60,7 +60,8 @@ struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t number)
     snapshot.position = atomic_load(&file->appended_bytes);
     snapshot.tail = file->current->log.tail;
     snapshot.settled_end = placing_settled_end(file, file->current);
-    file->current->promised_end = file->current->log.tail; /* the slot's holder alone writes this */
+    /* Only the slot's holder writes it with the lock for reading. */
+    file->current->promised_end = file->current->log.tail;
     snapshot.berths_end = file->current->berths_end;
     snapshot.allocated_bytes = file->current->log.allocated_bytes;
     snapshot.max_version = file->current->words->max_version;

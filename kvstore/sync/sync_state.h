@@ -88,8 +88,7 @@ struct sync {
     uint32_t max_threads;
     uint32_t thread_count;
     uint32_t idle_count;
-    atomic_bool relied_on; /* sync_rely */
-    bool timer_watched;    /* an idle thread will wake up when the first timed file is due */
+    bool timer_watched; /* an idle thread will wake up when the first timed file is due */
     bool stop;
     bool signalled; /* a thread that was woken will look at the ready queue */
     struct commit_state commit;

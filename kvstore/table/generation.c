@@ -20,7 +20,6 @@ enum kv_status generation_create(struct logfile log, struct shared_generation *w
     created->log = log;
     created->words = words;
     created->fixed_end = LOGFILE_MAX_BYTES; /* until generation_fix */
-    created->promised_end = FILE_HEADER_BYTES;
     *generation = created;
     return KV_OK;
 }
@@ -304,7 +303,7 @@ bool generation_take_spare(struct generation *generation, const struct record *r
     content.in_berth = true;
     uint64_t size_bytes = record_bytes_in_log(&content, content.value.size);
     if (!spare_berths_take(&generation->spares, size_bytes, terms, &offset, &before_sync) ||
-        (before_sync && lognotes_put_overwrites(log, generation->promised_end) != 0))
+        (before_sync && lognotes_put_overwrites(log, true) != 0))
         return false;
     KV_ASSERT(offset >= generation->fixed_end && offset + size_bytes <= log->tail);
     /* From here on nobody who looks at the record takes it for what it was. */

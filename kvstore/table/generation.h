@@ -34,19 +34,15 @@ struct generation {
     uint64_t last; /* offset of the record before the tail; 0: none was appended since it was
                       opened, or what is before the tail is damaged */
     struct copy_reserve *reserve; /* NULL: writes leave no room for a copy */
-    uint64_t copied_from; /* the tail when the compaction under way began; 0: there is none */
-    uint64_t transacting; /* 1: changes of a transaction are being made, so that `writing` of the
+    uint64_t copied_from;  /* the tail when the compaction under way began; 0: there is none */
+    uint64_t transacting;  /* 1: changes of a transaction are being made, so that `writing` of the
                              words stays set between them; else 0 */
-    bool is_short;        /* an append found the disk nearly full */
-    uint64_t berths_end;  /* the tail after the last berth, or record placed in one, was appended:
+    bool is_short;         /* an append found the disk nearly full */
+    uint64_t berths_end;   /* the tail after the last berth, or record placed in one, was appended:
                              what is before it is not all in order, for the commit log */
-    uint32_t placings;    /* values that are being written to berths of the log (placing.h) */
-    uint64_t fixed_end;   /* berths before this offset never get another content */
-    /* Up to here somebody was promised that the log is on disk, or is about to be. What a
-     * compaction syncs is on disk, but nobody was promised that. */
-    uint64_t promised_end;
-    uint64_t copied_promise; /* of a copy: where that of the generation it is made of was when the
-                                copy began */
+    uint32_t placings;     /* values that are being written to berths of the log (placing.h) */
+    uint64_t fixed_end;    /* berths before this offset never get another content */
+    uint64_t promised_end; /* what is before is on disk, or a sync that has begun will see to it */
     struct spare_berths spares;
 };
 

@@ -150,7 +150,7 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
         }
         if (record.transaction != 0 && !note_part(recovery, &record, part_begin))
             status = KV_NO_MEMORY;
-        if (status == KV_OK)
+        if (status == KV_OK && !(*verdict == RECORD_HOLLOW && recovery->passes_hollow))
             status =
                 index_record(generation, recovery, &record, record_entry_offset(&record, offset),
                              record_entry_bytes(&record, size_bytes),
@@ -175,122 +175,134 @@ static enum kv_status begin_again(struct generation *generation)
     return KV_OK;
 }
 
-/* The hollow records in an index. */
-struct hollow_facts {
-    uint64_t first;       /* offset of the first one */
-    uint64_t first_berth; /* of the content that comes first in the log */
-    bool any_of_transaction;
-};
-
 /* False: no memory. */
-static bool note_dropped(struct recovery *recovery, uint64_t offset)
+static bool note_passed(struct recovery *recovery, uint64_t offset)
 {
-    if (recovery->dropped_count == recovery->dropped_capacity) {
-        size_t capacity = at_least(2 * recovery->dropped_capacity, PARTS_AT_FIRST);
-        uint64_t *dropped = realloc(recovery->dropped, capacity * sizeof *dropped);
-        if (!dropped)
+    if (recovery->passed_count == recovery->passed_capacity) {
+        size_t capacity = at_least(2 * recovery->passed_capacity, PARTS_AT_FIRST);
+        uint64_t *passed = realloc(recovery->passed, capacity * sizeof *passed);
+        if (!passed)
             return false;
-        recovery->dropped = dropped;
-        recovery->dropped_capacity = capacity;
+        recovery->passed = passed;
+        recovery->passed_capacity = capacity;
     }
-    recovery->dropped[recovery->dropped_count++] = offset;
+    recovery->passed[recovery->passed_count++] = offset;
     return true;
 }
 
-/* Finds out about the hollow records in the index. All are taken out of it if `drops` is not NULL,
- * which notes them; false in *noted: there is no memory for that. */
-static struct hollow_facts find_hollow(struct generation *generation, struct recovery *drops,
-                                       bool *noted)
+/* Offsets of hollow records in an index; UINT64_MAX: there are none. */
+struct hollow_facts {
+    uint64_t first;
+    uint64_t first_of_transaction;
+};
+
+/* Finds out about the hollow records in the index, and notes them as passed over if `notes` is not
+ * NULL. False: no memory for that. */
+static bool find_hollow(const struct generation *generation, struct recovery *notes,
+                        struct hollow_facts *facts)
 {
     const struct logfile *log = &generation->log;
     struct index_item items[INDEX_SEGMENT_SLOTS];
-    struct hollow_facts facts = {.first = UINT64_MAX, .first_berth = UINT64_MAX};
+    bool noted = true;
+    *facts = (struct hollow_facts){UINT64_MAX, UINT64_MAX};
     for (uint64_t hash = 0; hash < INDEX_HASH_END;) {
         size_t count = index_collect(generation->index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
         for (size_t i = 0; i < count; i++) {
-            struct lookup lookup = {.found = true, .hash = items[i].hash};
+            uint64_t offset = items[i].offset_bytes, size_bytes;
+            struct record record;
             logfile_begin(log, READ_BUFFER_LOOKUP);
-            if (logfile_parse(log, READ_BUFFER_LOOKUP, items[i].offset_bytes, &lookup.record,
-                              &lookup.size_bytes) != RECORD_VALID ||
-                lookup.record.kind != RECORD_PLACED)
+            if (logfile_parse(log, READ_BUFFER_LOOKUP, offset, &record, &size_bytes) !=
+                    RECORD_VALID ||
+                record.kind != RECORD_PLACED)
                 continue;
-            facts.first = at_most(facts.first, items[i].offset_bytes);
-            facts.first_berth =
-                at_most(facts.first_berth, record_placed_at(&lookup.record, items[i].offset_bytes));
-            facts.any_of_transaction |= lookup.record.goes_on || lookup.record.transaction != 0;
-            index_probe_start(&lookup.probe, generation->index, lookup.hash);
-            if (drops && !note_dropped(drops, items[i].offset_bytes))
-                *noted = false;
-            while (drops && index_probe_next(&lookup.probe, &lookup.offset))
-                if (lookup.offset == items[i].offset_bytes) {
-                    generation_forget(generation, &lookup);
-                    break;
-                }
+            facts->first = at_most(facts->first, offset);
+            if (record.goes_on || record.transaction != 0)
+                facts->first_of_transaction = at_most(facts->first_of_transaction, offset);
+            noted = noted && (!notes || note_passed(notes, offset));
         }
     }
-    return facts;
+    return noted;
 }
 
-/* Drops the entries of hollow records whose content a power failure took together with what
- * replaced it. */
-static enum kv_status drop_overwritten(struct generation *generation, struct recovery *recovery)
+static enum kv_status read_again(struct generation *generation, struct recovery *recovery,
+                                 uint64_t limit, enum record_verdict *verdict)
 {
-    const struct logfile *log = &generation->log;
-    bool noted = true;
-    recovery->dropped_count = 0;
-    find_hollow(generation, recovery, &noted);
-    log_warn("%s: %" PRIu64 " large values are gone: they were overwritten, and a power failure "
-             "took what replaced them before it was on disk, as it may with --sync none",
-             file_name(log->identity.number, FILE_LOG).text, recovery->hollow);
-    recovery->hollow = 0;
-    return noted ? KV_OK : KV_NO_MEMORY;
+    enum kv_status status = begin_again(generation);
+    return status == KV_OK ? recover_records(generation, limit, recovery, verdict) : status;
 }
 
-/* Appends deletions of the keys that were dropped. */
-static enum kv_status delete_dropped(struct generation *generation, const struct recovery *recovery)
+/* Reads the log as if the writes whose content a power failure took, together with what replaced
+ * it, had never been. */
+static enum kv_status pass_over_hollow(struct generation *generation, struct recovery *recovery,
+                                       uint64_t limit, enum record_verdict *verdict)
 {
-    const struct logfile *log = &generation->log;
-    enum kv_status status = KV_OK;
-    for (size_t i = 0; i < recovery->dropped_count && status == KV_OK; i++) {
-        struct record hollow;
-        struct lookup lookup;
-        uint64_t size_bytes;
-        logfile_begin(log, READ_BUFFER_WALK);
-        enum record_verdict verdict =
-            logfile_parse(log, READ_BUFFER_WALK, recovery->dropped[i], &hollow, &size_bytes);
-        if (verdict != RECORD_VALID)
-            return verdict == RECORD_UNREADABLE ? kv_status_from_errno(errno) : KV_IO;
-        const struct record deletion = {.kind = RECORD_DELETE,
-                                        .version = generation->words->max_version + 1,
-                                        .key = hollow.key};
-        uint32_t hash = keyhash_index(keyhash(&log->identity.hash_key, hollow.key));
-        generation_find(generation, hash, hollow.key, &lookup);
-        status = lookup.error != 0
-                     ? kv_status_from_errno(lookup.error)
-                     : generation_append(generation, &lookup, &deletion, kv_slice(NULL, 0));
-    }
+    struct hollow_facts facts;
+    recovery->passed_count = 0;
+    if (!find_hollow(generation, recovery, &facts))
+        return KV_NO_MEMORY;
+    log_warn("%s: a power failure took %" PRIu64 " large values, which were overwritten, and what "
+             "replaced them before it was on disk, as it may with --sync none; the keys are as "
+             "before, or gone",
+             file_name(generation->log.identity.number, FILE_LOG).text, recovery->hollow);
+    recovery->passes_hollow = true;
+    enum kv_status status = read_again(generation, recovery, limit, verdict);
+    recovery->passes_hollow = false;
     return status;
 }
 
-/* What becomes of hollow records that nothing has replaced: the first one is damage, if it was
- * synced; else the log ends where there was none yet, unless berths were overwritten early. Of a
- * transaction all counts or nothing. */
+/* What becomes of hollow records that nothing has replaced. One that was synced is damage. Else the
+ * log ends where there was none yet; unless berths were overwritten early: then they are passed
+ * over, but those of a transaction, of which all counts or nothing (its contents are never
+ * overwritten early). */
 static enum kv_status find_lost_content(struct generation *generation, struct recovery *recovery,
                                         uint64_t limit, enum record_verdict *verdict)
 {
     const struct logfile *log = &generation->log;
-    const struct hollow_facts facts = find_hollow(generation, NULL, NULL);
-    bool was_overwritten = log->overwrites_from != 0 && log->boot == BOOT_EARLIER &&
-                           facts.first_berth >= log->overwrites_from && !facts.any_of_transaction;
+    bool may_pass = log->overwrites && log->boot == BOOT_EARLIER;
     enum kv_status status = KV_OK;
-    if (!was_overwritten) {
+    bool is_done = false;
+    while (status == KV_OK && recovery->hollow > 0 && !is_done) {
+        struct hollow_facts facts;
+        (void)find_hollow(generation, NULL, &facts);
         bool was_synced = facts.first < log->progress.synced_offset;
-        recovery->lost_at = was_synced ? facts.first : recovery->hollow_since;
-        status = begin_again(generation);
-        if (status == KV_OK)
-            status = recover_records(generation, limit, recovery, verdict);
+        is_done = was_synced || !may_pass || facts.first_of_transaction == UINT64_MAX;
+        if (may_pass && !was_synced && is_done)
+            return pass_over_hollow(generation, recovery, limit, verdict);
+        recovery->lost_at = was_synced ? facts.first
+                            : may_pass ? facts.first_of_transaction
+                                       : recovery->hollow_since;
+        status = read_again(generation, recovery, limit, verdict);
     }
-    return was_overwritten ? drop_overwritten(generation, recovery) : status;
+    return status;
+}
+
+/* Appends a record of each key of which hollow ones were passed over, so that from now on one
+ * follows them: what the key is now, or its deletion. */
+static enum kv_status follow_passed(struct generation *generation, const struct recovery *recovery)
+{
+    const struct logfile *log = &generation->log;
+    enum kv_status status = KV_OK;
+    for (size_t i = 0; i < recovery->passed_count && status == KV_OK; i++) {
+        struct record hollow;
+        struct lookup lookup;
+        uint64_t size_bytes;
+        logfile_begin(log, READ_BUFFER_WALK);
+        if (logfile_parse(log, READ_BUFFER_WALK, recovery->passed[i], &hollow, &size_bytes) !=
+            RECORD_VALID)
+            return KV_IO;
+        struct record record = {.kind = RECORD_DELETE, .key = hollow.key};
+        uint32_t hash = keyhash_index(keyhash(&log->identity.hash_key, hollow.key));
+        generation_find(generation, hash, hollow.key, &lookup);
+        if (lookup.error != 0)
+            return kv_status_from_errno(lookup.error);
+        if (lookup.found && logfile_load(log, READ_BUFFER_LOOKUP, lookup.offset, &record,
+                                         &size_bytes) != RECORD_VALID)
+            return KV_IO;
+        record_detach(&record);
+        record.version = generation->words->max_version + 1;
+        status = generation_append(generation, &lookup, &record, kv_slice(NULL, 0));
+    }
+    return status;
 }
 
 enum kv_status recovery_explain(const char *dir, enum kv_status status, struct kv_error *error)
@@ -396,13 +408,15 @@ static enum kv_status make_log_writable(struct generation *generation,
     if (logtail_ensure_room(log, generation->words->reserve_bytes + 1) != KV_OK)
         log_warn("%s: no disk space for writes (%s); reads continue", name, strerror(errno));
     /* Before it is noted that the hollow records were synced, and before today's boot is. */
-    enum kv_status status = delete_dropped(generation, recovery);
+    enum kv_status status = follow_passed(generation, recovery);
     if (status != KV_OK)
-        return kv_error_set(error, status, "%s: cannot delete the keys of values that are gone: %s",
+        return kv_error_set(error, status, "%s: cannot write down what a power failure took: %s",
                             name, kv_status_text(status));
     if (logfile_sync(log) != 0)
         return kv_error_set_errno(error, "%s: cannot sync the recovered file", name);
-    if (logfile_note_progress(log, log->tail, generation->words->max_version) != 0)
+    /* Not before: nothing may be left that the note explains. */
+    if (logfile_note_progress(log, log->tail, generation->words->max_version) != 0 ||
+        lognotes_put_overwrites(log, false) != 0)
         return kv_error_set_errno(error, "%s: cannot write the header", name);
     return KV_OK;
 }
@@ -541,10 +555,10 @@ enum kv_status recovery_cut(struct generation *generation, const char *dir, uint
         status = recover_records(generation, end, &again, &verdict);
     if (status == KV_OK && again.hollow > 0) /* what replaced them is behind the cut */
         status = find_lost_content(generation, &again, end, &verdict);
-    free(recovery->dropped);
-    recovery->dropped = again.dropped;
-    recovery->dropped_count = again.dropped_count;
-    recovery->dropped_capacity = again.dropped_capacity;
+    free(recovery->passed);
+    recovery->passed = again.passed;
+    recovery->passed_count = again.passed_count;
+    recovery->passed_capacity = again.passed_capacity;
     status =
         explain_reading(generation, file_name(log->identity.number, FILE_LOG).text, status, error);
     recovery->is_cut_short = true;
@@ -556,7 +570,7 @@ static enum kv_status finish_loading(struct logfile *log, struct kv_error *error
     if (!log->writable)
         return KV_OK;
     logtail_allocate_room(log);
-    if (lognotes_begin_chapter(log) != 0)
+    if (lognotes_begin_chapter(log) != 0 || lognotes_put_overwrites(log, false) != 0)
         return kv_error_set_errno(error, "%s: cannot write the header",
                                   file_name(log->identity.number, FILE_LOG).text);
     return KV_OK;
@@ -578,7 +592,7 @@ enum kv_status recovery_finish(struct generation *generation, int dir_fd, const 
 void recovery_end(struct recovery *recovery)
 {
     free(recovery->parts);
-    free(recovery->dropped);
+    free(recovery->passed);
     recovery->parts = NULL;
-    recovery->dropped = NULL;
+    recovery->passed = NULL;
 }

@@ -11,8 +11,8 @@
  * follows has lost its content, and is no valid record: the log ends before it, and so before other
  * hollow ones whose followers stand behind that end. Except that where berths were overwritten
  * before what replaced their contents was on disk (--sync none), a power failure may have taken
- * both: then the entry is gone, and the log goes on. Its deletion is appended before anything else,
- * so that from then on a later record follows the hollow one.
+ * both: then those that were not synced are passed over, and the key is what an older record says.
+ * That is appended before anything else, so that from then on a record follows the hollow one.
  *
  * A log also ends before a transaction of which records are missing: in the log itself (record.h,
  * goes_on), or, where it concerns several files, in another one (whole_transactions.h). Nobody was
@@ -63,8 +63,9 @@ struct recovery {
     uint64_t hollow;       /* records in the index that are hollow, and that none has replaced */
     uint64_t hollow_since; /* offset of the first record of a row in which there were some */
     uint64_t lost_at;      /* a hollow record there is no valid one; 0: none */
-    uint64_t *dropped;     /* offsets of hollow records whose entries are gone */
-    size_t dropped_count, dropped_capacity;
+    bool passes_hollow;    /* hollow records do not count */
+    uint64_t *passed;      /* offsets of those that nothing has replaced */
+    size_t passed_count, passed_capacity;
 };
 
 /* Adds to the sentence in `error`, which begins with a file's name, the directory `dir` and, if

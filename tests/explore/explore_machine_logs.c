@@ -24,10 +24,11 @@ struct raw_file {
 static struct {
     bool is_read; /* and the disk has not failed, so that the engine reads the same */
     struct logged {
-        bool is_there; /* and does not expire */
+        bool is_there; /* by the last record that is not hollow, and does not expire */
         uint64_t version;
-        bool is_hollow; /* the last record is */
+        bool is_hollow; /* the last record is, */
         bool is_of_transaction;
+        uint64_t piece; /* of the piece that begins there */
         uint32_t file;
     } keys[MODEL_KEYS];
 } logs;
@@ -66,25 +67,30 @@ static void apply_commit_log(const struct raw_file *log, struct raw_file *file,
     }
 }
 
-static void note_record(const struct record *record, uint32_t file)
+/* Notes the record, of a piece that begins at `piece`. */
+static void note_record(const struct record *record, uint32_t file, uint64_t piece)
 {
-    for (unsigned key = 0; key < MODEL_KEYS; key++)
-        if (kv_slice_equal(record->key, model_key(key)))
-            logs.keys[key] =
-                (struct logged){.is_there = record->kind == RECORD_PUT && record->expiry_ms == 0,
-                                .version = record->version,
-                                .is_hollow = record->kind == RECORD_PLACED,
-                                .is_of_transaction = record->goes_on || record->transaction != 0,
-                                .file = file};
+    for (unsigned key = 0; key < MODEL_KEYS; key++) {
+        struct logged *logged = &logs.keys[key];
+        if (!kv_slice_equal(record->key, model_key(key)))
+            continue;
+        logged->is_hollow = record->kind == RECORD_PLACED;
+        logged->is_of_transaction = record->goes_on || record->transaction != 0;
+        logged->piece = piece;
+        logged->file = file;
+        if (logged->is_hollow)
+            continue;
+        logged->is_there = record->kind == RECORD_PUT && record->expiry_ms == 0;
+        logged->version = record->version;
+    }
 }
 
 /* A data file: its records, and which of them end the parts of transactions of several files. */
 static struct raw_log {
     struct raw_file file;
     uint64_t salt, settled;
-    uint64_t
-        overwrites_from; /* what was overwritten before what replaced it was on disk may be gone */
-    uint64_t end;        /* of the records that count; 0: there are none */
+    bool overwrites; /* hollow records that none follows are passed over */
+    uint64_t end;    /* of the records that count; 0: there are none */
     unsigned part_count;
     struct raw_part {
         uint64_t transaction, begin;
@@ -151,41 +157,45 @@ static void keep_whole_transactions(void)
     }
 }
 
-/* How many keys of the file have a hollow record that no later one follows. */
-static unsigned count_hollow(uint32_t file, bool *any_of_transaction)
+/* How many keys of the file have a hollow record that no later one follows; *of_transaction: where
+ * the first piece of a transaction begins that has one; UINT64_MAX: there is none. */
+static unsigned count_hollow(uint32_t file, uint64_t *of_transaction)
 {
     unsigned hollow = 0;
-    *any_of_transaction = false;
-    for (unsigned key = 0; key < MODEL_KEYS; key++)
-        if (logs.keys[key].is_hollow && logs.keys[key].file == file) {
-            hollow++;
-            *any_of_transaction |= logs.keys[key].is_of_transaction;
-        }
+    *of_transaction = UINT64_MAX;
+    for (unsigned key = 0; key < MODEL_KEYS; key++) {
+        const struct logged *logged = &logs.keys[key];
+        if (!logged->is_hollow || logged->file != file)
+            continue;
+        hollow++;
+        if (logged->is_of_transaction && logged->piece < *of_transaction)
+            *of_transaction = logged->piece;
+    }
     return hollow;
 }
 
-/* False: the log ends earlier, where no hollow record waited for a later one of its key. */
+/* False: the log ends earlier: where no hollow record waited for a later one of its key; or, if
+ * those are passed over, before one of a transaction. */
 static bool note_records(uint32_t number)
 {
     struct raw_log *log = &raw_logs[number];
     struct record record;
-    uint64_t size, piece = FILE_HEADER_BYTES, since = 0;
-    bool any_of_transaction = false;
+    uint64_t size, of_transaction, piece = FILE_HEADER_BYTES, since = 0;
     for (uint64_t at = piece; at < log->end && read_record_at(log, at, &record, &size);) {
         if (record.kind != RECORD_BERTH)
-            note_record(&record, number);
+            note_record(&record, number, piece);
         at += size;
         if (record.goes_on)
             continue;
-        if (count_hollow(number, &any_of_transaction) == 0)
+        if (count_hollow(number, &of_transaction) == 0)
             since = 0;
         else if (since == 0)
             since = piece;
         piece = at;
     }
-    if (since == 0 || (log->overwrites_from != 0 && !any_of_transaction))
+    if (since == 0 || (log->overwrites && of_transaction == UINT64_MAX))
         return true;
-    log->end = since;
+    log->end = log->overwrites ? of_transaction : since;
     return false;
 }
 
@@ -203,7 +213,7 @@ static void read_log(uint32_t number, const struct raw_file *commit_log)
         return;
     apply_commit_log(commit_log, &log->file, &identity);
     log->salt = identity.salt;
-    log->overwrites_from = fileheader_read_overwrites(log->file.at, log->salt);
+    log->overwrites = fileheader_read_overwrites(log->file.at, log->salt);
     if (fileheader_read_progress(log->file.at, log->salt, &progress))
         log->settled = progress.settled;
     read_parts(log);
@@ -249,7 +259,9 @@ void machine_compare_logs(const struct model_finding found[MODEL_KEYS])
     for (unsigned key = 0; key < MODEL_KEYS; key++) {
         if (!found[key].is_there && logs.keys[key].is_there)
             explore_fail("key %u is on disk, and is not found", key);
-        if (found[key].is_there && found[key].version != logs.keys[key].version)
+        /* Where hollow records were passed over, the older one was written once more. */
+        bool is_again = logs.keys[key].is_hollow && found[key].version > logs.keys[key].version;
+        if (found[key].is_there && !is_again && found[key].version != logs.keys[key].version)
             explore_fail("key %u is found with version %" PRIu64
                          ", but the newest on disk is %" PRIu64,
                          key, found[key].version, logs.keys[key].version);

@@ -22,7 +22,6 @@ struct model_write {
     uint64_t expiry_ms;
     uint64_t version; /* 0: not known */
     uint64_t done_ns;
-    bool was_gone; /* a power failure took it together with what replaced it */
     bool is_durable;
     unsigned lost_in; /* the judgement that found it to be lost; 0: none */
     size_t first;     /* of those that it was tried together with; its own number: alone */
@@ -168,15 +167,9 @@ const struct kv_slice *model_value(unsigned key)
     return write && write->is_there ? &write->value : NULL;
 }
 
-static bool is_large(const struct model_write *write, const struct model_circumstances *now)
-{
-    return now->large_bytes > 0 && write->value.size >= now->large_bytes;
-}
-
 static bool can_be_gone(const struct model_write *write, const struct model_circumstances *now)
 {
-    return !write || !write->is_there || write->was_gone || now->may_evict ||
-           (!write->is_durable && is_large(write, now)) ||
+    return !write || !write->is_there || now->may_evict ||
            (write->expiry_ms != 0 && write->expiry_ms <= now->latest_ms);
 }
 
@@ -187,7 +180,8 @@ static bool matches(const struct model_write *write, const struct model_finding 
     if (!found->is_there)
         return can_be_gone(write, now);
     return write && write->is_there && kv_slice_equal(write->value, found->value) &&
-           (write->version == 0 || write->version == found->version) &&
+           (write->version == 0 || write->version == found->version ||
+            (now->large_bytes > 0 && found->version > write->version)) &&
            (write->expiry_ms == 0 || write->expiry_ms > now->now_ms);
 }
 
@@ -233,6 +227,27 @@ static void span_of(unsigned key, size_t write, uint64_t before, uint64_t *from,
     *until = next < count ? writes[next].version : UINT64_MAX;
 }
 
+/* Whether a power failure may have taken the write, though not later ones of other keys. */
+static bool may_be_taken(size_t i, const struct model_circumstances *now)
+{
+    const struct model_write *write = &writes[i];
+    bool is_alone = write->first == i && (i + 1 == count || writes[i + 1].first != i);
+    return write->version == 0 || (write->value.size >= now->large_bytes && write->is_there &&
+                                   !write->is_durable && is_alone);
+}
+
+/* Whether the writes of the key behind `write`, up to `version`, may have been taken. */
+static bool may_all_be_taken(unsigned key, size_t write, uint64_t version,
+                             const struct model_circumstances *now)
+{
+    if (now->large_bytes == 0)
+        return false;
+    for (size_t i = next_write(key, write); i < count; i = next_write(key, i))
+        if (writes[i].version <= version && !may_be_taken(i, now))
+            return false;
+    return true;
+}
+
 /* The write that has left the key as it is found, if the file was cut behind `version`; count: none
  * has. SIZE_MAX: no write has happened. */
 static size_t explain(unsigned key, const struct model_finding *found, uint64_t version,
@@ -242,7 +257,7 @@ static size_t explain(unsigned key, const struct model_finding *found, uint64_t 
     for (size_t i = SIZE_MAX; i == SIZE_MAX || i < count; i = next_write(key, i)) {
         uint64_t from, until;
         span_of(key, i, before, &from, &until);
-        if (from <= version && version < until &&
+        if (from <= version && (version < until || may_all_be_taken(key, i, version, now)) &&
             matches(i == SIZE_MAX ? NULL : &writes[i], found, now))
             return i;
         before = from;
@@ -342,8 +357,7 @@ static const char *judge_all_together(const struct model_finding found[MODEL_KEY
     return wrong;
 }
 
-static void settle_key(unsigned key, const struct model_finding *found, size_t explanation,
-                       const struct model_circumstances *now)
+static void settle_key(unsigned key, const struct model_finding *found, size_t explanation)
 {
     for (size_t i = next_write(key, explanation); i < count; i = next_write(key, i)) {
         writes[i].state = LOST;
@@ -353,7 +367,6 @@ static void settle_key(unsigned key, const struct model_finding *found, size_t e
         return;
     struct model_write *write = &writes[explanation];
     write->state = DONE;
-    write->was_gone |= !found->is_there && !write->is_durable && is_large(write, now);
     if (found->is_there)
         write->version = found->version;
     if (found->version > told[key])
@@ -399,7 +412,7 @@ static const char *judge_file(unsigned file, const struct model_finding found[MO
         return complain(file, found, least, now);
     for (unsigned key = 0; key < MODEL_KEYS; key++)
         if (file_of[key] == file)
-            settle_key(key, &found[key], explain(key, &found[key], version, now), now);
+            settle_key(key, &found[key], explain(key, &found[key], version, now));
     return NULL;
 }
 
