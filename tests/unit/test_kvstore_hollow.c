@@ -302,7 +302,7 @@ static void note_earlier_boot(void)
     log_file()->bytes[fileheader_note_offset(FILE_NOTE_BOOT)] ^= 1; /* it was cut itself */
 }
 
-/* With --sync none a power failure may take what replaced a value: its key is what it was before. */
+/* With --sync none a power failure may take what replaced a value: the key is as before. */
 START_TEST(what_a_power_failure_took_is_told)
 {
     make_bare(0);
