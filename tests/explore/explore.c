@@ -97,6 +97,7 @@ static void run_plan(const struct explore_harness *harness, const struct schedul
     findings->plan = *plan;
     findings->plan.most_still_ms = harness->most_still_ms;
     findings->plan.delays_stores &= !harness->stores_in_order;
+    findings->plan.files_in_parts = harness->files_in_parts;
     schedule_run(&findings->plan, harness->run, &findings->result);
     machine_end();
     findings->steps += findings->result.steps;

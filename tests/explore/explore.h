@@ -29,6 +29,9 @@ struct explore_harness {
     uint32_t most_still_ms; /* how long a thread may stand still; 0: up to a minute */
     bool stores_in_order;   /* no store is delayed: the code calls functions of the C library that
                                would not see those of its own thread (strcmp, snprintf) */
+    bool files_in_parts;    /* what is written to a file and read from it is copied in parts, which
+                               others see one by one: those of a write in any order, as processors
+                               store what the kernel copies. Of a write none may be killed */
 };
 
 /* Defines a harness; tests/explore/explore.c finds all of them. */

@@ -8,6 +8,8 @@
 
 #include "clientk/base/handles.h"
 #include "clientk/direct/direct.h"
+#include "clientk/direct/direct_scan.h"
+#include "kvstore/table/placing.h"
 #include "tests/explore/explore.h"
 #include "tests/explore/explored_store.h"
 #include "tests/history/history.h"
@@ -19,11 +21,14 @@
 #define READERS         2u
 #define OPERATIONS_EACH 4u
 #define READS_EACH      5u
+#define PUTS_EACH       6u
 
 /* A segment of the index holds fewer than KNOWN_KEYS + NEW_KEYS. */
 #define KNOWN_KEYS   400u
 #define NEW_KEYS     30u
 #define LOOKUPS_EACH 12u
+
+_Static_assert(EXPLORE_LARGE_BYTES >= PLACE_MIN_BYTES, "large values are placed");
 
 static struct kvstore *store;
 static struct direct direct;
@@ -97,7 +102,9 @@ static void begin(void)
     explore_directory(&options);
     explore_history_begin();
     daemon_fd = eventfd(0, EFD_CLOEXEC);
-    settings = (struct client_settings){.direct = CLIENTK_DIRECT_MAP};
+    explore_values_are_large(explore_random(2) == 0);
+    settings = (struct client_settings){
+        .direct = explore_random(3) == 0 ? CLIENTK_DIRECT_PREAD : CLIENTK_DIRECT_MAP};
     direct_init(&direct, &settings);
     store = explore_store_open(&options);
     for (unsigned i = 0; i < 3; i++)
@@ -114,6 +121,7 @@ static void end(void)
     explore_store_close(store);
     explore_directory_remove();
     explore_history_judge();
+    explore_values_are_large(false);
 }
 
 static void run_with_cache(uint64_t cache_bytes)
@@ -160,6 +168,95 @@ static void run_restart(void)
     explore_thread(DAEMON, restart, NULL);
     for (unsigned i = 0; i < READERS; i++)
         explore_thread(CLIENT, read_in_place, NULL);
+    explore_wait_for_threads();
+    end();
+}
+
+/* Berths --------------------------------------------------------------------------------------- */
+
+/* Each key is there all the time, mostly with a value in a berth that another key had before. */
+static void put_again(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < PUTS_EACH; i++)
+        explore_put(store, explore_random(EXPLORE_KEYS));
+}
+
+static void read_what_stays(struct direct_reader *reader, struct clientk_value *value)
+{
+    unsigned key = explore_random(EXPLORE_KEYS);
+    uint64_t began_ns = explore_clock_ns();
+    enum kv_status status = KV_IO;
+    if (!direct_get(&direct, reader, explore_key(key), true, value, &status))
+        return;
+    EXPLORE_CHECK(status == KV_OK, "a key that is there: status %d in place", status);
+    explore_note_read(key, explore_value_number(kv_slice(value->data, value->size)), began_ns);
+}
+
+struct stay_scan {
+    uint64_t began_ns;
+    unsigned seen[EXPLORE_KEYS];
+};
+
+static bool see_stayer(void *context, const struct clientk_entry *entry)
+{
+    struct stay_scan *scan = context;
+    for (unsigned key = 0; key < EXPLORE_KEYS; key++)
+        if (kv_slice_equal(entry->key, explore_key(key))) {
+            scan->seen[key]++;
+            explore_note_read(key, explore_value_number(entry->value), scan->began_ns);
+        }
+    return true;
+}
+
+static void scan_what_stays(struct direct_reader *reader, struct clientk_result *result)
+{
+    const struct clientk_scan_options all = {.cursor = 0};
+    struct stay_scan scan = {.began_ns = explore_clock_ns()};
+    if (!direct_scan_page(&direct, reader, kv_slice(NULL, 0), &all, result) ||
+        result->number != 0) /* the rest is asked for */
+        return;
+    EXPLORE_CHECK(result->status == KV_OK, "a scan gives status %d", result->status);
+    clientk_read_page(&result->value, see_stayer, &scan);
+    for (unsigned key = 0; key < EXPLORE_KEYS; key++)
+        EXPLORE_CHECK(scan.seen[key] == 1, "key %u was visited %u times", key, scan.seen[key]);
+}
+
+static void read_berths(void *unused)
+{
+    struct direct_reader reader = {.era = 0};
+    struct clientk_result result = {.number = 0};
+    (void)unused;
+    handles_lock();
+    direct_readers_join(&direct.readers, &reader);
+    handles_unlock();
+    for (unsigned i = 0; i < READS_EACH; i++)
+        if (explore_random(4) == 0)
+            scan_what_stays(&reader, &result);
+        else
+            read_what_stays(&reader, &result.value);
+    handles_lock();
+    direct_readers_leave(&direct.readers, &reader);
+    handles_unlock();
+    clientk_value_free(&result.value);
+}
+
+static void run_berths(void)
+{
+    options.cache_bytes = 0;
+    options.locking = KVSTORE_FILE_RWLOCK;
+    begin();
+    explore_quietly(true);
+    explore_values_are_large(true);
+    for (unsigned i = 0; i < 2 * EXPLORE_KEYS; i++)
+        explore_put(store, i % EXPLORE_KEYS);
+    explore_quietly(false);
+    for (unsigned i = 0; i < WRITERS; i++)
+        explore_thread(DAEMON, put_again, NULL);
+    if (explore_random(4) == 0)
+        explore_thread(DAEMON, compact, NULL);
+    for (unsigned i = 0; i < READERS; i++)
+        explore_thread(CLIENT, read_berths, NULL);
     explore_wait_for_threads();
     end();
 }
@@ -251,16 +348,26 @@ EXPLORE_HARNESS(explore_direct) = {
     .name = "direct",
     .invariant = "reads in place are linearizable with writes, over growth and compaction",
     .run = run,
+    .files_in_parts = true,
 };
 
 EXPLORE_HARNESS(explore_direct_cached) = {
     .name = "direct-cache",
     .invariant = "the same beside reads by message that a cache answers",
     .run = run_cached,
+    .files_in_parts = true,
 };
 
 EXPLORE_HARNESS(explore_direct_restart) = {
     .name = "direct-restart",
     .invariant = "the same while the daemon is restarted and compacts what it has",
     .run = run_restart,
+    .files_in_parts = true,
+};
+
+EXPLORE_HARNESS(explore_direct_berths) = {
+    .name = "direct-berths",
+    .invariant = "what is read in place is whole and there, though its berth gets other contents",
+    .run = run_berths,
+    .files_in_parts = true,
 };

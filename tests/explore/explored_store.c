@@ -17,7 +17,7 @@
 #include "tests/explore/explore.h"
 #include "tests/history/history.h"
 
-#define VALUE_MAX 200u
+#define VALUE_MAX (EXPLORE_LARGE_BYTES + 200u)
 
 static char directory[64];
 
@@ -26,6 +26,8 @@ static struct {
     unsigned counts[EXPLORE_KEYS];
     int64_t next_number;
 } history;
+
+static bool values_are_large;
 
 /* Files --------------------------------------------------------------------------------------- */
 
@@ -141,6 +143,11 @@ void explore_store_close(struct kvstore *store)
 
 /* Keys and values ------------------------------------------------------------------------------ */
 
+void explore_values_are_large(bool large)
+{
+    values_are_large = large;
+}
+
 struct kv_slice explore_key(unsigned key)
 {
     static const char *const names[EXPLORE_KEYS] = {"a", "b", "c"};
@@ -152,6 +159,8 @@ static struct kv_slice value_of(int64_t number, char text[VALUE_MAX])
 {
     int length = snprintf(text, VALUE_MAX, "%" PRId64, number);
     size_t padding = (size_t)(number % 7) * 20;
+    if (values_are_large && number % 7 != 0)
+        padding += EXPLORE_LARGE_BYTES;
     memset(text + length, 'a' + (int)(number % 26), padding);
     return kv_slice(text, (size_t)length + padding);
 }
@@ -225,6 +234,11 @@ static void put(struct kvstore *store, unsigned key, bool if_absent,
         explore_fail("a put gives status %d", status);
     noted->succeeded = status == KV_OK;
     noted->end_ns = explore_clock_ns();
+}
+
+void explore_put(struct kvstore *store, unsigned key)
+{
+    put(store, key, false, NULL);
 }
 
 static void delete_key(struct kvstore *store, unsigned key, struct kvstore_written *written)

@@ -13,6 +13,9 @@
 
 #define EXPLORE_KEYS 3u
 
+/* Values of this size are placed (placing.h), as the explorer has it. */
+#define EXPLORE_LARGE_BYTES 800u
+
 /* Makes the directory, with an empty store that was made with the options. Removed at the end of
  * the schedule; what is left of it when the process ends, by explore. */
 const char *explore_directory(const struct kvstore_options *options);
@@ -24,6 +27,9 @@ void explore_remove_directories(pid_t process);
 /* Removes what explorers that were killed have left. */
 void explore_remove_stale_directories(void);
 
+/* From here on most values have EXPLORE_LARGE_BYTES and more, or none does, as at first. */
+void explore_values_are_large(bool large);
+
 /* Opens a store there; what fails ends the schedule. */
 struct kvstore *explore_store_open(const struct kvstore_options *options);
 void explore_store_close(struct kvstore *store);
@@ -34,6 +40,9 @@ void explore_operation(struct kvstore *store);
 
 /* The same, and waits until what it wrote is on disk (not at all, unless the store says so). */
 void explore_durable_operation(struct kvstore *store);
+
+/* A put of a new value, noted in the history of its key. */
+void explore_put(struct kvstore *store, unsigned key);
 
 /* A get, noted in the history of its key. */
 void explore_get(struct kvstore *store, unsigned key);

@@ -436,13 +436,33 @@ void *explored_realloc(void *memory, size_t bytes)
     return realloc(memory, bytes);
 }
 
+/* A file's bytes are copied in parts from this size on, where the harness says so. */
+#define FILE_PARTS_MIN_BYTES 256u
+
+static bool has_parts(size_t bytes)
+{
+    return bytes >= FILE_PARTS_MIN_BYTES && schedule_has_files_in_parts();
+}
+
 ssize_t explored_pwrite(int descriptor, const void *from, size_t bytes, off_t offset)
 {
     if (machine_has(descriptor))
         return machine_pwrite(descriptor, from, bytes, offset, HERE);
     schedule_step(HERE);
     flush_own();
-    return pwrite(descriptor, from, bytes, offset);
+    unsigned parts = has_parts(bytes) ? PARTS : 1;
+    unsigned first = parts > 1 ? (unsigned)(schedule_random() % parts) : 0;
+    size_t part = bytes / parts;
+    for (unsigned i = 0; i < parts; i++) {
+        unsigned number = (first + i) % parts;
+        size_t done = number * part, size = number + 1 == parts ? bytes - done : part;
+        ssize_t put = pwrite(descriptor, (const char *)from + done, size, offset + (off_t)done);
+        if (put != (ssize_t)size)
+            return parts == 1 ? put : -1;
+        if (parts > 1)
+            schedule_step(HERE);
+    }
+    return (ssize_t)bytes;
 }
 
 ssize_t explored_pread(int descriptor, void *to, size_t bytes, off_t offset)
@@ -451,5 +471,14 @@ ssize_t explored_pread(int descriptor, void *to, size_t bytes, off_t offset)
         return machine_pread(descriptor, to, bytes, offset, HERE);
     schedule_step(HERE);
     flush_own();
-    return pread(descriptor, to, bytes, offset);
+    size_t part = has_parts(bytes) ? bytes / PARTS : bytes, done = 0;
+    while (bytes - done > part) {
+        ssize_t got = pread(descriptor, (char *)to + done, part, offset + (off_t)done);
+        if (got != (ssize_t)part)
+            return got < 0 ? got : (ssize_t)done + got;
+        done += part;
+        schedule_step(HERE);
+    }
+    ssize_t got = pread(descriptor, (char *)to + done, bytes - done, offset + (off_t)done);
+    return got < 0 ? got : (ssize_t)done + got;
 }

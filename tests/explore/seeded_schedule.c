@@ -102,6 +102,11 @@ bool schedule_delays_stores(void)
     return now.running && now.plan->delays_stores;
 }
 
+bool schedule_has_files_in_parts(void)
+{
+    return now.running && now.plan->files_in_parts;
+}
+
 unsigned schedule_thread(void)
 {
     return now.current;

@@ -59,6 +59,7 @@ struct schedule_plan {
     uint64_t length;             /* PCT: how many steps the schedule is expected to have */
     bool delays_stores;          /* atomic stores may be seen late, as their orders permit */
     uint32_t most_still_ms;      /* explore.h */
+    bool files_in_parts;         /* explore.h */
     const struct decision *list; /* STRATEGY_LIST */
     size_t list_count;
     bool lacks_part[EXPLORE_PARTS];
@@ -127,6 +128,7 @@ void thread_values_forget(void); /* and which keys there are */
 
 /* Stores that are delayed (memory_calls.c). */
 bool schedule_delays_stores(void);
+bool schedule_has_files_in_parts(void);
 void delayed_stores_reset(void);
 void delayed_stores_flush(unsigned thread);
 unsigned delayed_stores_count(unsigned thread);
