@@ -84,6 +84,10 @@ void explore_exit(void);
  * before it waits. Returns what it was before. */
 bool explore_quietly(bool quiet);
 
+/* The same, except that others may go on between the parts in which it copies what it writes to a
+ * file (files_in_parts). One thread at a time asks for it. */
+void explore_quietly_but_for_files(bool quiet);
+
 /* The scheduler may kill the process, or stop it for ever, at a step of its choice, from now on. A
  * harness that calls neither keeps all of its processes. */
 void explore_may_kill(unsigned process);

@@ -174,17 +174,29 @@ static void run_restart(void)
 
 /* Berths --------------------------------------------------------------------------------------- */
 
-/* Each key is there all the time, mostly with a value in a berth that another key had before. */
+/* How many of the keys are written while they are read: of a single one each value lies where its
+ * last but one did. */
+static unsigned keys_changing;
+
+/* Each key is there all the time, mostly with a value in a berth that had another before. */
 static void put_again(void *unused)
 {
     (void)unused;
     for (unsigned i = 0; i < PUTS_EACH; i++)
-        explore_put(store, explore_random(EXPLORE_KEYS));
+        explore_put(store, explore_random(keys_changing));
+}
+
+/* The same, and only the copies are steps: more of them come between two of a reader's. */
+static void put_again_quickly(void *unused)
+{
+    explore_quietly_but_for_files(true);
+    put_again(unused);
+    explore_quietly_but_for_files(false);
 }
 
 static void read_what_stays(struct direct_reader *reader, struct clientk_value *value)
 {
-    unsigned key = explore_random(EXPLORE_KEYS);
+    unsigned key = explore_random(keys_changing);
     uint64_t began_ns = explore_clock_ns();
     enum kv_status status = KV_IO;
     if (!direct_get(&direct, reader, explore_key(key), true, value, &status))
@@ -222,15 +234,14 @@ static void scan_what_stays(struct direct_reader *reader, struct clientk_result 
         EXPLORE_CHECK(scan.seen[key] == 1, "key %u was visited %u times", key, scan.seen[key]);
 }
 
-static void read_berths(void *unused)
+static void read_berths(void *count)
 {
     struct direct_reader reader = {.era = 0};
     struct clientk_result result = {.number = 0};
-    (void)unused;
     handles_lock();
     direct_readers_join(&direct.readers, &reader);
     handles_unlock();
-    for (unsigned i = 0; i < READS_EACH; i++)
+    for (unsigned i = 0; i < *(const unsigned *)count; i++)
         if (explore_random(4) == 0)
             scan_what_stays(&reader, &result);
         else
@@ -241,8 +252,9 @@ static void read_berths(void *unused)
     clientk_value_free(&result.value);
 }
 
-static void run_berths(void)
+static void begin_berths(void)
 {
+    static unsigned warming = 1;
     options.cache_bytes = 0;
     options.locking = KVSTORE_FILE_RWLOCK;
     begin();
@@ -250,15 +262,35 @@ static void run_berths(void)
     explore_values_are_large(true);
     for (unsigned i = 0; i < 2 * EXPLORE_KEYS; i++)
         explore_put(store, i % EXPLORE_KEYS);
+    keys_changing = 1 + explore_random(EXPLORE_KEYS);
+    read_berths(&warming); /* what is mapped once, without steps */
     explore_quietly(false);
-    for (unsigned i = 0; i < WRITERS; i++)
+}
+
+static void end_berths(void)
+{
+    static unsigned reads = READS_EACH;
+    for (unsigned i = 0; i < READERS; i++)
+        explore_thread(CLIENT, read_berths, &reads);
+    explore_wait_for_threads();
+    end();
+}
+
+static void run_berths(void)
+{
+    begin_berths();
+    for (unsigned i = explore_random(2); i < WRITERS; i++)
         explore_thread(DAEMON, put_again, NULL);
     if (explore_random(4) == 0)
         explore_thread(DAEMON, compact, NULL);
-    for (unsigned i = 0; i < READERS; i++)
-        explore_thread(CLIENT, read_berths, NULL);
-    explore_wait_for_threads();
-    end();
+    end_berths();
+}
+
+static void run_copies(void)
+{
+    begin_berths();
+    explore_thread(DAEMON, put_again_quickly, NULL);
+    end_berths();
 }
 
 /* Growth --------------------------------------------------------------------------------------- */
@@ -369,5 +401,12 @@ EXPLORE_HARNESS(explore_direct_berths) = {
     .name = "direct-berths",
     .invariant = "what is read in place is whole and there, though its berth gets other contents",
     .run = run_berths,
+    .files_in_parts = true,
+};
+
+EXPLORE_HARNESS(explore_direct_copies) = {
+    .name = "direct-copies",
+    .invariant = "the same, where of the writer the copies alone are steps",
+    .run = run_copies,
     .files_in_parts = true,
 };

@@ -9,6 +9,7 @@
 
 #include "clientk/base/handles.h"
 #include "clientk/direct/direct_together.h"
+#include "kvstore/format/sizes.h"
 #include "tests/explore/explore.h"
 #include "tests/explore/explored_store.h"
 
@@ -18,7 +19,7 @@
 #define WRITES      8u
 #define READS_EACH  4u
 #define OTHER_KEYS  3u
-#define VALUE_BYTES 24u
+#define VALUE_BYTES (EXPLORE_LARGE_BYTES + 64u)
 
 /* What the keys have: numbers, which no two writes share; 0: the key is absent. */
 struct key_state {
@@ -29,6 +30,7 @@ static struct kvstore *store;
 static struct direct direct;
 static struct client_settings settings;
 static int daemon_fd;
+static bool values_are_large;
 
 static struct {
     struct key_state states[WRITES + 1];
@@ -47,12 +49,21 @@ static struct kv_slice number_text(unsigned number, char text[VALUE_BYTES])
     return kv_slice(text, (size_t)snprintf(text, VALUE_BYTES, "%u", number));
 }
 
+/* The number; and, where values are large, that byte after it which tells a torn value. */
+static struct kv_slice number_value(unsigned number, char text[VALUE_BYTES])
+{
+    size_t length = number_text(number, text).size;
+    size_t padding = values_are_large && number % 5 != 0 ? EXPLORE_LARGE_BYTES : 0;
+    memset(text + length, (int)('a' + number % 26), padding);
+    return kv_slice(text, length + padding);
+}
+
 static void write_key(unsigned key, unsigned number)
 {
     char text[VALUE_BYTES];
     enum kv_status status = number == 0
                                 ? kvstore_delete(store, explore_key(key), 0, NULL)
-                                : kvstore_put(store, explore_key(key), number_text(number, text),
+                                : kvstore_put(store, explore_key(key), number_value(number, text),
                                               &(struct kvstore_put_options){.version = 0}, NULL);
     EXPLORE_CHECK(status == KV_OK || (number == 0 && status == KV_NOT_FOUND),
                   "a write gives status %d", status);
@@ -68,7 +79,7 @@ static void write_keys(const struct key_state *state)
         steps[key].kind = number == 0 ? KVSTORE_STEP_DELETE : KVSTORE_STEP_PUT;
         steps[key].key = explore_key(key);
         if (number != 0)
-            steps[key].value = number_text(number, texts[key]);
+            steps[key].value = number_value(number, texts[key]);
     }
     const struct kvstore_transaction transaction = {.then = steps, .then_count = EXPLORE_KEYS};
     enum kv_status status = kvstore_transact(store, &transaction, results, NULL);
@@ -136,15 +147,18 @@ static bool is_state(const struct key_state *seen, unsigned from, unsigned to)
 
 static unsigned number_of_result(const struct clientk_result *result)
 {
-    char text[VALUE_BYTES] = "";
+    char text[VALUE_BYTES];
+    char head[24] = "";
     unsigned number = 0;
     EXPLORE_CHECK(result->status == KV_OK || result->status == KV_NOT_FOUND,
                   "a read gives status %d", result->status);
     if (result->status == KV_NOT_FOUND)
         return 0;
-    EXPLORE_CHECK(result->value.size < VALUE_BYTES, "a value of %zu bytes", result->value.size);
-    memcpy(text, result->value.data, result->value.size);
-    sscanf(text, "%u", &number);
+    memcpy(head, result->value.data, at_most(result->value.size, sizeof head - 1));
+    sscanf(head, "%u", &number);
+    EXPLORE_CHECK(kv_slice_equal(kv_slice(result->value.data, result->value.size),
+                                 number_value(number, text)),
+                  "a value of %zu bytes that was never written: %s", result->value.size, head);
     return number;
 }
 
@@ -192,7 +206,9 @@ static void begin(void)
     struct kvstore_direct_facts facts;
     explore_directory(&options);
     daemon_fd = eventfd(0, EFD_CLOEXEC);
-    settings = (struct client_settings){.direct = CLIENTK_DIRECT_MAP};
+    values_are_large = explore_random(2) == 0;
+    settings = (struct client_settings){
+        .direct = explore_random(3) == 0 ? CLIENTK_DIRECT_PREAD : CLIENTK_DIRECT_MAP};
     direct_init(&direct, &settings);
     store = explore_store_open(&options);
     kvstore_direct_facts(store, &facts);
@@ -229,4 +245,5 @@ EXPLORE_HARNESS(explore_together) = {
     .name = "together",
     .invariant = "several keys that are read in place are as they were at one moment of the read",
     .run = run,
+    .files_in_parts = true,
 };

@@ -358,6 +358,14 @@ ATOMICS(64)
 
 #define PARTS 4u
 
+/* From this size on files are copied in parts, where the harness says so. */
+#define FILE_PARTS_MIN_BYTES 256u
+
+static bool has_parts(size_t bytes)
+{
+    return bytes >= FILE_PARTS_MIN_BYTES && schedule_has_files_in_parts();
+}
+
 void *explored_memcpy(void *to, const void *from, size_t bytes)
 {
     schedule_step(HERE);
@@ -369,7 +377,10 @@ void *explored_memcpy(void *to, const void *from, size_t bytes)
     for (size_t done = 0; done < bytes; done += part) {
         memcpy((char *)to + done, (const char *)from + done,
                done + part < bytes ? part : bytes - done);
-        schedule_step(HERE);
+        if (has_parts(bytes))
+            schedule_file_step(HERE);
+        else
+            schedule_step(HERE);
     }
     return to;
 }
@@ -436,14 +447,6 @@ void *explored_realloc(void *memory, size_t bytes)
     return realloc(memory, bytes);
 }
 
-/* A file's bytes are copied in parts from this size on, where the harness says so. */
-#define FILE_PARTS_MIN_BYTES 256u
-
-static bool has_parts(size_t bytes)
-{
-    return bytes >= FILE_PARTS_MIN_BYTES && schedule_has_files_in_parts();
-}
-
 ssize_t explored_pwrite(int descriptor, const void *from, size_t bytes, off_t offset)
 {
     if (machine_has(descriptor))
@@ -460,7 +463,7 @@ ssize_t explored_pwrite(int descriptor, const void *from, size_t bytes, off_t of
         if (put != (ssize_t)size)
             return parts == 1 ? put : -1;
         if (parts > 1)
-            schedule_step(HERE);
+            schedule_file_step(HERE);
     }
     return (ssize_t)bytes;
 }
@@ -477,7 +480,7 @@ ssize_t explored_pread(int descriptor, void *to, size_t bytes, off_t offset)
         if (got != (ssize_t)part)
             return got < 0 ? got : (ssize_t)done + got;
         done += part;
-        schedule_step(HERE);
+        schedule_file_step(HERE);
     }
     ssize_t got = pread(descriptor, (char *)to + done, bytes - done, offset + (off_t)done);
     return got < 0 ? got : (ssize_t)done + got;

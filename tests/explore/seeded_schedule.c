@@ -50,6 +50,7 @@ _Static_assert(SCHEDULE_MAX_THREADS == FIBERS_MAX, "each thread is a fiber");
 static struct {
     bool running;
     bool is_quiet;
+    bool files_are_loud; /* though it is quiet */
     bool has_stood_still; /* some thread */
     const struct schedule_plan *plan;
     struct schedule_result *result;
@@ -692,6 +693,23 @@ static bool are_awaited_gone(const void *self)
         if (&now.threads[i] != self && now.threads[i].is_awaited && now.threads[i].state < ENDED)
             return false;
     return true;
+}
+
+void explore_quietly_but_for_files(bool quiet)
+{
+    now.files_are_loud = quiet;
+    now.is_quiet = quiet;
+}
+
+void schedule_file_step(const void *place)
+{
+    bool quiet = now.is_quiet;
+    now.is_quiet = quiet && !now.files_are_loud;
+    if (!now.is_quiet && now.running && schedule_random() % 4 == 0)
+        schedule_yield(place);
+    else
+        schedule_step(place);
+    now.is_quiet = quiet;
 }
 
 bool explore_quietly(bool quiet)

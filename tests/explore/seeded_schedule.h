@@ -90,6 +90,9 @@ bool schedule_is_running(void);
 /* One step, at that place of the code: another thread may go on. */
 void schedule_step(const void *place);
 
+/* One between the parts of a copy (files_in_parts), at which others go on more often. */
+void schedule_file_step(const void *place);
+
 /* Another thread may be able to go on now: with PCT it does at the next step if its priority is
  * higher. */
 void schedule_note_wake(void);
