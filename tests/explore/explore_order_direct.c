@@ -128,10 +128,11 @@ static bool see_entry(void *context, const struct clientk_entry *entry)
     EXPLORE_CHECK(entry->key.size == 1 || entry->key.size == 2, "a key that was not written");
     memcpy(text, entry->key.data, entry->key.size);
     EXPLORE_CHECK(strchr("kxyq", text[0]) != NULL, "a key that was not written: %s", text);
-    EXPLORE_CHECK(!seen->with_values ||
-                      kv_slice_equal(text[0] == 'q' ? entry->key : value_in_order(entry->key, value),
-                                     entry->value),
-                  "%s has another key's value", text);
+    EXPLORE_CHECK(
+        !seen->with_values ||
+            kv_slice_equal(text[0] == 'q' ? entry->key : value_in_order(entry->key, value),
+                           entry->value),
+        "%s has another key's value", text);
     int order = seen->last[0] == '\0' ? 0 : strcmp(text, seen->last);
     EXPLORE_CHECK(seen->last[0] == '\0' || (seen->reverse ? order < 0 : order > 0),
                   "%s comes after %s", text, seen->last);
@@ -209,8 +210,8 @@ static void begin_order(void)
     explore_directory(&options);
     daemon_fd = eventfd(0, EFD_CLOEXEC);
     values_are_large = explore_random(2) == 0;
-    settings = (struct client_settings){
-        .direct = explore_random(3) == 0 ? CLIENTK_DIRECT_PREAD : CLIENTK_DIRECT_MAP};
+    settings = (struct client_settings){.direct = explore_random(3) == 0 ? CLIENTK_DIRECT_PREAD
+                                                                         : CLIENTK_DIRECT_MAP};
     direct_init(&direct, &settings);
     open_ordered_store();
     for (unsigned i = 0; i < STAYING; i++) {

@@ -207,8 +207,8 @@ static void begin(void)
     explore_directory(&options);
     daemon_fd = eventfd(0, EFD_CLOEXEC);
     values_are_large = explore_random(2) == 0;
-    settings = (struct client_settings){
-        .direct = explore_random(3) == 0 ? CLIENTK_DIRECT_PREAD : CLIENTK_DIRECT_MAP};
+    settings = (struct client_settings){.direct = explore_random(3) == 0 ? CLIENTK_DIRECT_PREAD
+                                                                         : CLIENTK_DIRECT_MAP};
     direct_init(&direct, &settings);
     store = explore_store_open(&options);
     kvstore_direct_facts(store, &facts);

@@ -50,7 +50,7 @@ _Static_assert(SCHEDULE_MAX_THREADS == FIBERS_MAX, "each thread is a fiber");
 static struct {
     bool running;
     bool is_quiet;
-    bool files_are_loud; /* though it is quiet */
+    bool files_are_loud;  /* though it is quiet */
     bool has_stood_still; /* some thread */
     const struct schedule_plan *plan;
     struct schedule_result *result;
