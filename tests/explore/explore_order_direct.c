@@ -19,14 +19,12 @@
 #define WRITES_EACH 8u
 #define RANGES_EACH 5u
 #define FILES       2u
-#define VALUE_BYTES (EXPLORE_LARGE_BYTES + 2u)
 
 static struct kvstore *store;
 static struct direct direct;
 static struct client_settings settings;
 static int daemon_fd; /* readable once the daemon has ended */
 static struct kvstore_options options;
-static bool values_are_large;
 
 static struct kv_slice key_in_order(unsigned number, char text[8])
 {
@@ -34,20 +32,10 @@ static struct kv_slice key_in_order(unsigned number, char text[8])
     return kv_slice_from_string(text);
 }
 
-/* The value of a key is the key; or that, and its last byte again and again. */
-static struct kv_slice value_in_order(struct kv_slice key, char text[VALUE_BYTES])
-{
-    if (!values_are_large)
-        return key;
-    memset(text, ((const char *)key.data)[key.size - 1], VALUE_BYTES);
-    memcpy(text, key.data, key.size);
-    return kv_slice(text, VALUE_BYTES);
-}
-
+/* The value of a key is the key. */
 static void put_in_order(struct kv_slice key)
 {
-    char text[VALUE_BYTES];
-    enum kv_status status = kvstore_put(store, key, value_in_order(key, text), NULL, NULL);
+    enum kv_status status = kvstore_put(store, key, key, NULL, NULL);
     EXPLORE_CHECK(status == KV_OK, "a put gives status %d", status);
 }
 
@@ -58,10 +46,9 @@ static void swap_pair(bool refused)
     struct kv_slice x = kv_slice_from_string("x"), y = kv_slice_from_string("y");
     struct kv_slice q1 = kv_slice_from_string("q1"), q2 = kv_slice_from_string("q2");
     struct kvstore_guard guard = {.kind = KVSTORE_GUARD_PRESENT, .key = x};
-    char x_text[VALUE_BYTES], y_text[VALUE_BYTES];
     struct kvstore_step to_y[] = {
         {.kind = KVSTORE_STEP_DELETE, .key = x},
-        {.kind = KVSTORE_STEP_PUT, .key = y, .value = value_in_order(y, y_text)},
+        {.kind = KVSTORE_STEP_PUT, .key = y, .value = y},
         {.kind = KVSTORE_STEP_PUT, .key = q1, .value = q1},
         {.kind = KVSTORE_STEP_PUT, .key = q2, .value = q2},
     };
@@ -69,8 +56,7 @@ static void swap_pair(bool refused)
     struct kvstore_step_result results[4];
     memcpy(to_x, to_y, sizeof to_x);
     to_x[0].key = y;
-    to_x[1].key = x;
-    to_x[1].value = value_in_order(x, x_text);
+    to_x[1].key = to_x[1].value = x;
     struct kvstore_transaction asked = {.guards = &guard,
                                         .guard_count = 1,
                                         .then = to_y,
@@ -124,15 +110,12 @@ struct range_seen {
 static bool see_entry(void *context, const struct clientk_entry *entry)
 {
     struct range_seen *seen = context;
-    char text[8] = "", value[VALUE_BYTES];
+    char text[8] = "";
     EXPLORE_CHECK(entry->key.size == 1 || entry->key.size == 2, "a key that was not written");
     memcpy(text, entry->key.data, entry->key.size);
     EXPLORE_CHECK(strchr("kxyq", text[0]) != NULL, "a key that was not written: %s", text);
-    EXPLORE_CHECK(
-        !seen->with_values ||
-            kv_slice_equal(text[0] == 'q' ? entry->key : value_in_order(entry->key, value),
-                           entry->value),
-        "%s has another key's value", text);
+    EXPLORE_CHECK(!seen->with_values || kv_slice_equal(entry->key, entry->value),
+                  "%s has another key's value", text);
     int order = seen->last[0] == '\0' ? 0 : strcmp(text, seen->last);
     EXPLORE_CHECK(seen->last[0] == '\0' || (seen->reverse ? order < 0 : order > 0),
                   "%s comes after %s", text, seen->last);
@@ -209,9 +192,7 @@ static void begin_order(void)
     explore_quietly(true);
     explore_directory(&options);
     daemon_fd = eventfd(0, EFD_CLOEXEC);
-    values_are_large = explore_random(2) == 0;
-    settings = (struct client_settings){.direct = explore_random(3) == 0 ? CLIENTK_DIRECT_PREAD
-                                                                         : CLIENTK_DIRECT_MAP};
+    settings = (struct client_settings){.direct = CLIENTK_DIRECT_MAP};
     direct_init(&direct, &settings);
     open_ordered_store();
     for (unsigned i = 0; i < STAYING; i++) {
@@ -277,14 +258,10 @@ EXPLORE_HARNESS(explore_order_direct) = {
     .name = "order-direct",
     .invariant = "a range in place has what stays once and in order, and all of a transaction",
     .run = run,
-    .stores_in_order = true, /* trees change by plain ones, behind a fence that is left out */
-    .files_in_parts = true,
 };
 
 EXPLORE_HARNESS(explore_order_direct_restart) = {
     .name = "order-direct-restart",
     .invariant = "the same while the daemon is restarted and compacts what it has",
     .run = run_restart,
-    .stores_in_order = true, /* trees change by plain ones, behind a fence that is left out */
-    .files_in_parts = true,
 };
