@@ -13,6 +13,9 @@
 static struct {
     struct compaction_queue *queue;
     struct store_context context;
+    struct datafile files[FILES];
+    struct generation generations[FILES]; /* with logs that are empty */
+    struct shared_generation words[FILES];
     unsigned begun[FILES]; /* compactions of the file */
 } shared;
 
@@ -67,6 +70,13 @@ static void run(void)
 {
     memset(&shared, 0, sizeof shared);
     shared.context.datafiles = FILES;
+    shared.context.files = shared.files;
+    shared.context.locks = lockset_create(KVSTORE_FILE_RWLOCK, KVSTORE_PREFER_WRITER, FILES);
+    for (unsigned i = 0; i < FILES; i++) {
+        shared.files[i].current = &shared.generations[i];
+        shared.generations[i].words = &shared.words[i];
+        shared.generations[i].log.tail = FILE_HEADER_BYTES;
+    }
     shared.queue = compaction_queue_create(&shared.context);
     for (unsigned i = 0; i < CALLERS; i++)
         explore_thread(0, call, (void *)(uintptr_t)i);
@@ -76,6 +86,7 @@ static void run(void)
     compaction_queue_stop(shared.queue);
     explore_wait_for_all();
     compaction_queue_free(shared.queue);
+    lockset_free(shared.context.locks);
 }
 
 EXPLORE_HARNESS(explore_compaction_queue) = {
