@@ -42,7 +42,8 @@ struct generation {
                              what is before it is not all in order, for the commit log */
     uint32_t placings;     /* values that are being written to berths of the log (placing.h) */
     uint64_t fixed_end;    /* berths before this offset never get another content */
-    uint64_t promised_end; /* what is before is on disk, or a sync that has begun will see to it */
+    uint64_t promised_end; /* what is before is on disk, or a sync that has begun will see to it, or
+                              it is part of a transaction, or was there before one */
     struct spare_berths spares;
 };
 

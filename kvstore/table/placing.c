@@ -236,8 +236,6 @@ enum kv_status placing_publish(struct datafile *file, struct lookup *lookup,
         appended = confirm_placed(file, placing, &replaced, size_bytes);
     else
         appended += file->undecided_bytes += size_bytes;
-    if (current->transacting != 0) /* of a transaction all is there after a crash, or nothing */
-        current->promised_end = current->log.tail;
     if (file->ordering)
         datafile_follow_order(file, &replaced, record);
     if (is_told)

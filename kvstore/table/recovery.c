@@ -150,7 +150,9 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
         }
         if (record.transaction != 0 && !note_part(recovery, &record, part_begin))
             status = KV_NO_MEMORY;
-        if (status == KV_OK && !(*verdict == RECORD_HOLLOW && recovery->passes_hollow))
+        bool is_passed = *verdict == RECORD_HOLLOW && recovery->passes_hollow && !record.goes_on &&
+                         record.transaction == 0;
+        if (status == KV_OK && !is_passed)
             status =
                 index_record(generation, recovery, &record, record_entry_offset(&record, offset),
                              record_entry_bytes(&record, size_bytes),
@@ -190,10 +192,9 @@ static bool note_passed(struct recovery *recovery, uint64_t offset)
     return true;
 }
 
-/* Offsets of hollow records in an index; UINT64_MAX: there are none. */
+/* The hollow records in an index. */
 struct hollow_facts {
-    uint64_t first;
-    uint64_t first_of_transaction;
+    uint64_t first; /* offset of the first one; UINT64_MAX: there are none */
 };
 
 /* Finds out about the hollow records in the index, and notes them as passed over if `notes` is not
@@ -204,7 +205,7 @@ static bool find_hollow(const struct generation *generation, struct recovery *no
     const struct logfile *log = &generation->log;
     struct index_item items[INDEX_SEGMENT_SLOTS];
     bool noted = true;
-    *facts = (struct hollow_facts){UINT64_MAX, UINT64_MAX};
+    *facts = (struct hollow_facts){UINT64_MAX};
     for (uint64_t hash = 0; hash < INDEX_HASH_END;) {
         size_t count = index_collect(generation->index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
         for (size_t i = 0; i < count; i++) {
@@ -216,8 +217,6 @@ static bool find_hollow(const struct generation *generation, struct recovery *no
                 record.kind != RECORD_PLACED)
                 continue;
             facts->first = at_most(facts->first, offset);
-            if (record.goes_on || record.transaction != 0)
-                facts->first_of_transaction = at_most(facts->first_of_transaction, offset);
             noted = noted && (!notes || note_passed(notes, offset));
         }
     }
@@ -231,49 +230,57 @@ static enum kv_status read_again(struct generation *generation, struct recovery 
     return status == KV_OK ? recover_records(generation, limit, recovery, verdict) : status;
 }
 
-/* Reads the log as if the writes whose content a power failure took, together with what replaced
- * it, had never been. */
-static enum kv_status pass_over_hollow(struct generation *generation, struct recovery *recovery,
-                                       uint64_t limit, enum record_verdict *verdict)
+/* Reads the log without its hollow records, but those of transactions. */
+static enum kv_status read_without_hollow(struct generation *generation, struct recovery *recovery,
+                                          uint64_t limit, enum record_verdict *verdict)
 {
-    struct hollow_facts facts;
-    recovery->passed_count = 0;
-    if (!find_hollow(generation, recovery, &facts))
-        return KV_NO_MEMORY;
-    log_warn("%s: a power failure took %" PRIu64 " large values, which were overwritten, and what "
-             "replaced them before it was on disk, as it may with --sync none; the keys are as "
-             "before, or gone",
-             file_name(generation->log.identity.number, FILE_LOG).text, recovery->hollow);
     recovery->passes_hollow = true;
     enum kv_status status = read_again(generation, recovery, limit, verdict);
     recovery->passes_hollow = false;
     return status;
 }
 
+/* Reads the log as if the writes whose content a power failure took, together with what replaced
+ * it, had never been. Of a transaction all counts or nothing, and its contents are never
+ * overwritten early: the log ends before one that has lost a content. */
+static enum kv_status pass_over_hollow(struct generation *generation, struct recovery *recovery,
+                                       uint64_t limit, enum record_verdict *verdict)
+{
+    struct hollow_facts facts;
+    enum kv_status status = read_without_hollow(generation, recovery, limit, verdict);
+    while (status == KV_OK && recovery->hollow > 0) {
+        (void)find_hollow(generation, NULL, &facts);
+        recovery->lost_at = facts.first;
+        status = read_without_hollow(generation, recovery, limit, verdict);
+    }
+    if (status == KV_OK) /* which of them nothing has replaced */
+        status = read_again(generation, recovery, limit, verdict);
+    recovery->passed_count = 0;
+    if (status == KV_OK && !find_hollow(generation, recovery, &facts))
+        status = KV_NO_MEMORY;
+    if (status != KV_OK || recovery->passed_count == 0)
+        return status;
+    log_warn("%s: a power failure took %zu large values, which were overwritten, and what replaced "
+             "them before it was on disk, as it may with --sync none; the keys are as before, or "
+             "gone",
+             file_name(generation->log.identity.number, FILE_LOG).text, recovery->passed_count);
+    return read_without_hollow(generation, recovery, limit, verdict);
+}
+
 /* What becomes of hollow records that nothing has replaced. One that was synced is damage. Else the
  * log ends where there was none yet; unless berths were overwritten early: then they are passed
- * over, but those of a transaction, of which all counts or nothing (its contents are never
- * overwritten early). */
+ * over. */
 static enum kv_status find_lost_content(struct generation *generation, struct recovery *recovery,
                                         uint64_t limit, enum record_verdict *verdict)
 {
     const struct logfile *log = &generation->log;
-    bool may_pass = log->overwrites && log->boot == BOOT_EARLIER;
-    enum kv_status status = KV_OK;
-    bool is_done = false;
-    while (status == KV_OK && recovery->hollow > 0 && !is_done) {
-        struct hollow_facts facts;
-        (void)find_hollow(generation, NULL, &facts);
-        bool was_synced = facts.first < log->progress.synced_offset;
-        is_done = was_synced || !may_pass || facts.first_of_transaction == UINT64_MAX;
-        if (may_pass && !was_synced && is_done)
-            return pass_over_hollow(generation, recovery, limit, verdict);
-        recovery->lost_at = was_synced ? facts.first
-                            : may_pass ? facts.first_of_transaction
-                                       : recovery->hollow_since;
-        status = read_again(generation, recovery, limit, verdict);
-    }
-    return status;
+    struct hollow_facts facts;
+    (void)find_hollow(generation, NULL, &facts);
+    bool was_synced = facts.first < log->progress.synced_offset;
+    if (!was_synced && log->overwrites && log->boot == BOOT_EARLIER)
+        return pass_over_hollow(generation, recovery, limit, verdict);
+    recovery->lost_at = was_synced ? facts.first : recovery->hollow_since;
+    return read_again(generation, recovery, limit, verdict);
 }
 
 /* Appends a record of each key of which hollow ones were passed over, so that from now on one
@@ -559,8 +566,10 @@ enum kv_status recovery_cut(struct generation *generation, const char *dir, uint
     recovery->passed = again.passed;
     recovery->passed_count = again.passed_count;
     recovery->passed_capacity = again.passed_capacity;
-    status =
-        explain_reading(generation, file_name(log->identity.number, FILE_LOG).text, status, error);
+    const struct file_name name = file_name(log->identity.number, FILE_LOG);
+    status = explain_reading(generation, name.text, status, error);
+    if (status == KV_OK && again.lost_at != 0 && again.lost_at < log->progress.synced_offset)
+        status = report_damage(log, name.text, again.lost_at, RECORD_INVALID, error);
     recovery->is_cut_short = true;
     return status == KV_OK ? KV_OK : recovery_explain(dir, status, error);
 }

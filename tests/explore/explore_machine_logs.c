@@ -26,7 +26,8 @@ static struct {
     struct logged {
         bool is_there; /* by the last record that is not hollow, and does not expire */
         uint64_t version;
-        bool is_hollow; /* the last record is, */
+        bool was_passed; /* a hollow record that stands behind it does not count */
+        bool is_hollow;  /* the last record that does is hollow, */
         bool is_of_transaction;
         uint64_t piece; /* of the piece that begins there */
         uint32_t file;
@@ -68,14 +69,18 @@ static void apply_commit_log(const struct raw_file *log, struct raw_file *file,
 }
 
 /* Notes the record, of a piece that begins at `piece`. */
-static void note_record(const struct record *record, uint32_t file, uint64_t piece)
+static void note_record(const struct record *record, uint32_t file, uint64_t piece, bool passes)
 {
     for (unsigned key = 0; key < MODEL_KEYS; key++) {
         struct logged *logged = &logs.keys[key];
         if (!kv_slice_equal(record->key, model_key(key)))
             continue;
+        bool is_of_transaction = record->goes_on || record->transaction != 0;
+        logged->was_passed = record->kind == RECORD_PLACED && passes && !is_of_transaction;
+        if (logged->was_passed)
+            continue;
         logged->is_hollow = record->kind == RECORD_PLACED;
-        logged->is_of_transaction = record->goes_on || record->transaction != 0;
+        logged->is_of_transaction = is_of_transaction;
         logged->piece = piece;
         logged->file = file;
         if (logged->is_hollow)
@@ -183,7 +188,7 @@ static bool note_records(uint32_t number)
     uint64_t size, of_transaction, piece = FILE_HEADER_BYTES, since = 0;
     for (uint64_t at = piece; at < log->end && read_record_at(log, at, &record, &size);) {
         if (record.kind != RECORD_BERTH)
-            note_record(&record, number, piece);
+            note_record(&record, number, piece, log->overwrites);
         at += size;
         if (record.goes_on)
             continue;
@@ -260,7 +265,7 @@ void machine_compare_logs(const struct model_finding found[MODEL_KEYS])
         if (!found[key].is_there && logs.keys[key].is_there)
             explore_fail("key %u is on disk, and is not found", key);
         /* Where hollow records were passed over, the older one was written once more. */
-        bool is_again = logs.keys[key].is_hollow && found[key].version > logs.keys[key].version;
+        bool is_again = logs.keys[key].was_passed && found[key].version > logs.keys[key].version;
         if (found[key].is_there && !is_again && found[key].version != logs.keys[key].version)
             explore_fail("key %u is found with version %" PRIu64
                          ", but the newest on disk is %" PRIu64,

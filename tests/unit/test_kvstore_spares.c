@@ -372,6 +372,52 @@ START_TEST(a_power_failure_takes_both)
 }
 END_TEST
 
+/* Has a value of these letters never got to the disk. */
+static void lose_value(struct image *image, char letter)
+{
+    char page[4096];
+    struct image_file *log = image_find(image, "data.0000");
+    memset(page, letter, sizeof page);
+    uint8_t *at = memmem(log->bytes, log->size, page, sizeof page);
+    ck_assert_ptr_nonnull(at);
+    memset(at, 0, sizeof page);
+}
+
+/* Of a transaction whose large value was lost, together with the one that replaced it, nothing
+ * counts. */
+START_TEST(half_a_transaction_is_none)
+{
+    static char value[SPARED_BYTES];
+    memset(value, 't', sizeof value);
+    const struct kvstore_step then[] = {
+        {.kind = KVSTORE_STEP_PUT, .key = KEY("large"), .value = {value, sizeof value}},
+        {.kind = KVSTORE_STEP_PUT, .key = KEY("small"), .value = KEY("of it")}};
+    const struct kvstore_transaction transaction = {.then = then, .then_count = 2};
+    struct kvstore_step_result results[2];
+    struct kvstore_transacted told;
+    struct image image;
+    reopen_unsynced();
+    put_spared(store, "other", 'A');
+    put_spared(store, "other", 'B');
+    put_spared(store, "other", 'C'); /* in the berth of A: from here on the log has the note */
+    must_put(store, "large", "before");
+    must_put(store, "small", "before");
+    ck_assert_int_eq(kvstore_transact(store, &transaction, results, &told), KV_OK);
+    put_spared(store, "large", 'q');
+    image_take(&image, dir);
+    lose_value(&image, 't');
+    lose_value(&image, 'q');
+    image_put(&image, copy_dir);
+    image_free(&image);
+    other_boot_install();
+    struct kvstore *copy = must_open(copy_dir, &one_file);
+    other_boot_clear();
+    ck_assert_str_eq(get_text(copy, "large"), "before");
+    ck_assert_str_eq(get_text(copy, "small"), "before");
+    must_close(copy);
+}
+END_TEST
+
 /* The writes of large pieces wait until the test lets them go on. */
 static struct {
     pthread_mutex_t mutex;
@@ -541,6 +587,7 @@ TEST_SUITE(kvstore_spares)
     tcase_add_test(tests, a_compaction_passes_hollow_records);
     tcase_add_loop_test(tests, damage_counts_where_the_content_does, 0, 2);
     tcase_add_loop_test(tests, a_power_failure_takes_both, 0, 2);
+    tcase_add_test(tests, half_a_transaction_is_none);
     tcase_add_test(tests, a_kill_leaves_half_a_content);
     tcase_add_test(tests, what_is_read_is_not_written_over);
     tcase_add_test(tests, berths_are_looked_at_in_turn);
