@@ -28,7 +28,6 @@
 #define NEW_KEYS     30u
 #define LOOKUPS_EACH 12u
 
-_Static_assert(EXPLORE_LARGE_BYTES >= PLACE_MIN_BYTES, "large values are placed");
 
 static struct kvstore *store;
 static struct direct direct;
