@@ -9,7 +9,6 @@
 #include "clientk/base/handles.h"
 #include "clientk/direct/direct.h"
 #include "clientk/direct/direct_scan.h"
-#include "kvstore/table/placing.h"
 #include "tests/explore/explore.h"
 #include "tests/explore/explored_store.h"
 #include "tests/history/history.h"
@@ -27,7 +26,6 @@
 #define KNOWN_KEYS   400u
 #define NEW_KEYS     30u
 #define LOOKUPS_EACH 12u
-
 
 static struct kvstore *store;
 static struct direct direct;
