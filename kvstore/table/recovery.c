@@ -223,8 +223,8 @@ static bool find_hollow(const struct generation *generation, struct recovery *no
     return noted;
 }
 
-static enum kv_status read_again(struct generation *generation, struct recovery *recovery,
-                                 uint64_t limit, enum record_verdict *verdict)
+static enum kv_status read_log_again(struct generation *generation, struct recovery *recovery,
+                                     uint64_t limit, enum record_verdict *verdict)
 {
     enum kv_status status = begin_again(generation);
     return status == KV_OK ? recover_records(generation, limit, recovery, verdict) : status;
@@ -235,7 +235,7 @@ static enum kv_status read_without_hollow(struct generation *generation, struct 
                                           uint64_t limit, enum record_verdict *verdict)
 {
     recovery->passes_hollow = true;
-    enum kv_status status = read_again(generation, recovery, limit, verdict);
+    enum kv_status status = read_log_again(generation, recovery, limit, verdict);
     recovery->passes_hollow = false;
     return status;
 }
@@ -254,7 +254,7 @@ static enum kv_status pass_over_hollow(struct generation *generation, struct rec
         status = read_without_hollow(generation, recovery, limit, verdict);
     }
     if (status == KV_OK) /* which of them nothing has replaced */
-        status = read_again(generation, recovery, limit, verdict);
+        status = read_log_again(generation, recovery, limit, verdict);
     recovery->passed_count = 0;
     if (status == KV_OK && !find_hollow(generation, recovery, &facts))
         status = KV_NO_MEMORY;
@@ -280,7 +280,7 @@ static enum kv_status find_lost_content(struct generation *generation, struct re
     if (!was_synced && log->overwrites && log->boot == BOOT_EARLIER)
         return pass_over_hollow(generation, recovery, limit, verdict);
     recovery->lost_at = was_synced ? facts.first : recovery->hollow_since;
-    return read_again(generation, recovery, limit, verdict);
+    return read_log_again(generation, recovery, limit, verdict);
 }
 
 /* Appends a record of each key of which hollow ones were passed over, so that from now on one
