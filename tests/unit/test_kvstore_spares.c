@@ -257,8 +257,8 @@ START_TEST(who_follows_misses_nothing)
     put_spared(store, "large", 'b');
     ck_assert_uint_eq(berths_of_put("large", 'c'), 0);
     ck_assert_int_eq(kvstore_changes_now(store, 0, &position), KV_OK);
-    for (char i = 'd'; i < 'h'; i++)
-        ck_assert_uint_eq(berths_of_put("large", i), 1);
+    for (int i = 'd'; i < 'h'; i++)
+        ck_assert_uint_eq(berths_of_put("large", (char)i), 1);
     ck_assert_int_eq(kvstore_changes(store, 0, &position, KEY(""), 10, take_note, &count, &at_end),
                      KV_OK);
     ck_assert_uint_eq(count, 4);
@@ -287,8 +287,8 @@ START_TEST(a_compaction_passes_hollow_records)
     reopen_unsynced();
     must_put(store, "small", "there");
     put_spared(store, "other", 'A');
-    for (char i = 'a'; i < 'g'; i++)
-        put_spared(store, "large", i);
+    for (int i = 'a'; i < 'g'; i++)
+        put_spared(store, "large", (char)i);
     must_compact();
     check_spared(store, "large", 'f');
     check_copy('f', 'A');
