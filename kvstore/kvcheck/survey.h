@@ -14,7 +14,7 @@
 #include "kvstore/index/index.h"
 #include "kvstore/format/keyhash.h"
 #include "kvstore/kvcheck/layout.h"
-#include "kvstore/kvcheck/offset_list.h"
+#include "kvstore/table/offset_list.h"
 #include "kvstore/kvcheck/placed_values.h"
 #include "kvstore/kvcheck/walk.h"
 

@@ -177,35 +177,14 @@ static enum kv_status begin_again(struct generation *generation)
     return KV_OK;
 }
 
-/* False: no memory. */
-static bool note_passed(struct recovery *recovery, uint64_t offset)
-{
-    if (recovery->passed_count == recovery->passed_capacity) {
-        size_t capacity = at_least(2 * recovery->passed_capacity, PARTS_AT_FIRST);
-        uint64_t *passed = realloc(recovery->passed, capacity * sizeof *passed);
-        if (!passed)
-            return false;
-        recovery->passed = passed;
-        recovery->passed_capacity = capacity;
-    }
-    recovery->passed[recovery->passed_count++] = offset;
-    return true;
-}
-
-/* The hollow records in an index. */
-struct hollow_facts {
-    uint64_t first; /* offset of the first one; UINT64_MAX: there are none */
-};
-
-/* Finds out about the hollow records in the index, and notes them as passed over if `notes` is not
- * NULL. False: no memory for that. */
-static bool find_hollow(const struct generation *generation, struct recovery *notes,
-                        struct hollow_facts *facts)
+/* Finds the hollow records in the index: *first is the offset of the first one, UINT64_MAX if there
+ * is none. All are added to `list`, if that is not NULL. False: there is no memory. */
+static bool find_hollow(const struct generation *generation, uint64_t *first,
+                        struct offset_list *list)
 {
     const struct logfile *log = &generation->log;
     struct index_item items[INDEX_SEGMENT_SLOTS];
-    bool noted = true;
-    *facts = (struct hollow_facts){UINT64_MAX};
+    *first = UINT64_MAX;
     for (uint64_t hash = 0; hash < INDEX_HASH_END;) {
         size_t count = index_collect(generation->index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
         for (size_t i = 0; i < count; i++) {
@@ -216,11 +195,12 @@ static bool find_hollow(const struct generation *generation, struct recovery *no
                     RECORD_VALID ||
                 record.kind != RECORD_PLACED)
                 continue;
-            facts->first = at_most(facts->first, offset);
-            noted = noted && (!notes || note_passed(notes, offset));
+            *first = at_most(*first, offset);
+            if (list && !offset_list_add(list, offset))
+                return false;
         }
     }
-    return noted;
+    return true;
 }
 
 static enum kv_status read_log_again(struct generation *generation, struct recovery *recovery,
@@ -246,24 +226,26 @@ static enum kv_status read_without_hollow(struct generation *generation, struct 
 static enum kv_status pass_over_hollow(struct generation *generation, struct recovery *recovery,
                                        uint64_t limit, enum record_verdict *verdict)
 {
-    struct hollow_facts facts;
+    uint64_t first;
     enum kv_status status = read_without_hollow(generation, recovery, limit, verdict);
     while (status == KV_OK && recovery->hollow > 0) {
-        (void)find_hollow(generation, NULL, &facts);
-        recovery->lost_at = facts.first;
+        (void)find_hollow(generation, &first, NULL);
+        if (recovery->lost_at != 0 && first >= recovery->lost_at)
+            return KV_IO; /* the file does not say the same twice */
+        recovery->lost_at = first;
         status = read_without_hollow(generation, recovery, limit, verdict);
     }
     if (status == KV_OK) /* which of them nothing has replaced */
         status = read_log_again(generation, recovery, limit, verdict);
-    recovery->passed_count = 0;
-    if (status == KV_OK && !find_hollow(generation, recovery, &facts))
+    recovery->passed.count = 0;
+    if (status == KV_OK && !find_hollow(generation, &first, &recovery->passed))
         status = KV_NO_MEMORY;
-    if (status != KV_OK || recovery->passed_count == 0)
+    if (status != KV_OK || recovery->passed.count == 0)
         return status;
     log_warn("%s: a power failure took %zu large values, which were overwritten, and what replaced "
              "them before it was on disk, as it may with --sync none; the keys are as before, or "
              "gone",
-             file_name(generation->log.identity.number, FILE_LOG).text, recovery->passed_count);
+             file_name(generation->log.identity.number, FILE_LOG).text, recovery->passed.count);
     return read_without_hollow(generation, recovery, limit, verdict);
 }
 
@@ -274,12 +256,12 @@ static enum kv_status find_lost_content(struct generation *generation, struct re
                                         uint64_t limit, enum record_verdict *verdict)
 {
     const struct logfile *log = &generation->log;
-    struct hollow_facts facts;
-    (void)find_hollow(generation, NULL, &facts);
-    bool was_synced = facts.first < log->progress.synced_offset;
+    uint64_t first;
+    (void)find_hollow(generation, &first, NULL);
+    bool was_synced = first < log->progress.synced_offset;
     if (!was_synced && log->overwrites && log->boot == BOOT_EARLIER)
         return pass_over_hollow(generation, recovery, limit, verdict);
-    recovery->lost_at = was_synced ? facts.first : recovery->hollow_since;
+    recovery->lost_at = was_synced ? first : recovery->hollow_since;
     return read_log_again(generation, recovery, limit, verdict);
 }
 
@@ -289,12 +271,12 @@ static enum kv_status follow_passed(struct generation *generation, const struct 
 {
     const struct logfile *log = &generation->log;
     enum kv_status status = KV_OK;
-    for (size_t i = 0; i < recovery->passed_count && status == KV_OK; i++) {
+    for (size_t i = 0; i < recovery->passed.count && status == KV_OK; i++) {
         struct record hollow;
         struct lookup lookup;
         uint64_t size_bytes;
         logfile_begin(log, READ_BUFFER_WALK);
-        if (logfile_parse(log, READ_BUFFER_WALK, recovery->passed[i], &hollow, &size_bytes) !=
+        if (logfile_parse(log, READ_BUFFER_WALK, recovery->passed.at[i], &hollow, &size_bytes) !=
             RECORD_VALID)
             return KV_IO;
         struct record record = {.kind = RECORD_DELETE, .key = hollow.key};
@@ -562,10 +544,8 @@ enum kv_status recovery_cut(struct generation *generation, const char *dir, uint
         status = recover_records(generation, end, &again, &verdict);
     if (status == KV_OK && again.hollow > 0) /* what replaced them is behind the cut */
         status = find_lost_content(generation, &again, end, &verdict);
-    free(recovery->passed);
+    offset_list_free(&recovery->passed);
     recovery->passed = again.passed;
-    recovery->passed_count = again.passed_count;
-    recovery->passed_capacity = again.passed_capacity;
     const struct file_name name = file_name(log->identity.number, FILE_LOG);
     status = explain_reading(generation, name.text, status, error);
     if (status == KV_OK && again.lost_at != 0 && again.lost_at < log->progress.synced_offset)
@@ -601,7 +581,6 @@ enum kv_status recovery_finish(struct generation *generation, int dir_fd, const 
 void recovery_end(struct recovery *recovery)
 {
     free(recovery->parts);
-    free(recovery->passed);
+    offset_list_free(&recovery->passed);
     recovery->parts = NULL;
-    recovery->passed = NULL;
 }

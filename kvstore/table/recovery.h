@@ -32,6 +32,7 @@
 #include "mqkv/error.h"
 #include "kvstore/log/remains.h"
 #include "kvstore/table/generation.h"
+#include "kvstore/table/offset_list.h"
 
 /* Writes that were not synced may be lost in a crash together with the versions that their callers
  * were told; these must not be given again. A file of 32 GiB has room for fewer than 2^32 records
@@ -64,8 +65,7 @@ struct recovery {
     uint64_t hollow_since; /* offset of the first record of a row in which there were some */
     uint64_t lost_at;      /* a hollow record there is no valid one; 0: none */
     bool passes_hollow;    /* hollow records do not count */
-    uint64_t *passed;      /* offsets of those that nothing has replaced */
-    size_t passed_count, passed_capacity;
+    struct offset_list passed; /* of those that nothing has replaced */
 };
 
 /* Adds to the sentence in `error`, which begins with a file's name, the directory `dir` and, if
