@@ -63,7 +63,7 @@ $(OUT)/tests/unit_$(1): $(call objects_of,tests/unit/main.c $(filter-out $(if $(
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(CHECK_LIBS) -lxxhash -lm \
 	  $(if $(filter clientk program,$(1)),-ledit -lzstd) $(if $(filter serverk lab kresp,$(1)),-lseccomp) $(if $(filter serverk lab,$(1)),-linih) $(if $(filter serverk lab natskv mirror,$(1)),$(NATS_LIBS)) $(if $(filter kresp,$(1)),$(LUA_LIBS))
 .PHONY: unit-$(1)
-unit-$(1): $(OUT)/tests/unit_$(1) $(if $(filter clientk kresp serverk,$(1)),$(PROGRAMS))
+unit-$(1): $(OUT)/tests/unit_$(1) $(if $(filter clientk serverk,$(1)),$(PROGRAMS))
 	@MQKV_BUILD=$(OUT) MQKV_VARIANT=$(VARIANT) tests/run $$<
 endef
 $(foreach room,$(UNIT_ROOMS),$(eval $(call unit_binary_rule,$(room))))

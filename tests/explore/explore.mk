@@ -36,7 +36,7 @@ $(EXPLORE_RENAMED): $(EXPLORE_RUNTIME)
 
 # Functions of the rooms that a harness stands for; and opendir, which has the machine's directories.
 EXPLORE_WRAPPED := opendir lane_names_remove_stale guest_lanes_remove_stale \
-	store_flight_begin store_flight_end redis_store_execute redis_store_transact redis_store_refresh redis_store_max_value_bytes \
+	redis_store_execute redis_store_transact redis_store_refresh redis_store_max_value_bytes \
 	redis_store_interrupt listen_socket_open_unix bridge_sandbox_enter nats_connect nats_connect_prepare nats_urls_shown
 
 # The stores of an older version that explore_machine_upgrade has.

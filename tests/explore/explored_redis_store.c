@@ -6,13 +6,10 @@
 #include <string.h>
 
 #include "bridges/kresp/session/redis_store.h"
-#include "bridges/kresp/session/store_flight.h"
 #include "tests/explore/explore.h"
 
 #define KEYS_MAX  32u
 #define KEY_BYTES 16u
-
-#define THREADS_MAX 4u
 
 struct stored {
     char key[KEY_BYTES]; /* "": unused */
@@ -28,12 +25,6 @@ static struct {
     unsigned batches;
     uint32_t late_ms;
     bool may_fail;
-    struct flight {
-        const struct store_flight *flight; /* NULL: none is under way */
-        const struct clientk_operation *operations;
-        size_t count;
-        struct clientk_result *results;
-    } flights[THREADS_MAX];
 } data;
 
 void (*explored_redis_store_note_read)(unsigned batch, struct kv_slice key, size_t bytes);
@@ -195,60 +186,6 @@ void __wrap_redis_store_execute(struct redis_store *store,
             results[i].status = outcome;
         explore_quietly(was_quiet);
     }
-}
-
-/* A flight: the operations are executed when it ends, if not before. */
-static bool is_write_only(const struct clientk_operation *operations, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (operations[i].opcode == CLIENTK_GET || operations[i].opcode == CLIENTK_EXISTS)
-            return false;
-    return true;
-}
-
-/* Returns the place of the flight, or an empty one. */
-static struct flight *flight_place(const struct store_flight *flight)
-{
-    for (unsigned i = 0; i < THREADS_MAX; i++)
-        if (data.flights[i].flight == flight)
-            return &data.flights[i];
-    if (flight)
-        return flight_place(NULL);
-    explore_fail("more flights than threads");
-}
-
-bool __wrap_store_flight_begin(struct store_flight *flight,
-                               const struct clientk_operation *operations, size_t count,
-                               struct clientk_result *results);
-bool __wrap_store_flight_begin(struct store_flight *flight,
-                               const struct clientk_operation *operations, size_t count,
-                               struct clientk_result *results)
-{
-    EXPLORE_CHECK(flight->under_way == 0, "a flight begins before the last has ended");
-    if (!is_write_only(operations, count) || explore_random(4) == 0) {
-        __wrap_redis_store_execute(flight->store, operations, count, results);
-        return false;
-    }
-    for (size_t i = 0; i < count; i++)
-        results[i].status = KV_IO; /* nobody looks at it before the end */
-    bool was_quiet = explore_quietly(true);
-    *flight_place(flight) = (struct flight){flight, operations, count, results};
-    explore_quietly(was_quiet);
-    flight->under_way = count;
-    return true;
-}
-
-void __wrap_store_flight_end(struct store_flight *flight);
-void __wrap_store_flight_end(struct store_flight *flight)
-{
-    if (flight->under_way == 0)
-        return;
-    bool was_quiet = explore_quietly(true);
-    const struct flight flying = *flight_place(flight);
-    flight_place(flight)->flight = NULL;
-    explore_quietly(was_quiet);
-    __wrap_redis_store_execute(flight->store, flying.operations, flying.count, flying.results);
-    flight->under_way = 0;
 }
 
 static bool guards_hold(const struct clientk_transaction *transaction)

@@ -30,13 +30,6 @@ struct given_socket {
     struct redis_user *user;
 };
 
-/* A batch, and whose it is. */
-struct bridge_turn {
-    struct redis_batch batch;
-    struct user_queue *queue;
-    struct connection_list taken;
-};
-
 struct bridge_thread {
     struct redis_service *service;
     pthread_t handle;
@@ -48,10 +41,7 @@ struct bridge_thread {
     struct given_socket given[MAX_GIVEN];
     size_t given_count;
     /* Only the thread uses these: */
-    struct thread_scripts scripts;
-    struct store_flight flight;
-    struct bridge_turn turns[2];
-    struct bridge_turn *under_way; /* one of them, between begin and end; NULL: neither is */
+    struct redis_batch batch;
     struct redis_connection *connections;
     struct user_queues queues;
     struct redis_mailbox mailbox;
@@ -180,7 +170,7 @@ static uint64_t turn_time_ns(const struct bridge_thread *thread)
 static uint64_t wait_ns(const struct bridge_thread *thread)
 {
     uint64_t rest_ns;
-    if (thread->under_way || user_queue_next(&thread->queues, turn_time_ns(thread), &rest_ns))
+    if (user_queue_next(&thread->queues, turn_time_ns(thread), &rest_ns))
         return 0;
     if (thread->stop_ms == 0)
         return rest_ns;
@@ -226,7 +216,7 @@ static void take_events(struct bridge_thread *thread)
 }
 
 /* Reads from the connection and plans the commands that have come. */
-static void read_commands(struct redis_batch *batch, struct redis_connection *connection)
+static void read_commands(struct bridge_thread *thread, struct redis_connection *connection)
 {
     if (redis_connection_unwritten(connection) > 0)
         redis_connection_write(connection);
@@ -234,38 +224,38 @@ static void read_commands(struct redis_batch *batch, struct redis_connection *co
         return;
     redis_connection_read(connection);
     if (connection->has_more && !connection->broken && redis_connection_may_take(connection))
-        connection->has_more = redis_batch_take(batch, &connection->session);
+        connection->has_more = redis_batch_take(&thread->batch, &connection->session);
 }
 
 /* Takes at least `at_least` connections of the queue, and further ones while the batch has room. */
-static void take_some(struct bridge_turn *turn, struct connection_list *queue, size_t at_least)
+static void take_some(struct bridge_thread *thread, struct connection_list *queue, size_t at_least,
+                      struct connection_list *taken)
 {
-    struct redis_batch *batch = &turn->batch;
-    for (size_t i = 0; queue->first; i++) {
-        if (i >= at_least && (redis_batch_is_full(batch) || redis_batch_fills_message(batch)))
-            break;
+    for (size_t i = 0; queue->first && (i < at_least || !redis_batch_is_full(&thread->batch));
+         i++) {
         struct redis_connection *connection = connection_list_pop(queue);
-        read_commands(batch, connection);
-        connection_list_push(&turn->taken, connection);
+        read_commands(thread, connection);
+        connection_list_push(taken, connection);
     }
 }
 
-/* Takes what the connections of the user have. Small requests do not wait for large ones: of these,
- * each batch has one connection. */
-static void take_turn(struct bridge_turn *turn, struct user_queue *queue)
+/* Runs a batch of the connections of the user whose turn it is; false: no user's. Small requests do
+ * not wait for large ones: of these, each batch has one connection. */
+static bool run_round(struct bridge_thread *thread)
 {
-    turn->queue = queue;
-    turn->taken = (struct connection_list){0};
+    uint64_t rest_ns, start_ns = turn_time_ns(thread);
+    struct user_queue *queue = user_queue_next(&thread->queues, start_ns, &rest_ns);
+    if (!queue)
+        return false;
+    struct connection_list taken = {0};
+    take_some(thread, &queue->small, 0, &taken);
+    take_some(thread, &queue->large, 1, &taken);
+    redis_batch_run(&thread->batch);
+    if (byte_buffer_size(&thread->outgoing) > 0 || thread->outgoing.failed)
+        channel_link_send(thread->service->link, &thread->outgoing);
     queue->connections++; /* the queue stays while its connections close */
-    take_some(turn, &queue->small, 0);
-    take_some(turn, &queue->large, 1);
-}
-
-/* Writes the replies of a turn whose batch has ended. */
-static void end_turn(struct bridge_thread *thread, struct bridge_turn *turn)
-{
     struct redis_connection *connection;
-    while ((connection = connection_list_pop(&turn->taken))) {
+    while ((connection = connection_list_pop(&taken))) {
         redis_connection_release(connection);
         redis_connection_deliver(connection);
         redis_connection_write(connection);
@@ -280,50 +270,9 @@ static void end_turn(struct bridge_thread *thread, struct bridge_turn *turn)
         else if (has_more)
             activate(connection);
     }
-    leave_queue(thread, turn->queue);
-}
-
-static void send_to_others(struct bridge_thread *thread)
-{
-    if (byte_buffer_size(&thread->outgoing) > 0 || thread->outgoing.failed)
-        channel_link_send(thread->service->link, &thread->outgoing);
-}
-
-/* Returns true if it is worth while to look for more commands while the batch of the turn is under
- * way. While users take turns, the time of each is counted, and a connection that is alone asks for
- * nothing before it has its reply. */
-static bool may_overlap(const struct bridge_thread *thread, const struct bridge_turn *turn)
-{
-    return turn->taken.first != turn->taken.last && !user_queues_are_several(&thread->queues);
-}
-
-/* Begins a batch of the connections of the user whose turn it is, and ends the one that is under
- * way. The new one then stays under way, or is ended, too. False: there was neither. */
-static bool run_round(struct bridge_thread *thread)
-{
-    uint64_t rest_ns, start_ns = turn_time_ns(thread);
-    struct user_queue *queue = user_queue_next(&thread->queues, start_ns, &rest_ns);
-    struct bridge_turn *last = thread->under_way;
-    struct bridge_turn *next = queue ? &thread->turns[last == &thread->turns[0]] : NULL;
-    thread->under_way = NULL;
-    if (next)
-        take_turn(next, queue);
-    if (last)
-        redis_batch_end(&last->batch);
-    if (next && redis_batch_begin(&next->batch, may_overlap(thread, next)))
-        thread->under_way = next;
-    else if (next)
-        redis_batch_end(&next->batch);
-    send_to_others(thread);
-    if (last)
-        end_turn(thread, last);
-    if (next && !thread->under_way) {
-        queue->connections++; /* it is charged when those have closed */
-        end_turn(thread, next);
-        user_queue_charge(&thread->queues, queue, start_ns, turn_time_ns(thread));
-        leave_queue(thread, queue);
-    }
-    return next || last;
+    user_queue_charge(&thread->queues, queue, start_ns, turn_time_ns(thread));
+    leave_queue(thread, queue);
+    return true;
 }
 
 /* The end -------------------------------------------------------------------------------------- */
@@ -338,7 +287,7 @@ static void linger(struct bridge_thread *thread)
 static bool is_done(const struct bridge_thread *thread)
 {
     uint64_t rest_ns;
-    if (thread->stop_ms == 0 || thread->under_way)
+    if (thread->stop_ms == 0)
         return false;
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (now_ms >= thread->stop_at_most_ms)
@@ -388,11 +337,7 @@ static void release(struct bridge_thread *thread)
     if (thread->wake_fd >= 0)
         close(thread->wake_fd);
     pthread_mutex_destroy(&thread->lock);
-    for (size_t i = 0; i < 2; i++)
-        redis_batch_free(&thread->turns[i].batch);
-    store_flight_free(&thread->flight);
-    if (thread->scripts.vm)
-        thread->scripts.free(thread->scripts.vm);
+    redis_batch_free(&thread->batch);
     free(thread);
 }
 
@@ -422,9 +367,7 @@ enum kv_status bridge_thread_start(struct redis_service *service, unsigned numbe
     started->service = service;
     started->epoll_fd = started->wake_fd = -1;
     pthread_mutex_init(&started->lock, NULL);
-    started->flight.store = service->store;
-    for (size_t i = 0; i < 2; i++)
-        redis_batch_init(&started->turns[i].batch, service, &started->scripts, &started->flight);
+    redis_batch_init(&started->batch, service);
     started->mailbox = (struct redis_mailbox){.outgoing = service->link ? &started->outgoing : NULL,
                                               .wake = wake_for_mail,
                                               .context = started};

@@ -92,7 +92,6 @@ void batch_memory_end(struct batch_memory *memory)
     }
     memory->operation_count = 0;
     memory->expected_bytes = 0;
-    memory->small_bytes = 0;
     /* One piece of the usual size is kept. */
     memory->piece_used = 0;
     if (memory->pieces && (memory->pieces->next || memory->pieces->bytes > PIECE_BYTES))

@@ -21,7 +21,6 @@
 /* About how much a batch, and a session in it, may read and write: others wait while it does, and
  * more at once is hardly faster. */
 #define BATCH_BYTES         ((size_t)256 * 1024)
-#define BATCH_SMALL_BYTES   ((size_t)6 * 1024) /* of small requests: about what one message holds */
 #define BATCH_SESSION_BYTES ((size_t)64 * 1024)
 
 /* What runs scripts in the thread, if it has run one; `free` frees it. */
@@ -39,7 +38,6 @@ struct batch_memory {
     struct clientk_result *results; /* their values' memory is used again and again */
     size_t result_capacity;
     size_t expected_bytes;      /* expected bytes of all operations */
-    size_t small_bytes;         /* of these, bytes of small requests */
     size_t session_limit;       /* operations that the session that is being taken may have */
     struct batch_piece *pieces; /* batch_memory_allocate gives from the first */
     size_t piece_used;

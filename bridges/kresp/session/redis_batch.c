@@ -11,22 +11,20 @@
  * batches. */
 #define FORGET 64u
 
-/* A request of fewer bytes is small: a message holds many. */
-#define SMALL_BYTES ((size_t)512)
-
 /* New sessions are expected to read what others have read, and at least FIRST_VALUE_BYTES. */
 #define FORGET_OTHERS     1024u
 #define FIRST_VALUE_BYTES ((size_t)2 * 1024)
 
-void redis_batch_init(struct redis_batch *batch, struct redis_service *service,
-                      struct thread_scripts *scripts, struct store_flight *flight)
+void redis_batch_init(struct redis_batch *batch, struct redis_service *service)
 {
-    *batch = (struct redis_batch){.service = service, .memory.scripts = scripts, .flight = flight};
+    *batch = (struct redis_batch){.service = service, .memory.scripts = &batch->scripts};
 }
 
 void redis_batch_free(struct redis_batch *batch)
 {
     free(batch->jobs);
+    if (batch->scripts.vm)
+        batch->scripts.free(batch->scripts.vm);
     batch_memory_free(&batch->memory);
 }
 
@@ -255,11 +253,8 @@ bool redis_batch_take(struct redis_batch *batch, struct redis_session *session)
     session->value_bytes -= session->value_bytes / FORGET;
     batch_memory_limit_session(memory, session->value_bytes);
     bool has_more = take_commands(batch, session);
-    size_t operations = memory->operation_count - operations_before;
-    size_t bytes = session->request.at - read_before;
-    memory->expected_bytes += bytes + operations * session->value_bytes;
-    if (bytes < operations * SMALL_BYTES)
-        memory->small_bytes += bytes;
+    memory->expected_bytes += session->request.at - read_before;
+    memory->expected_bytes += (memory->operation_count - operations_before) * session->value_bytes;
     return has_more;
 }
 
@@ -306,34 +301,17 @@ static void add_batch_counts(struct redis_batch *batch)
     memory->hits = memory->misses = 0;
 }
 
-static void fail_for_memory(struct redis_batch *batch)
-{
-    for (size_t i = 0; i < batch->job_count; i++) {
-        batch->jobs[i].error = "ERR kresp: out of memory";
-        batch->jobs[i].operations = 0;
-    }
-    batch->memory.operation_count = 0;
-}
-
-bool redis_batch_begin(struct redis_batch *batch, bool may_fly)
+void redis_batch_run(struct redis_batch *batch)
 {
     struct batch_memory *memory = &batch->memory;
-    size_t count = memory->operation_count;
-    if (count == 0)
-        return false;
-    if (!batch_memory_make_results(memory)) {
-        fail_for_memory(batch);
-        return false;
+    if (memory->operation_count > 0 && batch_memory_make_results(memory)) {
+        redis_store_execute(batch->service->store, memory->operations, memory->operation_count,
+                            memory->results);
+    } else if (memory->operation_count > 0) {
+        for (size_t i = 0; i < batch->job_count; i++)
+            batch->jobs[i].error = "ERR kresp: out of memory";
+        memory->operation_count = 0;
     }
-    if (may_fly)
-        return store_flight_begin(batch->flight, memory->operations, count, memory->results);
-    redis_store_execute(batch->service->store, memory->operations, count, memory->results);
-    return false;
-}
-
-void redis_batch_end(struct redis_batch *batch)
-{
-    store_flight_end(batch->flight);
     batch->value_bytes -= batch->value_bytes / FORGET_OTHERS;
     for (size_t i = 0; i < batch->job_count; i++) {
         learn(batch, &batch->jobs[i]);
@@ -341,5 +319,5 @@ void redis_batch_end(struct redis_batch *batch)
     }
     add_batch_counts(batch);
     batch->job_count = 0;
-    batch_memory_end(&batch->memory);
+    batch_memory_end(memory);
 }

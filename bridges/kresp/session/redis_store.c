@@ -64,15 +64,6 @@ void redis_store_execute(struct redis_store *store, const struct clientk_operati
             results[i].status = status;
 }
 
-struct clientk_pipeline *redis_store_pipeline(struct redis_store *store, clientk_complete complete,
-                                              void *context)
-{
-    struct clientk_pipeline *pipeline = NULL;
-    struct kv_error error;
-    clientk_pipeline_open(store->client, 1, 0, complete, context, &pipeline, &error);
-    return pipeline;
-}
-
 enum kv_status redis_store_transact(struct redis_store *store,
                                     const struct clientk_transaction *transaction,
                                     struct clientk_result *results,

@@ -1,6 +1,6 @@
 /*
- * redis_store: the one place where kresp calls libclientk, beside store_flight.h. All operations of
- * a batch travel in one call: nothing above knows how an operation is executed.
+ * redis_store: the one place where kresp calls libclientk. All operations of a batch travel in one
+ * call: nothing above knows how an operation is executed.
  *
  * Threads: any; each gets a session of its own from the library.
  */
@@ -34,11 +34,6 @@ void redis_store_interrupt(void);
 /* Executes the operations in order. Every result has its status, even if the call fails. */
 void redis_store_execute(struct redis_store *store, const struct clientk_operation *operations,
                          size_t count, struct clientk_result *results);
-
-/* Opens a pipeline of one message in flight: its operations take effect in the order in which they
- * are submitted. NULL: there is none now. */
-struct clientk_pipeline *redis_store_pipeline(struct redis_store *store, clientk_complete complete,
-                                              void *context);
 
 /* Executes a transaction, as clientk_transact does. */
 enum kv_status redis_store_transact(struct redis_store *store,
