@@ -376,12 +376,11 @@ int clientk_pipeline_fd(struct clientk_pipeline *pipeline)
 enum kv_status clientk_pipeline_process(struct clientk_pipeline *pipeline)
 {
     enum kv_status status = pipeline_check_use(pipeline);
-    if (status != KV_OK)
-        return status;
-    if (pipeline->events)
-        return event_loop_run(pipeline);
-    pipeline_send_filling(pipeline, pipeline_deadline_ms(pipeline));
-    return KV_OK;
+    if (status == KV_OK && !pipeline->events)
+        status = kv_error_set(last_error_of_thread(), KV_USAGE,
+                              "clientk_pipeline_process is for a pipeline that was asked for its "
+                              "descriptor (clientk_pipeline_fd)");
+    return status == KV_OK ? event_loop_run(pipeline) : status;
 }
 
 size_t clientk_pipeline_pending(const struct clientk_pipeline *pipeline)

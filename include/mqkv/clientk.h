@@ -555,11 +555,7 @@ int clientk_pipeline_fd(struct clientk_pipeline *pipeline);
  * program calls this when the descriptor is readable, and after it has submitted operations outside
  * of `complete`. One call processes a limited number of messages; the descriptor stays readable
  * while there are more. KV_OK; KV_LIMIT, KV_NO_MEMORY: the descriptor may miss something, call
- * again soon; KV_USAGE.
- *
- * Without a descriptor it only sends what was submitted, of which submit keeps back what does not
- * fill a message, and waits for room in the request queue if need be: the program then does
- * something else until it needs the results (clientk_pipeline_flush). KV_OK; KV_USAGE. */
+ * again soon; KV_USAGE. */
 enum kv_status clientk_pipeline_process(struct clientk_pipeline *pipeline);
 
 /* Returns the number of operations that were submitted and are not complete. */

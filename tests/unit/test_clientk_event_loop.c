@@ -218,6 +218,7 @@ START_TEST(calls_are_refused_where_they_make_no_sense)
     struct tally waiting = {.completed = 0};
     assert_status(clientk_pipeline_open(client, 0, 0, note, &waiting, &waiting.pipeline, NULL),
                   KV_OK);
+    assert_status(clientk_pipeline_process(waiting.pipeline), KV_USAGE);
     submit(&waiting, (struct clientk_operation){.opcode = CLIENTK_GET, .key = TEXT("k")});
     ck_assert_int_eq(clientk_pipeline_fd(waiting.pipeline), -1);
     ck_assert_ptr_nonnull(strstr(clientk_last_error(), "under way"));

@@ -6,7 +6,6 @@
 
 #include "mqkv/clientk.h"
 #include "common/numbers/random.h"
-#include "common/time/clock.h"
 #include "tests/support/store_variants.h"
 #include "tests/support/client_calls.h"
 #include "tests/support/served_client.h"
@@ -328,29 +327,6 @@ START_TEST(close_completes_what_is_pending_also_after_the_handle)
 }
 END_TEST
 
-START_TEST(process_sends_what_fills_no_message)
-{
-    unsigned completed = 0;
-    struct clientk_value value = {.size = 0};
-    struct clientk_pipeline *pipeline = must_open(1, 0, count_completion, &completed);
-    struct clientk_operation put = {
-        .opcode = CLIENTK_PUT, .key = TEXT("early"), .value = TEXT("value")};
-    assert_status(clientk_pipeline_submit(pipeline, &put, NULL), KV_OK);
-    assert_status(clientk_get(client, put.key, &value), KV_NOT_FOUND);
-    assert_status(clientk_pipeline_process(pipeline), KV_OK);
-    for (unsigned i = 0; clientk_get(client, put.key, &value) != KV_OK; i++) {
-        ck_assert_uint_lt(i, 10000);
-        clock_sleep_ms(1);
-    }
-    assert_status(clientk_pipeline_process(pipeline), KV_OK);
-    ck_assert_uint_eq(completed, 0);
-    assert_status(clientk_pipeline_flush(pipeline), KV_OK);
-    ck_assert_uint_eq(completed, 1);
-    clientk_value_free(&value);
-    clientk_pipeline_close(pipeline);
-}
-END_TEST
-
 START_TEST(info_counts_open_and_closed_pipelines)
 {
     struct clientk_info info;
@@ -400,7 +376,6 @@ TEST_SUITE(clientk_pipeline)
     tcase_add_test(segment, impossible_operations_are_not_taken);
     tcase_add_test(segment, close_completes_what_is_pending_also_after_the_handle);
     tcase_add_test(segment, impossible_priorities_are_refused);
-    tcase_add_test(segment, process_sends_what_fills_no_message);
     tcase_add_test(segment, info_counts_open_and_closed_pipelines);
     suite_add_tcase(suite, segment);
     TCase *fragments = tcase_create("fragments");

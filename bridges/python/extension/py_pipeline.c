@@ -159,7 +159,7 @@ static PyObject *pipeline_flush(PyObject *object, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* Never waits once fileno was asked for. An exception has what was completed before it. */
+/* Never waits. An exception has what was completed before it. */
 static PyObject *pipeline_process(PyObject *object, PyObject *ignored)
 {
     (void)ignored;
@@ -315,7 +315,7 @@ static PyMethodDef pipeline_methods[] = {
      "an exception says what stopped a message."},
     {"process", pipeline_process, METH_NOARGS,
      "In an event loop: completes what has come, sends what was submitted, and returns the\n"
-     "Results that were completed. Never waits. Before fileno() it only sends."},
+     "Results that were completed. Never waits."},
     {"fileno", pipeline_fileno, METH_NOARGS,
      "Hands the pipeline to an event loop: a descriptor that is readable when process() has\n"
      "something to do. No call but flush() and close() waits from then on."},
