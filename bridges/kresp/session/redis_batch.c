@@ -308,8 +308,10 @@ void redis_batch_run(struct redis_batch *batch)
         redis_store_execute(batch->service->store, memory->operations, memory->operation_count,
                             memory->results);
     } else if (memory->operation_count > 0) {
-        for (size_t i = 0; i < batch->job_count; i++)
+        for (size_t i = 0; i < batch->job_count; i++) {
             batch->jobs[i].error = "ERR kresp: out of memory";
+            batch->jobs[i].operations = 0; /* there are no results to look at */
+        }
         memory->operation_count = 0;
     }
     batch->value_bytes -= batch->value_bytes / FORGET_OTHERS;
