@@ -385,7 +385,7 @@ void shared_index_serve(const struct shared_index *direct, const struct store_co
     __atomic_store_n(&shared->verify_every_read, context->options.verify_every_read,
                      __ATOMIC_RELAXED);
     uint64_t instance = random_secret();
-    for (uint32_t number = 0; number < context->datafiles; number++)
+    for (uint32_t number = 0; number < context->datafiles && context->options.ordered; number++)
         __atomic_store_n(&context->files[number].shared->order.instance, instance,
                          __ATOMIC_RELEASE);
     __atomic_store_n(&shared->instance, instance, __ATOMIC_RELEASE);
