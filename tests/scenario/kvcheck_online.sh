@@ -23,7 +23,7 @@ seq 1 2000 | sed 's/.*/PUT key& value&/' | client batch -q - 2>/dev/null
 check_status 4 'a store in use is refused' kvcheck data
 check_match 'kvcheck --online' "$errors" 'with what checks it'
 check_status 0 'with --online it is checked' kvcheck --online data
-check_equal 0 "$(grep -c 'order of the keys' <<<"$output")" 'and not a word of an order, which is not kept'
+check_equal 0 "$(grep -c 'order of the keys' <<<"$output")" 'no word of an order that is not kept'
 check_match '^total .* 2000 .* sound$' "$output" 'all of it'
 
 # While it is written to and compacted.
