@@ -78,7 +78,7 @@ SERVERK_OBJ := $(call without_absent,$(call objects,serverk)) $(LAB_OBJ) $(SANDB
 CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program) $(OUT)/obj/kvstore/format/file_chapters.o
 # The client library reads the files of a store itself (clientk/direct): by the code that knows their bytes.
 CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk)) \
-	$(call objects,kvstore/shared) $(patsubst %,$(OUT)/obj/kvstore/format/%.o,file_name record verified_bitmap)
+	$(call objects,kvstore/shared) $(patsubst %,$(OUT)/obj/kvstore/format/%.o,file_name record verified_bitmap wide_checksum wide_checksum_avx2)
 # Lua runs the scripts of kresp's clients, where it is there; LUA= builds without.
 LUA ?= $(shell $(PKG_CONFIG) --exists lua5.1 2>/dev/null && echo yes)
 LUA_CFLAGS := $(if $(LUA),$(shell $(PKG_CONFIG) --cflags lua5.1))

@@ -18,7 +18,7 @@ PEER_OBJ_echo := $(foreach part,echo echo_link echo_group,$(call peer_object,$(p
 
 define peer_rule
 $(OUT)/peers/peer_$(1): $(call peer_objects,$(1)) $(PEER_OBJ_$(1)) $(patsubst %,$(OUT)/obj/kvstore/shared/%.o,shared_store store_leftovers) \
-		$(patsubst %,$(OUT)/obj/kvstore/format/%.o,file_chapters file_name record verified_bitmap) $(WIRE_OBJ) $(COMMON_OBJ)
+		$(patsubst %,$(OUT)/obj/kvstore/format/%.o,file_chapters file_name record verified_bitmap wide_checksum wide_checksum_avx2) $(WIRE_OBJ) $(COMMON_OBJ)
 	@mkdir -p $$(@D)
 	$$(CC) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $(PEER_LIBS_$(1)) -ledit -lxxhash -lzstd -lm
 endef

@@ -21,7 +21,7 @@
 /* Values from this size on are placed: what is smaller is copied under the lock, in the time that
  * the further steps of a placing take. */
 #ifndef PLACE_MIN_BYTES
-#define PLACE_MIN_BYTES (UINT64_C(64) << 10)
+#define PLACE_MIN_BYTES (UINT64_C(16) << 10)
 #endif
 
 /* A value has a berth in the current generation, and one in the next; and when one has taken the

@@ -297,7 +297,7 @@ END_TEST
 START_TEST(after_a_failed_copy_writers_leave_the_next_generation_alone)
 {
     const struct fault_plan once = {.call = FAULT_WRITE, .nth = 1, .length = 1, .error = EIO};
-    static char large[20000]; /* is written with a call */
+    static char large[16384]; /* its record is written with a call */
     memset(large, 'l', sizeof large - 1);
     put_round(100, 0);
     start_copying();

@@ -22,10 +22,10 @@
 #include "tests/support/test_suite.h"
 
 #define KEY(text)   kv_slice_from_string(text)
-#define LARGE_BYTES ((size_t)(PLACE_MIN_BYTES + 1000))
+#define LARGE_BYTES ((size_t)(4 * PLACE_MIN_BYTES + 1000))
 
 /* The first write of that many bytes waits until the test lets it go on. */
-#define COPIED_BYTES (PLACE_MIN_BYTES / 2)
+#define COPIED_BYTES (2 * PLACE_MIN_BYTES)
 
 static struct {
     pthread_mutex_t mutex;
@@ -93,7 +93,7 @@ static void let_go_on(void)
 
 enum large_kind { PUT, EXCHANGE, APPEND, TOUCH, TRANSACT };
 
-#define MEDIUM_BYTES ((size_t)20000) /* written with a call, and under the lock */
+#define MEDIUM_BYTES ((size_t)PLACE_MIN_BYTES - 1) /* written with a call, and under the lock */
 
 #define SUFFIX        "suffix"
 #define FAR_FUTURE_MS UINT64_C(4102444800000)

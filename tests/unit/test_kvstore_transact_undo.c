@@ -295,7 +295,7 @@ END_TEST
 /* Far more is taken back than the log has: the commit log must not take that for written. */
 START_TEST(what_was_taken_back_is_never_synced)
 {
-    static char large[30000];
+    static char large[13000];
     struct kvstore_options options = options_of(2);
     options.datafiles = 2;
     memset(large, 'x', sizeof large - 1);
@@ -324,7 +324,7 @@ END_TEST
 
 START_TEST(max_bytes_that_the_last_write_exceeds)
 {
-    static char large[30000];
+    static char large[13000];
     struct kvstore_options options = {
         .create = true, .datafiles = (uint32_t)_i, .max_bytes = KVSTORE_MIN_BOUND_BYTES};
     memset(large, 'x', sizeof large - 1);
@@ -335,6 +335,8 @@ START_TEST(max_bytes_that_the_last_write_exceeds)
     ask_for_all_kinds();
     asked_then(&asked, KVSTORE_STEP_PUT, "more", large);
     asked_then(&asked, KVSTORE_STEP_PUT, "still more", large);
+    asked_then(&asked, KVSTORE_STEP_PUT, "even more", large);
+    asked_then(&asked, KVSTORE_STEP_PUT, "too much", large);
     ck_assert_int_eq(asked_do(&asked, store), KV_FULL);
     assert_state(&before, "full");
     assert_entries_after_kill(&before, "killed");
@@ -523,7 +525,7 @@ END_TEST
 /* The file grows within the transaction, and then it cannot. */
 START_TEST(a_disk_that_is_full_in_the_middle)
 {
-    static char large[60000];
+    static char large[16000]; /* not placed, so that nothing is left in the log */
     static char keys[40][16];
     memset(large, 'x', sizeof large - 1);
     log_set_level(LOG_LEVEL_ERROR - 1);
