@@ -8,7 +8,8 @@ server_program=$MQKV_BUILD/tests/held_disk
 export MQKV_DISK_SAYS=$MQKV_TEST_DIR/says MQKV_DISK_WAITS=$MQKV_TEST_DIR/waits
 mkfifo "$MQKV_DISK_SAYS" "$MQKV_DISK_WAITS" || exit 2
 exec {says}<>"$MQKV_DISK_SAYS" {waits}<>"$MQKV_DISK_WAITS"
-large_value=$(head -c 20000 /dev/zero | tr '\0' v)
+# Copied under the lock of its file, by a call.
+large_value=$(head -c 16383 /dev/zero | tr '\0' v)
 
 by_message() {
     client --direct off --timeout 20000 "$@"
