@@ -207,8 +207,7 @@ int record_write_pieces(const struct record *record, struct kv_slice value_tail,
                               kv_slice(padding, layout.end - layout.content_end)};
     store_u32(room + CHECKSUM_AT, 0);
     write_head(room, record, flags, value_bytes);
-    wide_stream_begin(&hashed,
-                      record->in_berth ? content_seed(room, salt, offset) : salt ^ offset);
+    wide_stream_begin(&hashed, record->in_berth ? content_seed(room, salt, offset) : salt ^ offset);
     uint64_t filled = layout.key_at;
     uint64_t unhashed_at = record->in_berth ? RECORD_HEADER_BYTES : CHECKSUM_BYTES;
     for (uint64_t done = 0; done < layout.end; done += filled, filled = unhashed_at = 0) {
