@@ -1,11 +1,13 @@
 #include "kvstore/log/logtail.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 
 #include "common/assert/assert.h"
 #include "common/report/error.h"
+#include "common/memory/cursor.h"
 #include "common/memory/machine_sizes.h"
 #include "kvstore/log/fileio.h"
 #include "kvstore/format/sizes.h"
@@ -357,10 +359,26 @@ enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
     return KV_OK;
 }
 
+/* The content was just written, so its page is there. */
+static enum kv_status number_by_store(const struct logfile *log, uint64_t offset,
+                                      const struct record *content)
+{
+    uint8_t *at = log->map + offset;
+    uint8_t checksum[4], version[8];
+    memcpy(checksum, at, sizeof checksum);
+    record_number(content, log->identity.salt, offset, checksum, version);
+    __atomic_store_n((uint64_t *)(void *)(at + RECORD_VERSION_AT), load_u64(version),
+                     __ATOMIC_RELEASE);
+    __atomic_store_n((uint32_t *)(void *)at, load_u32(checksum), __ATOMIC_RELEASE);
+    return logfile_is_broken(log) ? KV_IO : KV_OK;
+}
+
 enum kv_status logtail_number_berth(const struct logfile *log, uint64_t offset,
                                     const struct record *content)
 {
     uint8_t checksum[4], version[8];
+    if (log->map)
+        return number_by_store(log, offset, content);
     errno = EIO; /* if fewer bytes come */
     if (fileio->read_at(log->fd, checksum, sizeof checksum, (off_t)offset) != sizeof checksum)
         return kv_status_from_errno(errno);
