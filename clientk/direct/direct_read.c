@@ -268,7 +268,8 @@ bool direct_found_is_sound(const struct direct_store *store, const struct direct
     return true;
 }
 
-/* Returns true if the head of the record is what it was. */
+/* Returns true if the head of the record is what it was, and it has its version: what is being
+ * written has none, and may be whole, and in the index, a moment later. */
 static bool head_stays(const struct direct_found *found)
 {
     const struct direct_log *log = found->log;
@@ -282,22 +283,20 @@ static bool head_stays(const struct direct_found *found)
         return false;
     return record_parse(log->map ? log->map + found->offset : head, found->size_bytes, &is,
                         &size_bytes) == RECORD_VALID &&
-           is.version == was->version && size_bytes == found->size_bytes &&
-           is.key.size == was->key.size && is.value.size == was->value.size &&
-           is.expiry_ms == was->expiry_ms;
+           is.version == was->version && is.version != RECORD_NO_VERSION_YET &&
+           size_bytes == found->size_bytes && is.key.size == was->key.size &&
+           is.value.size == was->value.size && is.expiry_ms == was->expiry_ms;
 }
 
-/* Who gives a berth another content takes the version from the old one before its bytes change, and
- * no version is given twice: if the version is there after all was read, all is of that version.
- * That the index, looked at then, points there says that it counts. */
-bool direct_content_stays(struct direct_store *store, uint32_t hash,
-                          const struct direct_found *found)
+/* Returns true if the index has the record, by its hash, at this moment. */
+static bool is_in_index(const struct direct_store *store, uint32_t hash,
+                        const struct direct_found *found)
 {
     const struct direct_view *view = direct_store_view(store);
     struct direct_look look;
     struct segment_probe probe;
     uint64_t offset;
-    if (!head_stays(found) || !direct_look_begin(store, view, found->log->file, &look) ||
+    if (!direct_look_begin(store, view, found->log->file, &look) ||
         look.generation != found->log->generation)
         return false;
     const struct index_segment *segment = direct_look_segment(&look, view, hash);
@@ -308,6 +307,16 @@ bool direct_content_stays(struct direct_store *store, uint32_t hash,
         if (offset == found->offset)
             return direct_look_holds(&look);
     return false;
+}
+
+/* Who gives a berth another content takes the version from the old one before its bytes change, and
+ * no version is given twice: if the version is there after all was read, all is of that version.
+ * That the index pointed there meanwhile says that it counts; looked at after the version, it may
+ * point to what came since. */
+bool direct_content_stays(struct direct_store *store, uint32_t hash,
+                          const struct direct_found *found)
+{
+    return is_in_index(store, hash, found) && head_stays(found);
 }
 
 /* Reading a key -------------------------------------------------------------------------------- */

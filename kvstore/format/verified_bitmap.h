@@ -17,7 +17,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifndef VERIFIED_MIN_BYTES
 #define VERIFIED_MIN_BYTES UINT64_C(16384)
+#endif
 
 /* Start from {0}: nothing is noted, nor can be. */
 struct verified_bitmap {

@@ -9,6 +9,7 @@
 #include "clientk/base/handles.h"
 #include "clientk/direct/direct.h"
 #include "clientk/direct/direct_scan.h"
+#include "kvstore/format/record.h"
 #include "tests/explore/explore.h"
 #include "tests/explore/explored_store.h"
 #include "tests/history/history.h"
@@ -196,10 +197,13 @@ static void read_what_stays(struct direct_reader *reader, struct clientk_value *
     unsigned key = explore_random(keys_changing);
     uint64_t began_ns = explore_clock_ns();
     enum kv_status status = KV_IO;
-    if (!direct_get(&direct, reader, explore_key(key), true, value, &status))
+    bool with_bytes = explore_random(2) == 0;
+    if (!direct_get(&direct, reader, explore_key(key), with_bytes, value, &status))
         return;
     EXPLORE_CHECK(status == KV_OK, "a key that is there: status %d in place", status);
-    explore_note_read(key, explore_value_number(kv_slice(value->data, value->size)), began_ns);
+    EXPLORE_CHECK(value->version > RECORD_NO_VERSION_YET, "a value without a version");
+    if (with_bytes)
+        explore_note_read(key, explore_value_number(kv_slice(value->data, value->size)), began_ns);
 }
 
 struct stay_scan {
