@@ -435,9 +435,13 @@ enum record_verdict record_walk(const uint8_t *file, uint64_t file_bytes, uint64
     uint64_t content_bytes;
     if (at == 0)
         return RECORD_INVALID;
-    if (record_read(file + at, offset - at, salt, at, record, &content_bytes) == RECORD_VALID &&
-        kv_slice_equal(record->key, placed.key) && record_take_place(&placed, at, record))
+    /* The checksum last: a berth may have been named by many that are hollow. */
+    if (record_parse(file + at, offset - at, record, &content_bytes) == RECORD_VALID &&
+        kv_slice_equal(record->key, placed.key) && record_take_place(&placed, at, record) &&
+        record_is_sound(file + at, record, salt, at)) {
+        record->key = placed.key; /* which stays if the berth gets another content */
         return RECORD_VALID;
+    }
     *record = placed;
     record->content_at = at;
     return RECORD_HOLLOW;

@@ -364,8 +364,30 @@ static enum record_verdict read_standing(const struct logfile *log, enum read_bu
     return verdict;
 }
 
+/* Returns true if `content`, at `at`, is what `placed` names, whose key has key_hash. */
+static bool take_named_place(const struct record *placed, uint64_t key_hash, uint64_t at,
+                             struct record *content)
+{
+    return content->key.size == placed->key.size &&
+           XXH3_64bits(content->key.data, content->key.size) == key_hash &&
+           record_take_place(placed, at, content);
+}
+
+/* Parses what is at `at`. A walk reads far ahead, which is of no use here, nor to be read again. */
+static enum record_verdict parse_content(const struct logfile *log, enum read_buffer buffer,
+                                         uint64_t at, uint64_t end, struct record *record,
+                                         uint64_t *size_bytes)
+{
+    if (log->map)
+        return record_parse(log->map + at, end - at, record, size_bytes);
+    if (buffer == READ_BUFFER_WALK)
+        logfile_begin(log, buffer = READ_BUFFER_MIRROR);
+    return parse_by_call(log, buffer, UP_TO_KEY, at, end, record, size_bytes);
+}
+
 /* Puts the content of a berth in the place of the placed record at `offset` that names it. Not
- * `verified`: the content is only parsed. */
+ * `verified`: the content is only parsed. The checksum comes last: the berth may have been named by
+ * many that are hollow. */
 __attribute__((noinline)) static enum record_verdict read_content(const struct logfile *log,
                                                                   enum read_buffer buffer,
                                                                   uint64_t offset, bool verified,
@@ -377,14 +399,15 @@ __attribute__((noinline)) static enum record_verdict read_content(const struct l
     uint64_t size_bytes;
     if (at < FILE_HEADER_BYTES)
         return RECORD_INVALID;
-    enum record_verdict verdict =
-        verified ? read_standing(log, buffer, at, offset, record, &size_bytes)
-                 : record_parse(log->map + at, offset - at, record, &size_bytes);
-    if (verdict != RECORD_VALID)
+    enum record_verdict verdict = parse_content(log, buffer, at, offset, record, &size_bytes);
+    if (verdict == RECORD_VALID && !take_named_place(&placed, key_hash, at, record))
+        return RECORD_INVALID;
+    if (verdict != RECORD_VALID || !verified)
         return verdict;
-    bool is_of_key = record->key.size == placed.key.size &&
-                     XXH3_64bits(record->key.data, record->key.size) == key_hash;
-    return is_of_key && record_take_place(&placed, at, record) ? RECORD_VALID : RECORD_INVALID;
+    verdict = read_standing(log, buffer, at, offset, record, &size_bytes);
+    return verdict != RECORD_VALID || take_named_place(&placed, key_hash, at, record)
+               ? verdict
+               : RECORD_INVALID;
 }
 
 /* Gives the content of the placed record at `offset` in its place, or the record as it stands if it

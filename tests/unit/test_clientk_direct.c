@@ -62,6 +62,48 @@ START_TEST(a_store_is_read_with_calls)
 }
 END_TEST
 
+/* Makes the record at `offset` the content of a berth, which has that version. */
+static void put_content(uint64_t offset, uint64_t version)
+{
+    uint8_t bytes[64], version_bytes[8];
+    struct record content = {.kind = RECORD_PUT,
+                             .version = RECORD_NO_VERSION_YET,
+                             .key = TEXT("a"),
+                             .value = TEXT("one"),
+                             .in_berth = true};
+    uint64_t salt = handmade_state(handmade_file(&made, TEXT("a")))->salt;
+    uint64_t size = record_write(bytes, &content, kv_slice(NULL, 0), salt, offset);
+    content.version = version;
+    if (version != RECORD_NO_VERSION_YET) {
+        record_number(&content, salt, offset, bytes, version_bytes);
+        memcpy(bytes + RECORD_VERSION_AT, version_bytes, sizeof version_bytes);
+    }
+    int log = handmade_log(&made, (uint32_t)(handmade_file(&made, TEXT("a")) - made.files));
+    ck_assert_int_eq(pwrite(log, bytes, size, (off_t)offset), (ssize_t)size);
+    close(log);
+}
+
+/* Nor are facts of it given, though the index may have it by the time that this is looked at. */
+START_TEST(content_without_its_version_is_not_read)
+{
+    struct clientk_value facts = {.data = NULL};
+    enum kv_status status;
+    if (_i == 0)
+        direct_case_begin_mapped();
+    else
+        direct_case_begin_pread();
+    uint64_t offset = handmade_put(&made, TEXT("a"), TEXT("one"), 0);
+    put_content(offset, 7);
+    assert_read("a", "one");
+    ck_assert(direct_get(&direct, &reader, TEXT("a"), false, &facts, &status));
+    ck_assert_uint_eq(facts.version, 7);
+    put_content(offset, RECORD_NO_VERSION_YET);
+    assert_asks("a");
+    ck_assert(!direct_get(&direct, &reader, TEXT("a"), false, &facts, &status));
+    direct_case_end();
+}
+END_TEST
+
 static void read_large(void)
 {
     const size_t sizes[] = {0, 1, 4060, 4096, 16384, 70000, 300000};
@@ -488,6 +530,7 @@ TEST_SUITE(clientk_direct)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_mapped_store_is_read);
     tcase_add_test(tcase, a_store_is_read_with_calls);
+    tcase_add_loop_test(tcase, content_without_its_version_is_not_read, 0, 2);
     tcase_add_test(tcase, values_of_all_sizes_are_read);
     tcase_add_test(tcase, keys_of_all_data_files_are_read);
     tcase_add_test(tcase, a_batch_of_reads_is_executed_in_order);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/numbers/random.h"
 #include "tests/support/test_suite.h"
@@ -492,6 +493,33 @@ START_TEST(a_hollow_record_is_as_documented)
 }
 END_TEST
 
+/* Many placed records may have named a berth in its time: those that are hollow cost no look at all
+ * of its content, each time. And of one that is not the key lasts as long as the record, whatever
+ * becomes of the berth. */
+START_TEST(a_berth_is_read_for_the_record_that_counts)
+{
+    size_t mapped_bytes = (sizeof example + 0xffff) & ~(size_t)0xffff;
+    struct record record;
+    uint64_t size;
+    make_example(true);
+    fill_example("town", 'w', true, 4, HOLLOW_END - 32);
+    uint8_t *file =
+        mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(file, MAP_FAILED);
+    memcpy(file, example, sizeof example);
+    ck_assert_int_eq(
+        record_walk(file, sizeof example, EXAMPLE_SALT, HOLLOW_END - 32, &record, &size),
+        RECORD_VALID);
+    memset(file + CONTENT_AT, 0, PLACED_AT - CONTENT_AT);
+    ck_assert(kv_slice_equal(record.key, kv_slice_from_string("town")));
+    memcpy(file, example, sizeof example);
+    ck_assert_int_eq(mprotect(file + 0x2000, 0xf000, PROT_NONE), 0);
+    ck_assert_int_eq(record_walk(file, sizeof example, EXAMPLE_SALT, PLACED_AT, &record, &size),
+                     RECORD_HOLLOW);
+    munmap(file, mapped_bytes);
+}
+END_TEST
+
 /* Without its version the content is nothing. */
 START_TEST(content_without_its_version_is_no_record)
 {
@@ -569,6 +597,7 @@ TEST_SUITE(kvstore_record)
     tcase_add_loop_test(tests, random_bytes_are_never_valid_and_never_read_past_the_end, 0, 4);
     tcase_add_test(tests, a_berth_is_as_documented);
     tcase_add_test(tests, a_hollow_record_is_as_documented);
+    tcase_add_test(tests, a_berth_is_read_for_the_record_that_counts);
     tcase_add_test(tests, content_without_its_version_is_no_record);
     tcase_add_test(tests, any_byte_in_a_berth_counts);
     tcase_add_test(tests, what_is_named_must_be_there);

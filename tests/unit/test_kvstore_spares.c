@@ -521,6 +521,44 @@ START_TEST(what_is_read_is_not_written_over)
 }
 END_TEST
 
+static atomic_uint_fast64_t bytes_read;
+
+static ssize_t read_counted(int fd, void *to, size_t size, off_t offset)
+{
+    atomic_fetch_add(&bytes_read, size);
+    return fileio_system.read_at(fd, to, size, offset);
+}
+
+/* A berth in which many contents have been costs a start no more than its last one. */
+START_TEST(hollow_records_are_not_read_with_what_they_named)
+{
+    static struct fileio counted;
+    struct kvstore_options by_calls = one_file;
+    struct image image;
+    by_calls.io = KVSTORE_IO_PREAD;
+    reopen_unsynced();
+    put_spared(store, "large", 'L');
+    put_spared(store, "other", 'O');
+    for (int i = 0; i < 30; i++) /* farther away than a walk reads ahead */
+        put_spared(store, numbered("key", i), 'k');
+    for (unsigned i = 0; i < 200; i++)
+        put_spared(store, i % 2 == 0 ? "large" : "other", (char)('a' + i % 26));
+    image_take(&image, dir);
+    image_put(&image, copy_dir);
+    uint64_t file_bytes = image_find(&image, "data.0000")->size;
+    image_free(&image);
+    ck_assert_uint_lt(file_bytes, 40 * SPARED_BYTES);
+    counted = fileio_system;
+    counted.read_at = read_counted;
+    fileio = &counted;
+    atomic_store(&bytes_read, 0);
+    struct kvstore *copy = must_open(copy_dir, &by_calls);
+    ck_assert_uint_lt(atomic_load(&bytes_read), 400 * SPARED_BYTES);
+    check_spared(copy, "other", 'a' + 199 % 26);
+    must_close(copy);
+}
+END_TEST
+
 static bool nothing_is_read(const void *context, uint64_t offset)
 {
     (void)context;
@@ -590,6 +628,7 @@ TEST_SUITE(kvstore_spares)
     tcase_add_test(tests, half_a_transaction_is_none);
     tcase_add_test(tests, a_kill_leaves_half_a_content);
     tcase_add_test(tests, what_is_read_is_not_written_over);
+    tcase_add_test(tests, hollow_records_are_not_read_with_what_they_named);
     tcase_add_test(tests, berths_are_looked_at_in_turn);
     suite_add_tcase(suite, tests);
 }
