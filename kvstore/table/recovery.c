@@ -262,7 +262,15 @@ static enum kv_status find_lost_content(struct generation *generation, struct re
     if (!was_synced && log->overwrites && log->boot == BOOT_EARLIER)
         return pass_over_hollow(generation, recovery, limit, verdict);
     recovery->lost_at = was_synced ? first : recovery->hollow_since;
-    return read_log_again(generation, recovery, limit, verdict);
+    enum kv_status status = read_log_again(generation, recovery, limit, verdict);
+    /* A transaction that is not whole any more may have followed others. */
+    while (status == KV_OK && recovery->hollow > 0 && !was_synced) {
+        if (recovery->hollow_since >= recovery->lost_at)
+            return KV_IO; /* the file does not say the same twice */
+        recovery->lost_at = recovery->hollow_since;
+        status = read_log_again(generation, recovery, limit, verdict);
+    }
+    return status;
 }
 
 /* Appends a record of each key of which hollow ones were passed over, so that from now on one
