@@ -11,6 +11,7 @@
 #include "common/assert/assert.h"
 #include "common/memory/copy.h"
 #include "common/memory/cursor.h"
+#include "kvstore/format/fileheader.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/format/wide_checksum.h"
 
@@ -407,7 +408,10 @@ uint64_t record_placed_at(const struct record *placed, uint64_t offset)
 {
     KV_ASSERT(placed->kind == RECORD_PLACED && placed->value.size == PLACE_BYTES);
     uint64_t at = load_u64(placed->value.data);
-    return at % RECORD_ALIGNMENT == 0 && at < offset && offset - at >= RECORD_HEADER_BYTES ? at : 0;
+    return at % RECORD_ALIGNMENT == 0 && at >= FILE_HEADER_BYTES && at < offset &&
+                   offset - at >= RECORD_HEADER_BYTES
+               ? at
+               : 0;
 }
 
 bool record_take_place(const struct record *placed, uint64_t content_at, struct record *content)

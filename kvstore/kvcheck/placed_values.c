@@ -34,13 +34,13 @@ static bool make_room_for_value(struct placed_values *values)
     return true;
 }
 
-bool placed_values_add(struct placed_values *values, uint64_t offset, uint64_t content_bytes)
+bool placed_values_add(struct placed_values *values, const struct placed_value *value)
 {
-    KV_ASSERT(values->count == 0 || values->each[values->count - 1].offset < offset);
+    KV_ASSERT(values->count == 0 || values->each[values->count - 1].offset < value->offset);
+    KV_ASSERT(!value->is_replaced);
     if (!make_room_for_value(values))
         return false;
-    values->each[values->count++] =
-        (struct placed_value){.offset = offset, .content_bytes = content_bytes};
+    values->each[values->count++] = *value;
     return true;
 }
 
@@ -50,11 +50,24 @@ static int compare_values(const void *left, const void *right)
     return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-uint64_t placed_values_replace(struct placed_values *values, uint64_t offset)
+/* NULL: it is not there. */
+static struct placed_value *find_value(const struct placed_values *values, uint64_t offset)
 {
     const struct placed_value wanted = {.offset = offset};
-    struct placed_value *value =
-        bsearch(&wanted, values->each, values->count, sizeof wanted, compare_values);
+    return values->count == 0
+               ? NULL
+               : bsearch(&wanted, values->each, values->count, sizeof wanted, compare_values);
+}
+
+uint64_t placed_values_hollow_since(const struct placed_values *values, uint64_t offset)
+{
+    const struct placed_value *value = find_value(values, offset);
+    return value ? value->hollow_since : 0;
+}
+
+uint64_t placed_values_replace(struct placed_values *values, uint64_t offset)
+{
+    struct placed_value *value = find_value(values, offset);
     if (!value)
         return 0; /* the file was changed while it was read */
     value->is_replaced = true;

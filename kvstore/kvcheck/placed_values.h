@@ -13,6 +13,7 @@
 struct placed_value {
     uint64_t offset;        /* of the placed record */
     uint64_t content_bytes; /* in the log; 0: the record was hollow */
+    uint64_t hollow_since;  /* of a hollow one: the first of its key in a row, or itself */
     bool is_replaced;       /* a later record of the key is its newest */
 };
 
@@ -22,12 +23,15 @@ struct placed_values {
     size_t count, capacity;
 };
 
-/* Adds a record that is behind all others. False: there is no memory. */
-bool placed_values_add(struct placed_values *values, uint64_t offset, uint64_t content_bytes);
+/* Adds a value, not replaced, whose record is behind all others. False: there is no memory. */
+bool placed_values_add(struct placed_values *values, const struct placed_value *value);
 
 /* Has the record, which was added, be none of the newest any more. Returns its content_bytes; 0 if
  * it is not there. */
 uint64_t placed_values_replace(struct placed_values *values, uint64_t offset);
+
+/* Returns the hollow_since of the record; 0 if it is not there, or has a content. */
+uint64_t placed_values_hollow_since(const struct placed_values *values, uint64_t offset);
 
 void placed_values_free(struct placed_values *values);
 

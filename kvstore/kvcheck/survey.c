@@ -69,6 +69,29 @@ static bool note_berth(struct survey *survey, const struct walk_step *step)
                                (step->record.kind == RECORD_BERTH ? RECORD_BERTH_HEAD_BYTES : 0));
 }
 
+/* Returns true if the record is one that is passed over, behind a hollow one of a transaction, which
+ * is not: of a transaction all counts or nothing (recovery.h). */
+static bool hides_transaction(const struct survey *survey, const struct newest *newest,
+                              const struct walk_step *step)
+{
+    return step->kind == WALK_HOLLOW && newest->record.kind == RECORD_PLACED &&
+           (newest->record.goes_on || newest->record.transaction != 0) &&
+           placed_values_hollow_since(&survey->placed, newest->offset) != 0 &&
+           hollow_fate(survey->source, step->offset) == HOLLOW_TAKEN;
+}
+
+/* Adds what is known of the placed record, which becomes the newest of its key. hollow_since: that
+ * of the newest so far. */
+static bool note_placed(struct survey *survey, const struct walk_step *step, uint64_t hollow_since)
+{
+    struct placed_value value = {.offset = step->offset};
+    if (step->kind == WALK_HOLLOW)
+        value.hollow_since = hollow_since != 0 ? hollow_since : step->offset;
+    else
+        value.content_bytes = record_entry_bytes(&step->record, step->size_bytes);
+    return placed_values_add(&survey->placed, &value);
+}
+
 /* Has the record be the newest of its key, unless another one is newer. A later record of an equal
  * version wins, as in a recovery. A hollow record is as good as another, until it is known that
  * none follows. False: there is no memory. */
@@ -77,10 +100,13 @@ static bool take_newest(struct survey *survey, const struct walk_step *step)
     struct newest newest;
     const struct record *record = &step->record;
     uint32_t hash = survey_hash(survey, record);
+    uint64_t hollow_since = 0;
     find_newest(survey, record->key, hash, &newest);
-    if (newest.found && newest.record.version > record->version)
+    if (newest.found &&
+        (newest.record.version > record->version || hides_transaction(survey, &newest, step)))
         return true;
     if (newest.found) {
+        hollow_since = placed_values_hollow_since(&survey->placed, newest.offset);
         uncount_key(survey, &newest);
         index_probe_replace(&newest.probe, step->offset);
     } else {
@@ -88,11 +114,9 @@ static bool take_newest(struct survey *survey, const struct walk_step *step)
             return false;
         index_insert(survey->newest, hash, step->offset);
     }
-    uint64_t size_bytes = record_entry_bytes(record, step->size_bytes);
     if (step->kind == WALK_RECORD && record->kind == RECORD_PUT)
-        survey_count_key(survey, record, size_bytes, 1);
-    return record->content_at == 0 || placed_values_add(&survey->placed, step->offset,
-                                                        step->kind == WALK_HOLLOW ? 0 : size_bytes);
+        survey_count_key(survey, record, record_entry_bytes(record, step->size_bytes), 1);
+    return record->content_at == 0 || note_placed(survey, step, hollow_since);
 }
 
 /* When the file is read again, a hollow record is left out: an older record of its key counts. */
@@ -164,8 +188,8 @@ static bool take_gap(struct survey *survey, const struct walk_step *step)
         survey->torn_bytes += step->size_bytes;
     if (step->kind == WALK_HOLE && survey->hole_at == 0)
         survey->hole_at = step->offset;
-    if (step->kind != WALK_TORN && survey->lost.count == 0)
-        survey->damage_end = step->offset + step->size_bytes;
+    if (step->kind != WALK_TORN)
+        survey->damage_end = at_most(step->offset + step->size_bytes, survey->damage_limit);
     return note_fault(survey, step);
 }
 
@@ -176,6 +200,7 @@ static bool take_walk_step(struct survey *survey, const struct layout *layout,
         return take_gap(survey, step);
     survey->after_damage += survey->damaged_bytes + survey->torn_bytes > 0;
     survey->after_hole += survey->hole_at != 0;
+    survey->last_at = step->kind == WALK_RECORD ? step->offset : survey->last_at;
     if (step->kind == WALK_RECORD && is_misplaced(layout, survey->source, &step->record)) {
         survey->misplaced++;
         if (!note_fault(survey, step))
@@ -197,6 +222,18 @@ static bool survey_read(struct survey *survey, const struct layout *layout)
     return take_strays(survey);
 }
 
+/* Where nothing follows a hollow record, and it was not synced, the log ends before it: then the one
+ * that it follows of its key is one that none follows, too. */
+static bool note_lost(struct survey *survey, const struct placed_value *value)
+{
+    const struct source *source = survey->source;
+    bool ends_log = !source->is_live && value->offset >= source->progress.synced_offset &&
+                    value->offset > survey->last_at;
+    return offset_list_add(&survey->lost, value->offset) &&
+           (!ends_log || value->hollow_since == value->offset ||
+            offset_list_add(&survey->lost, value->hollow_since));
+}
+
 /* Sorts the hollow records that none follows by what became of their contents. */
 static bool weigh_hollow(struct survey *survey)
 {
@@ -216,16 +253,18 @@ static bool weigh_hollow(struct survey *survey)
         if (fate == HOLLOW_TAKEN && survey->taken++ == 0)
             survey->taken_at = value->offset;
         survey->overwritten += fate == HOLLOW_OVERWRITTEN;
-        if ((fate == HOLLOW_LOST && !offset_list_add(&survey->lost, value->offset)) ||
+        if ((fate == HOLLOW_LOST && !note_lost(survey, value)) ||
             (fate == HOLLOW_OVERWRITTEN && !offset_list_add(&survey->bare, value->offset)))
             return false;
     }
+    offset_list_sort(&survey->lost);
     return true;
 }
 
 static bool survey_begin(struct survey *survey, const struct source *source)
 {
     *survey = (struct survey){.source = source,
+                              .damage_limit = UINT64_MAX,
                               .hash_key = {{random_secret(), random_secret()}},
                               .arena = arena_create(-1, SHARED_STORE_HEADER_BYTES)};
     if (survey->arena)
@@ -242,7 +281,7 @@ static bool survey_again(struct survey *survey, const struct layout *layout)
     survey->is_read_again = true;
     survey->lost = first.lost;
     survey->bare = first.bare;
-    survey->damage_end = first.damage_end; /* no stray was named by those that are gaps now */
+    survey->damage_limit = first.damage_end; /* no stray was named by those that are gaps now */
     survey->overwritten = first.overwritten;
     survey->taken = first.taken;
     survey->taken_at = first.taken_at;

@@ -47,6 +47,8 @@ struct survey {
     uint64_t misplaced;    /* keys that belong in another data file */
     uint64_t skipped;      /* struct walk */
     uint64_t damage_end;   /* where the last gap ends that is damage or a hole; 0: there is none */
+    uint64_t damage_limit; /* damage_end is not behind it */
+    uint64_t last_at;      /* the last record that is not hollow; 0: there is none */
     uint64_t overwritten;  /* keys of HOLLOW_OVERWRITTEN, among `keys` */
     bool is_read_again;    /* hollow records that none follows are known */
     uint64_t taken;        /* keys of HOLLOW_TAKEN, */

@@ -18,10 +18,44 @@ void walk_start(struct walk *walk, const struct source *source, const struct off
                           .credit_bytes = FIRST_CREDIT_BYTES};
 }
 
-/* False: there is no record that counts. */
-static bool walk_read_record(const struct walk *walk, uint64_t offset, struct walk_step *step)
+/* Returns true if a placed record at `offset` names what cannot be all its own: more bytes are in use
+ * then than the log has. No daemon writes that. To verify and to salvage it would take time and room
+ * without end. */
+static bool is_counted_twice(const struct walk *walk, uint64_t offset)
 {
     const struct source *source = walk->source;
+    struct record placed, content;
+    uint64_t size_bytes;
+    if (record_parse(source->map + offset, source->size_bytes - offset, &placed, &size_bytes) !=
+            RECORD_VALID ||
+        placed.kind != RECORD_PLACED)
+        return false;
+    uint64_t at = record_placed_at(&placed, offset);
+    return at != 0 &&
+           record_parse(source->map + at, offset - at, &content, &size_bytes) == RECORD_VALID &&
+           record_take_place(&placed, at, &content) &&
+           walk->used_bytes + size_bytes > offset - FILE_HEADER_BYTES;
+}
+
+/* Counts what was given. Contents that are found by themselves count when they are named. */
+static void count_used(struct walk *walk, const struct walk_step *step)
+{
+    if (step->record.kind == RECORD_BERTH ||
+        (step->record.in_berth && step->record.content_at == 0))
+        return;
+    walk->used_bytes += step->size_bytes;
+    if (step->kind == WALK_RECORD && step->record.content_at != 0)
+        walk->used_bytes += record_entry_bytes(&step->record, 0);
+}
+
+/* False: there is no record that counts. */
+static bool walk_read_record(struct walk *walk, uint64_t offset, struct walk_step *step)
+{
+    const struct source *source = walk->source;
+    if (is_counted_twice(walk, offset)) {
+        walk->gap_is_made = true;
+        return false;
+    }
     enum record_verdict verdict =
         record_walk(source->map, source->size_bytes, source->identity.salt, offset, &step->record,
                     &step->size_bytes);
@@ -115,7 +149,8 @@ static bool give_gap(struct walk *walk, struct walk_step *step)
         end = synced;
     if (start < synced && synced < end)
         end = synced;
-    step->kind = gap_kind(walk, start, record_follows);
+    step->kind = gap_kind(walk, start, record_follows || walk->gap_is_made);
+    walk->gap_is_made = false;
     step->offset = start;
     step->size_bytes = end - start;
     uint64_t there = start < source->size_bytes ? source->size_bytes - start : 0;
@@ -129,6 +164,7 @@ bool walk_next(struct walk *walk, struct walk_step *step)
     step->offset = walk->offset;
     if (walk->offset < walk->source->size_bytes && walk_read_record(walk, walk->offset, step)) {
         walk->offset += step->size_bytes;
+        count_used(walk, step);
         return true;
     }
     return give_gap(walk, step);

@@ -36,7 +36,9 @@ struct walk {
     const struct offset_list *lost; /* hollow records that count as none; NULL: there are none */
     uint64_t offset;
     uint64_t credit_bytes;
-    uint64_t skipped; /* candidates in gaps that would have cost too much to verify */
+    uint64_t skipped;    /* candidates in gaps that would have cost too much to verify */
+    uint64_t used_bytes; /* of records that were given, and of contents named by them */
+    bool gap_is_made;    /* the gap has records that no power failure, nor a kill, leaves */
 };
 
 void walk_start(struct walk *walk, const struct source *source, const struct offset_list *lost);

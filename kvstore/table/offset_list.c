@@ -26,6 +26,12 @@ static int compare_offsets(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
+void offset_list_sort(struct offset_list *list)
+{
+    if (list->count > 0)
+        qsort(list->at, list->count, sizeof *list->at, compare_offsets);
+}
+
 bool offset_list_has(const struct offset_list *list, uint64_t offset)
 {
     return list->count > 0 &&

@@ -17,6 +17,9 @@ struct offset_list {
 /* False: there is no memory. */
 bool offset_list_add(struct offset_list *list, uint64_t offset);
 
+/* Brings the list in order. */
+void offset_list_sort(struct offset_list *list);
+
 /* Returns true if the offset is in the list, which is in order. */
 bool offset_list_has(const struct offset_list *list, uint64_t offset);
 

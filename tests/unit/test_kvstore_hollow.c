@@ -353,6 +353,122 @@ START_TEST(what_no_power_failure_took_is_lost)
 }
 END_TEST
 
+/* The store of the image as the engine opens it; status. */
+static enum kv_status open_image(void)
+{
+    struct kvstore *opened = NULL;
+    image_put(&image, dir);
+    enum kv_status status = kvstore_open(dir, &unsynced, &opened, NULL);
+    kvstore_close(opened, NULL);
+    return status;
+}
+
+static void zero(uint64_t from, uint64_t to)
+{
+    memset(log_file()->bytes + from, 0, to - from);
+}
+
+/* `a` has a hollow record behind which only another one of it follows. */
+static void put_by_turns(void)
+{
+    put_value("a", 'A', 0);
+    put_value("b", 'B', 0);
+    put_value("a", 'C', 0);
+    put_value("b", 'D', 0); /* in the berth of A */
+}
+
+/* A value in a berth that was used again, whose placed record is in a torn tail, though a hollow
+ * one comes behind, of which the content is there as little. */
+START_TEST(what_a_torn_tail_has_named_is_not_brought_back)
+{
+    struct kvstore_hold *hold;
+    put_by_turns();
+    ck_assert_int_eq(kvstore_hold_begin(store, &hold, NULL), KV_OK);
+    kvstore_hold_end(hold);
+    put_value("c", 'E', 0); /* at the end: the berth of B is spare no more */
+    take_log();
+    close_store();
+    ck_assert_uint_eq(last_placed('b', 0)->content_at, last_placed('a', 1)->content_at);
+    zero(last_placed('b', 0)->offset, last_placed('c', 0)->offset);
+    zero(fileheader_note_offset(FILE_NOTE_OVERWRITES), /* as where each sync is waited for */
+         fileheader_note_offset(FILE_NOTE_OVERWRITES) + FILE_NOTE_PLACE_BYTES);
+    note_earlier_boot();
+    check_image(NULL, NULL, 0);
+    salvage_image(0);
+    struct kvstore *saved = must_open(out, NULL);
+    check_value(saved, "b", 'B');
+    must_close(saved);
+    image_put(&image, dir);
+    store = must_open(dir, &unsynced);
+    check_value(store, "b", 'B');
+}
+END_TEST
+
+/* Where the log ends before a hollow record it ends before the one that this follows, too: kvcheck
+ * says what the engine says. */
+START_TEST(a_hollow_record_behind_the_end_follows_none)
+{
+    put_by_turns();
+    take_log();
+    close_store();
+    zero(last_placed('b', 0)->offset, log_file()->size);
+    flip(last_placed('a', 0)->content_at + 1000);
+    check_image(NULL, NULL, 1);
+    ck_assert_int_eq(open_image(), KV_CORRUPT);
+}
+END_TEST
+
+/* A transaction that has lost a large value is not whole, though a large value that was lost with
+ * it had replaced that one. */
+START_TEST(half_a_transaction_is_not_sound)
+{
+    static char value[LARGE_BYTES];
+    const struct kvstore_step then[] = {
+        {.kind = KVSTORE_STEP_PUT, .key = KEY("a"), .value = {value, sizeof value}},
+        {.kind = KVSTORE_STEP_PUT, .key = KEY("small"), .value = KEY("of it")}};
+    const struct kvstore_transaction transaction = {.then = then, .then_count = 2};
+    struct kvstore_step_result results[2];
+    struct kvstore_transacted told;
+    char to[STORE_DIR_BYTES + 8];
+    for (char letter = 'A'; letter <= 'C'; letter++) /* from then on the log has the note */
+        put_value("b", letter, 0);
+    ck_assert_int_eq(kvstore_transact(store, &transaction, results, &told), KV_OK);
+    put_value("a", 'A', 0);
+    take_log();
+    close_store();
+    flip(last_placed('a', 1)->content_at + 1000);
+    flip(last_placed('a', 0)->content_at + 1000);
+    note_earlier_boot();
+    check_image(NULL, NULL, 1);
+    snprintf(to, sizeof to, "--to=%s", out);
+    ck_assert_int_eq(run_kvcheck("--upgrade", to, dir, output, sizeof output), 4);
+}
+END_TEST
+
+/* A content that is named again and again would make a small file one of any size. */
+START_TEST(a_content_counts_once)
+{
+    struct record content, again;
+    uint8_t place[8];
+    uint64_t size;
+    put_value("a", 'A', 0);
+    take_log();
+    close_store();
+    const struct placed *last = last_placed('a', 0);
+    uint64_t end = last->offset + last->size_bytes;
+    ck_assert_int_eq(
+        record_walk(log_file()->bytes, log_file()->size, salt(), last->offset, &content, &size),
+        RECORD_VALID);
+    record_place(&content, last->content_at, place, &again);
+    for (int i = 0; i < 3; i++, end += last->size_bytes)
+        record_write(log_file()->bytes + end, &again, kv_slice(NULL, 0), salt(), end);
+    check_image(NULL, NULL, 1);
+    ck_assert_int_eq(open_image(), KV_CORRUPT);
+    salvage_image(1);
+    ck_assert_msg(strstr(output, ": 1 keys saved") != NULL, "%s", output);
+}
+END_TEST
+
 TEST_SUITE(kvstore_hollow)
 {
     TCase *tests = tcase_create("hollow");
@@ -364,5 +480,9 @@ TEST_SUITE(kvstore_hollow)
     tcase_add_loop_test(tests, rot_in_what_counts_no_more_is_no_finding, 0, 2);
     tcase_add_loop_test(tests, what_a_power_failure_took_is_told, 0, 2);
     tcase_add_loop_test(tests, what_no_power_failure_took_is_lost, 0, 2);
+    tcase_add_test(tests, what_a_torn_tail_has_named_is_not_brought_back);
+    tcase_add_test(tests, a_hollow_record_behind_the_end_follows_none);
+    tcase_add_test(tests, half_a_transaction_is_not_sound);
+    tcase_add_test(tests, a_content_counts_once);
     suite_add_tcase(suite, tests);
 }
