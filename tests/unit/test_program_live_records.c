@@ -186,6 +186,18 @@ START_TEST(a_hollow_record_that_another_follows_is_passed_over)
 }
 END_TEST
 
+/* Else a small backup could have more to restore than any disk. */
+START_TEST(a_content_that_is_named_twice_is_damage)
+{
+    struct live_records records;
+    struct kv_error error = {0};
+    uint64_t berth = add_berth();
+    for (int i = 0; i < 4; i++)
+        place(berth, 2, "a", "a value that fills the berth", 0);
+    ck_assert_int_eq(live_records_open(&records, &file, "data", &error), KV_CORRUPT);
+}
+END_TEST
+
 /* What none follows is damage, expired or not: only what a record has replaced is overwritten. */
 START_TEST(a_hollow_record_that_none_follows_is_damage)
 {
@@ -228,6 +240,7 @@ TEST_SUITE(program_live_records)
     tcase_add_test(records, one_that_is_cut_while_it_is_read_is_told);
     tcase_add_test(records, one_that_changes_while_it_is_read_is_told);
     tcase_add_test(records, a_hollow_record_that_another_follows_is_passed_over);
+    tcase_add_test(records, a_content_that_is_named_twice_is_damage);
     tcase_add_loop_test(records, a_hollow_record_that_none_follows_is_damage, 0, 2);
     tcase_add_test(records, a_content_that_changes_while_it_is_read_is_told);
     suite_add_tcase(suite, records);

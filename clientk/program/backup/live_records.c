@@ -118,7 +118,7 @@ static enum kv_status read_log_records(struct live_records *records, const char 
                                        struct kv_error *error)
 {
     struct record record;
-    uint64_t size;
+    uint64_t size, named_bytes = 0; /* bytes of contents that placed records name */
     for (uint64_t at = BACKUP_HEADER_BYTES; at < records->size; at += size) {
         enum record_verdict verdict =
             record_walk(records->bytes, records->size, records->salt, at, &record, &size);
@@ -126,6 +126,10 @@ static enum kv_status read_log_records(struct live_records *records, const char 
         if (!is_there && mapguard_is_broken(records->guard))
             break;
         if (!is_there)
+            return tell_damage(name, at, error);
+        if (verdict == RECORD_VALID && record.content_at != 0)
+            named_bytes += record_entry_bytes(&record, size);
+        if (named_bytes > at - BACKUP_HEADER_BYTES) /* contents are all their own, and before it */
             return tell_damage(name, at, error);
         uint64_t offset = verdict == RECORD_HOLLOW ? at : record_entry_offset(&record, at);
         if (record.kind != RECORD_BERTH && !add_live_record(records, &record, offset))
