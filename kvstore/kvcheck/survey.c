@@ -69,8 +69,8 @@ static bool note_berth(struct survey *survey, const struct walk_step *step)
                                (step->record.kind == RECORD_BERTH ? RECORD_BERTH_HEAD_BYTES : 0));
 }
 
-/* Returns true if the record is one that is passed over, behind a hollow one of a transaction, which
- * is not: of a transaction all counts or nothing (recovery.h). */
+/* Returns true if the record is one that is passed over, behind a hollow one of a transaction,
+ * which is not: of a transaction all counts or nothing (recovery.h). */
 static bool hides_transaction(const struct survey *survey, const struct newest *newest,
                               const struct walk_step *step)
 {
@@ -222,8 +222,8 @@ static bool survey_read(struct survey *survey, const struct layout *layout)
     return take_strays(survey);
 }
 
-/* Where nothing follows a hollow record, and it was not synced, the log ends before it: then the one
- * that it follows of its key is one that none follows, too. */
+/* Where nothing follows a hollow record, and it was not synced, the log ends before it: then the
+ * one that it follows of its key is one that none follows, too. */
 static bool note_lost(struct survey *survey, const struct placed_value *value)
 {
     const struct source *source = survey->source;

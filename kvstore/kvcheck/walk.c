@@ -18,10 +18,10 @@ void walk_start(struct walk *walk, const struct source *source, const struct off
                           .credit_bytes = FIRST_CREDIT_BYTES};
 }
 
-/* Returns true if a placed record at `offset` names what cannot be all its own: more bytes are in use
- * then than the log has. No daemon writes that. To verify and to salvage it would take time and room
- * without end. */
-static bool is_counted_twice(const struct walk *walk, uint64_t offset)
+/* Returns true if a placed record at `offset` names what cannot be all its own: more bytes are in
+ * use then than the log has. No daemon writes that. To verify and to salvage it would take time and
+ * room without end. */
+static bool is_named_twice(const struct walk *walk, uint64_t offset)
 {
     const struct source *source = walk->source;
     struct record placed, content;
@@ -52,7 +52,7 @@ static void count_used(struct walk *walk, const struct walk_step *step)
 static bool walk_read_record(struct walk *walk, uint64_t offset, struct walk_step *step)
 {
     const struct source *source = walk->source;
-    if (is_counted_twice(walk, offset)) {
+    if (is_named_twice(walk, offset)) {
         walk->gap_is_made = true;
         return false;
     }

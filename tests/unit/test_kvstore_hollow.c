@@ -430,8 +430,8 @@ START_TEST(half_a_transaction_is_not_sound)
     struct kvstore_step_result results[2];
     struct kvstore_transacted told;
     char to[STORE_DIR_BYTES + 8];
-    for (char letter = 'A'; letter <= 'C'; letter++) /* from then on the log has the note */
-        put_value("b", letter, 0);
+    for (int i = 0; i < 3; i++) /* from then on the log has the note */
+        put_value("b", (char)('A' + i), 0);
     ck_assert_int_eq(kvstore_transact(store, &transaction, results, &told), KV_OK);
     put_value("a", 'A', 0);
     take_log();

@@ -552,8 +552,8 @@ START_TEST(any_byte_in_a_berth_counts)
 }
 END_TEST
 
-/* A placed record that names what is no content of a berth: the header page, itself, a record behind
- * it, its own inside. A place where one could be makes it hollow. */
+/* A placed record that names what is no content of a berth: the header page, itself, a record
+ * behind it, its own inside. A place where one could be makes it hollow. */
 START_TEST(what_is_named_must_be_there)
 {
     struct record record;
