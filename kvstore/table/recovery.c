@@ -150,8 +150,8 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
         }
         if (record.transaction != 0 && !note_part(recovery, &record, part_begin))
             status = KV_NO_MEMORY;
-        bool is_passed = *verdict == RECORD_HOLLOW && recovery->passes_hollow && !record.goes_on &&
-                         record.transaction == 0;
+        bool is_alone = offset >= part_end && record.transaction == 0;
+        bool is_passed = *verdict == RECORD_HOLLOW && recovery->passes_hollow && is_alone;
         if (status == KV_OK && !is_passed)
             status =
                 index_record(generation, recovery, &record, record_entry_offset(&record, offset),

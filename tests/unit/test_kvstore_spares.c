@@ -389,9 +389,13 @@ START_TEST(half_a_transaction_is_none)
 {
     static char value[SPARED_BYTES];
     memset(value, 't', sizeof value);
-    const struct kvstore_step then[] = {
-        {.kind = KVSTORE_STEP_PUT, .key = KEY("large"), .value = {value, sizeof value}},
-        {.kind = KVSTORE_STEP_PUT, .key = KEY("small"), .value = KEY("of it")}};
+    const struct kvstore_step large = {.kind = KVSTORE_STEP_PUT,
+                                       .key = KEY("large"),
+                                       .value = {value, sizeof value}},
+                              small = {.kind = KVSTORE_STEP_PUT,
+                                       .key = KEY("small"),
+                                       .value = KEY("of it")};
+    const struct kvstore_step then[] = {_i == 0 ? large : small, _i == 0 ? small : large};
     const struct kvstore_transaction transaction = {.then = then, .then_count = 2};
     struct kvstore_step_result results[2];
     struct kvstore_transacted told;
@@ -657,7 +661,7 @@ TEST_SUITE(kvstore_spares)
     tcase_add_test(tests, a_compaction_passes_hollow_records);
     tcase_add_loop_test(tests, damage_counts_where_the_content_does, 0, 2);
     tcase_add_loop_test(tests, a_power_failure_takes_both, 0, 2);
-    tcase_add_test(tests, half_a_transaction_is_none);
+    tcase_add_loop_test(tests, half_a_transaction_is_none, 0, 2);
     tcase_add_test(tests, what_half_a_transaction_replaced_is_none);
     tcase_add_test(tests, a_kill_leaves_half_a_content);
     tcase_add_test(tests, what_is_read_is_not_written_over);
