@@ -18,7 +18,7 @@ static bool is_as_written(const struct source *source, const struct record *plac
     return version == RECORD_NO_VERSION_YET || version > placed->version;
 }
 
-enum hollow_fate hollow_fate(const struct source *source, uint64_t offset)
+enum hollow_fate hollow_fate(const struct source *source, uint64_t offset, bool is_of_transaction)
 {
     struct record placed;
     uint64_t size_bytes;
@@ -30,8 +30,7 @@ enum hollow_fate hollow_fate(const struct source *source, uint64_t offset)
         return is_as_written(source, &placed, offset) ? HOLLOW_OVERWRITTEN : HOLLOW_LOST;
     /* As the engine takes it (recovery.h); of a transaction all counts or nothing. */
     return source->overwrites && source->boot == BOOT_EARLIER &&
-                   offset >= source->progress.synced_offset && !placed.goes_on &&
-                   placed.transaction == 0
+                   offset >= source->progress.synced_offset && !is_of_transaction
                ? HOLLOW_TAKEN
                : HOLLOW_LOST;
 }

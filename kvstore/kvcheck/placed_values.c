@@ -59,10 +59,10 @@ static struct placed_value *find_value(const struct placed_values *values, uint6
                : bsearch(&wanted, values->each, values->count, sizeof wanted, compare_values);
 }
 
-uint64_t placed_values_hollow_since(const struct placed_values *values, uint64_t offset)
+const struct placed_value *placed_values_hollow(const struct placed_values *values, uint64_t offset)
 {
     const struct placed_value *value = find_value(values, offset);
-    return value ? value->hollow_since : 0;
+    return value && value->content_bytes == 0 ? value : NULL;
 }
 
 uint64_t placed_values_replace(struct placed_values *values, uint64_t offset)

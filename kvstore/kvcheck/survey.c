@@ -74,17 +74,18 @@ static bool note_berth(struct survey *survey, const struct walk_step *step)
 static bool hides_transaction(const struct survey *survey, const struct newest *newest,
                               const struct walk_step *step)
 {
-    return step->kind == WALK_HOLLOW && newest->record.kind == RECORD_PLACED &&
-           (newest->record.goes_on || newest->record.transaction != 0) &&
-           placed_values_hollow_since(&survey->placed, newest->offset) != 0 &&
-           hollow_fate(survey->source, step->offset) == HOLLOW_TAKEN;
+    const struct placed_value *hollow =
+        step->kind == WALK_HOLLOW ? placed_values_hollow(&survey->placed, newest->offset) : NULL;
+    return hollow && hollow->is_of_transaction &&
+           hollow_fate(survey->source, step->offset, survey->is_of_transaction) == HOLLOW_TAKEN;
 }
 
 /* Adds what is known of the placed record, which becomes the newest of its key. hollow_since: that
  * of the newest so far. */
 static bool note_placed(struct survey *survey, const struct walk_step *step, uint64_t hollow_since)
 {
-    struct placed_value value = {.offset = step->offset};
+    struct placed_value value = {.offset = step->offset,
+                                 .is_of_transaction = survey->is_of_transaction};
     if (step->kind == WALK_HOLLOW)
         value.hollow_since = hollow_since != 0 ? hollow_since : step->offset;
     else
@@ -106,7 +107,8 @@ static bool take_newest(struct survey *survey, const struct walk_step *step)
         (newest.record.version > record->version || hides_transaction(survey, &newest, step)))
         return true;
     if (newest.found) {
-        hollow_since = placed_values_hollow_since(&survey->placed, newest.offset);
+        const struct placed_value *hollow = placed_values_hollow(&survey->placed, newest.offset);
+        hollow_since = hollow ? hollow->hollow_since : 0;
         uncount_key(survey, &newest);
         index_probe_replace(&newest.probe, step->offset);
     } else {
@@ -127,6 +129,9 @@ static bool take_record(struct survey *survey, const struct walk_step *step)
     survey->max_version = at_least(survey->max_version, step->record.version);
     if (is_of_berth(&step->record))
         return note_berth(survey, step);
+    survey->is_of_transaction =
+        survey->goes_on || step->record.goes_on || step->record.transaction != 0;
+    survey->goes_on = step->record.goes_on;
     return (step->kind == WALK_HOLLOW && survey->is_read_again &&
             !offset_list_has(&survey->bare, step->offset)) ||
            take_newest(survey, step);
@@ -182,6 +187,7 @@ static bool note_fault(struct survey *survey, const struct walk_step *step)
 
 static bool take_gap(struct survey *survey, const struct walk_step *step)
 {
+    survey->goes_on = false;
     if (step->kind == WALK_DAMAGE)
         survey->damaged_bytes += step->size_bytes;
     else
@@ -244,11 +250,11 @@ static bool weigh_hollow(struct survey *survey)
         const struct placed_value *value = &placed->each[i];
         if (value->is_replaced || value->content_bytes > 0)
             continue;
-        enum hollow_fate fate = hollow_fate(source, value->offset);
+        enum hollow_fate fate = hollow_fate(source, value->offset, value->is_of_transaction);
         if (fate == HOLLOW_LOST && source->is_live && !is_settled) {
             running_store_settle();
             is_settled = true;
-            fate = hollow_fate(source, value->offset);
+            fate = hollow_fate(source, value->offset, value->is_of_transaction);
         }
         if (fate == HOLLOW_TAKEN && survey->taken++ == 0)
             survey->taken_at = value->offset;
