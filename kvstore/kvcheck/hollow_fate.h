@@ -16,8 +16,9 @@ enum hollow_fate {
     HOLLOW_OVERWRITTEN /* a daemon has overwritten it since; what replaced it is behind the end */
 };
 
-/* Returns the fate of the content of the record at `offset`, which may be one of a transaction. While a daemon writes to the file, one
- * that seems to be lost is to be looked at once more, after running_store_settle. */
+/* Returns the fate of the content of the record at `offset`, which may be one of a transaction.
+ * While a daemon writes to the file, one that seems to be lost is to be looked at once more, after
+ * running_store_settle. */
 enum hollow_fate hollow_fate(const struct source *source, uint64_t offset, bool is_of_transaction);
 
 #endif
