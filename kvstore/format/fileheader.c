@@ -5,6 +5,7 @@
 
 #include "common/memory/cursor.h"
 #include "kvstore/format/file_chapters.h"
+#include "kvstore/format/sizes.h"
 
 #define MAGIC_BYTES            8
 #define IDENTITY_CHECKED_BYTES 40u
@@ -125,17 +126,23 @@ static bool read_slot(const uint8_t *slot, uint64_t salt, struct file_progress *
     return sound;
 }
 
+/* Of the newer slot the part behind its checksum may be torn, or not be written yet. What is
+ * settled stays so: the older one says what was known before. */
 bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress)
 {
     bool found = false;
+    uint64_t settled = 0;
     for (uint32_t slot = 0; slot < PROGRESS_SLOTS; slot++) {
         struct file_progress candidate;
         if (!read_slot(page + progress_slot_offset(slot), salt, &candidate))
             continue;
+        settled = at_least(settled, candidate.settled);
         if (!found || candidate.sequence > progress->sequence)
             *progress = candidate;
         found = true;
     }
+    if (found)
+        progress->settled = settled;
     return found;
 }
 

@@ -28,7 +28,7 @@
  *             16  8 version_floor: no version up to it may be given to a new write
  *             24  8 checksum over bytes 0 .. 23, seeded with the salt
  *             32  8 settled: the transactions of several files up to this number were whole and on
- *                   disk, in all files, when this was written
+ *                   disk, in all files, when this was written; of both slots the higher one counts
  *             40  8 checksum over bytes 0 .. 7 and 32 .. 39, seeded with the salt; 0 if settled is,
  *                   as older versions leave both
  *   note:      0 16 what is noted
@@ -94,7 +94,7 @@ void fileheader_write_progress(uint8_t *page, uint64_t salt, const struct file_p
 #define FILE_PROGRESS_BYTES 48u
 uint32_t fileheader_progress_offset(const struct file_progress *progress);
 
-/* Reads the newer valid slot. False: there is none. */
+/* Reads the newer valid slot, and the highest valid `settled` of both. False: there is none. */
 bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress);
 
 /* Notes, which are written once, or rarely. */

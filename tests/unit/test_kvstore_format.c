@@ -3,6 +3,7 @@
  * page says for as long as there is a format version 1, and write the same ones again.
  */
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,33 @@ START_TEST(header_is_written_so)
 }
 END_TEST
 
+/* A power failure, or kill -9, ends the writing of a slot behind any byte. Without the settled
+ * transactions recovery would ask for parts that a compaction has left out. */
+START_TEST(progress_that_is_torn_has_no_less_settled)
+{
+    uint8_t before[FILE_HEADER_BYTES] = {0}, after[FILE_HEADER_BYTES];
+    const struct file_progress next = {4, 0x3000, 9, 4 * (uint64_t)_i};
+    fileheader_write_progress(before, SALT, &(struct file_progress){2, 0x1000, 5, 0});
+    fileheader_write_progress(before, SALT, &(struct file_progress){3, 0x2000, 7, 3});
+    memcpy(after, before, sizeof after);
+    fileheader_write_progress(after, SALT, &next);
+    uint32_t at = fileheader_progress_offset(&next);
+    for (size_t torn = 0; torn <= FILE_PROGRESS_BYTES; torn++) {
+        uint8_t page[FILE_HEADER_BYTES];
+        struct file_progress progress;
+        memcpy(page, before, sizeof page);
+        memcpy(page + at, after + at, torn);
+        ck_assert(fileheader_read_progress(page, SALT, &progress));
+        ck_assert_msg(progress.sequence == 3 ||
+                          (progress.sequence == 4 && progress.synced_offset == 0x3000),
+                      "%zu bytes: sequence %" PRIu64, torn, progress.sequence);
+        bool is_new = torn == FILE_PROGRESS_BYTES && _i == 1;
+        ck_assert_msg(progress.settled == (is_new ? 4 : 3), "%zu bytes: settled %" PRIu64, torn,
+                      progress.settled);
+    }
+}
+END_TEST
+
 /* The first transaction of a file writes its format anew: a power failure tears that write behind
  * any byte. (tests/explore: machine, seed 11009152) */
 START_TEST(header_torn_between_two_formats_is_read)
@@ -161,6 +189,7 @@ TEST_SUITE(kvstore_format)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, header_says_what_the_page_says);
     tcase_add_test(tests, header_is_written_so);
+    tcase_add_loop_test(tests, progress_that_is_torn_has_no_less_settled, 0, 2);
     tcase_add_test(tests, header_torn_between_two_formats_is_read);
     tcase_add_test(tests, record_is_written_so);
     tcase_add_test(tests, store_of_these_bytes_opens);
