@@ -326,11 +326,11 @@ static enum kv_status start_background(struct kvstore *store, struct kv_error *e
     enum kv_status status = sync_create(context, &store->sync, error);
     if (status != KV_OK)
         return status;
-    for (uint32_t number = 0; number < context->datafiles; number++)
-        if (atomic_load(&context->files[number].appended_bytes) > 0) /* by a process that died */
-            sync_within_interval(store->sync, number);
     if (!links_take_over(store->sync))
         return kv_error_set(error, KV_NO_MEMORY, "%s: no memory", context->dir);
+    for (uint32_t number = 0; number < context->datafiles; number++)
+        if (context->files[number].taken_over) /* from a process that died */
+            sync_within_interval(store->sync, number);
     store->compactions = compaction_queue_create(context);
     store->past = past_logs_create(context);
     if (!store->compactions || !store->past)

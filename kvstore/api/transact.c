@@ -416,6 +416,17 @@ static void take_back(struct transact *work, uint32_t count)
     }
 }
 
+/* What the disk refuses to erase is a part without the others to who reads all of the files; but a
+ * file that is taken over is taken to have its part (whole_transactions_keep). */
+static void doubt_files(const struct transact *work)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < work->write_count; i++)
+        any |= file_of(work, i)->current->log.unerased_end != 0;
+    for (uint32_t i = 0; any && i < work->write_count; i++)
+        datafile_doubt(file_of(work, i));
+}
+
 /* Whether the files are of a format that knows transactions; the first that is not becomes
  * work->older_file. */
 static bool has_newest_format(struct transact *work)
@@ -450,6 +461,8 @@ static void end_parts(struct transact *work, struct link *link, bool done)
 {
     if (!done) {
         link_drop(work->store->sync, link);
+        for (uint32_t i = 0; i < work->write_count; i++)
+            sync_after_append(work->store->sync, &work->store->context, file_of(work, i));
         return;
     }
     for (uint32_t i = 0; i < work->write_count; i++)
@@ -528,6 +541,8 @@ static enum kv_status append_several(struct transact *work)
     enum kv_status status = append_all(work, number);
     if (status == KV_OK)
         confirm(work);
+    else if (link)
+        doubt_files(work);
     end_changes(work);
     if (link)
         end_parts(work, link, status == KV_OK);

@@ -187,6 +187,13 @@ enum kv_status logtail_erase_remains(struct logfile *log)
     return KV_OK;
 }
 
+/* Zeros what a write behind the tail that failed has left, now or before the next append. */
+static void erase_failed(struct logfile *log, uint64_t size)
+{
+    if (!erase_written(log, log->tail, size))
+        log->unerased_end = at_least(log->unerased_end, log->tail + size);
+}
+
 static int put_piece(void *log, const uint8_t *bytes, uint64_t size, uint64_t at)
 {
     const struct logfile *to = log;
@@ -211,7 +218,7 @@ __attribute__((noinline)) static enum kv_status append_by_call(struct logfile *l
                             put_piece, log) == 0)
         return KV_OK;
     enum kv_status status = kv_status_from_errno(errno);
-    (void)erase_written(log, log->tail, size);
+    erase_failed(log, size);
     return status;
 }
 
@@ -279,7 +286,7 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
     if (status != KV_OK)
         return status;
     if (logfile_is_broken(log)) { /* source or destination may read as zeros now */
-        (void)erase_written(log, offset, size);
+        erase_failed(log, size);
         return KV_IO;
     }
     __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
@@ -302,7 +309,7 @@ enum kv_status logtail_append_berth(struct logfile *log, uint64_t version, uint6
     else if (logfile_is_broken(log))
         status = KV_IO;
     if (status != KV_OK) {
-        (void)erase_written(log, offset, sizeof head);
+        erase_failed(log, sizeof head);
         return status;
     }
     __atomic_store_n(&log->tail, offset + sizeof head + content_bytes, __ATOMIC_RELEASE);
@@ -411,7 +418,7 @@ enum kv_status logtail_append_damaged(struct logfile *log, const uint8_t *bytes,
     if (status == KV_OK)
         __atomic_store_n(&log->tail, offset + size, __ATOMIC_RELEASE);
     else
-        (void)erase_written(log, offset, size);
+        erase_failed(log, size);
     return status;
 }
 

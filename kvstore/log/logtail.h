@@ -35,7 +35,7 @@ uint64_t logtail_growth_bytes(const struct logfile *log, uint64_t bytes);
 /* Appends `record`, whose value continues in `value_tail`, at the tail; the caller has ensured the
  * room. KV_IO, KV_NO_SPACE, KV_NO_MEMORY (none of them for a record below 16 KiB with a mapping
  * that is not broken): the tail has not moved, and bytes that were written behind it are zeroed
- * again, as far as the disk allows. */
+ * again; what the disk refuses to zero stays as with logtail_take_back. */
 enum kv_status logtail_append(struct logfile *log, const struct record *record,
                               struct kv_slice value_tail);
 
@@ -44,7 +44,8 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
  * which zeros it or fails. No bundle is open. */
 void logtail_take_back(struct logfile *log, uint64_t tail);
 
-/* Zeros what is left so. KV_IO, KV_NO_SPACE: it stays. */
+/* Zeros what is left so. KV_IO, KV_NO_SPACE: it stays. Of the data file's lock that for reading is
+ * enough if the caller holds the slot of its syncs, too. */
 enum kv_status logtail_erase_remains(struct logfile *log);
 
 /* Appends `size` bytes as they are, which were a record and are damaged. The caller has ensured the

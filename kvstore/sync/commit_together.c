@@ -94,8 +94,8 @@ static bool make_log_room(struct sync *sync)
 }
 
 /* False: the file is to be synced itself, also because the file must be as long on disk as it is
- * now before the log may know of its end, or because large values were written before it. Holds:
- * the slot. */
+ * now before the log may know of its end, or because large values were written before it, or what
+ * was taken back was erased behind it. Holds: the slot. */
 static bool add_to_log(struct sync *sync, uint32_t number, const struct sync_snapshot *snapshot)
 {
     const struct sync_file *file = &sync->files[number];
@@ -104,7 +104,8 @@ static bool add_to_log(struct sync *sync, uint32_t number, const struct sync_sna
     bool has_grown =
         file->settled_salt != log->identity.salt || snapshot->tail > file->settled_bytes;
     bool has_berths = snapshot->berths_end > file->settled_tail;
-    return !has_berths && !snapshot->failed && size > 0 && size <= LOGGED_MAX_BYTES && !has_grown &&
+    return !has_berths && snapshot->refused == 0 && !snapshot->failed && size > 0 &&
+           size <= LOGGED_MAX_BYTES && !has_grown &&
            commit_log_add(sync->commit.log, log, snapshot->tail - size, size);
 }
 

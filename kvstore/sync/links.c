@@ -150,15 +150,26 @@ static void remove_part(struct sync *sync, struct link_part *part)
         file->first_unwanted = part->next;
 }
 
+/* Up to the first transaction that is open, or that was refused and may be found on disk. */
+static void raise_settled(struct sync *sync)
+{
+    const struct open_links *links = &sync->links;
+    struct shared_store *shared = sync->context->shared;
+    uint64_t settled = links->first ? links->first->number - 1 : shared->last_transaction;
+    for (uint32_t number = 0; links->refused_files > 0 && number < sync->context->datafiles;
+         number++)
+        if (sync->files[number].last_refused != 0)
+            settled = at_most(settled, sync->files[number].first_refused - 1);
+    __atomic_store_n(&shared->settled, at_least(settled, shared->settled), __ATOMIC_RELAXED);
+}
+
 static void remove_link(struct sync *sync, struct link *link)
 {
     struct open_links *links = &sync->links;
     *(link->before ? &link->before->behind : &links->first) = link->behind;
     *(link->behind ? &link->behind->before : &links->last) = link->before;
     links->count--;
-    struct shared_store *shared = sync->context->shared;
-    uint64_t settled = links->first ? links->first->number - 1 : shared->last_transaction;
-    __atomic_store_n(&shared->settled, at_least(settled, shared->settled), __ATOMIC_RELAXED);
+    raise_settled(sync);
 }
 
 static void close_link(struct sync *sync, struct link *link)
@@ -244,6 +255,19 @@ void links_want(struct sync *sync, uint32_t number, uint64_t position)
     }
 }
 
+/* Refused transactions ------------------------------------------------------------------------- */
+
+static void note_refused(struct sync *sync, uint32_t number, uint64_t transaction)
+{
+    struct sync_file *file = &sync->files[number];
+    KV_ASSERT(mutex_is_held(&sync->mutex) && file->last_refused < transaction);
+    if (file->last_refused == 0) {
+        file->first_refused = transaction;
+        sync->links.refused_files++;
+    }
+    file->last_refused = transaction;
+}
+
 /* Its parts are the last ones of the files, whose locks are held: nothing waits for them. */
 void link_drop(struct sync *sync, struct link *link)
 {
@@ -251,10 +275,39 @@ void link_drop(struct sync *sync, struct link *link)
     for (uint32_t i = 0; i < link->part_count; i++) {
         KV_ASSERT(!link->parts[i].next);
         remove_part(sync, &link->parts[i]);
+        note_refused(sync, link->parts[i].file, link->number);
     }
     remove_link(sync, link);
     pthread_mutex_unlock(&sync->mutex);
     free(link);
+}
+
+void links_note_erased(struct sync *sync, uint32_t number, uint64_t transaction)
+{
+    struct sync_file *file = &sync->files[number];
+    pthread_mutex_lock(&sync->mutex);
+    KV_ASSERT(file->busy && transaction <= file->last_refused);
+    if (file->last_refused == transaction) {
+        file->first_refused = file->last_refused = 0;
+        sync->links.refused_files--;
+    } else if (file->first_refused <= transaction) {
+        file->first_refused = transaction + 1;
+    }
+    raise_settled(sync);
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+bool links_first_refused(struct sync *sync, uint64_t transaction, struct refused_part *part)
+{
+    bool found = false;
+    pthread_mutex_lock(&sync->mutex);
+    for (uint32_t number = 0; number < sync->context->datafiles && !found; number++) {
+        const struct sync_file *file = &sync->files[number];
+        *part = (struct refused_part){number, file->first_refused};
+        found = file->last_refused != 0 && file->first_refused <= transaction;
+    }
+    pthread_mutex_unlock(&sync->mutex);
+    return found;
 }
 
 bool link_is_written(struct sync *sync, struct link *link)
@@ -332,6 +385,7 @@ bool links_take_over(struct sync *sync)
     struct link *link = link_create(context->datafiles);
     if (!link)
         return false;
+    uint64_t last = context->shared->last_transaction;
     bool any = false;
     for (uint32_t number = 0; number < context->datafiles; number++) {
         uint64_t position = atomic_load(&context->files[number].appended_bytes);
@@ -339,15 +393,17 @@ bool links_take_over(struct sync *sync)
         link_add_part(link, number, 0);
         link->parts[number].end = position;
     }
-    if (!any) { /* all files were read, and are on disk */
-        context->shared->settled = context->shared->last_transaction;
-        free(link);
-        return true;
-    }
     link->number = context->shared->settled + 1; /* of those that it stands for the first */
     pthread_mutex_lock(&sync->mutex);
-    append_link(sync, link);
+    if (any)
+        append_link(sync, link);
+    for (uint32_t number = 0; number < context->datafiles; number++)
+        if (context->files[number].taken_over) /* some may have been refused */
+            note_refused(sync, number, last);
+    raise_settled(sync);
     pthread_mutex_unlock(&sync->mutex);
+    if (!any) /* all that is there is on disk */
+        free(link);
     return true;
 }
 

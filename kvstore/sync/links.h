@@ -7,7 +7,9 @@
  *
  * The numbers of transactions ascend in the order in which links are opened. When all up to one are
  * closed, that number is *settled* (shared_store.h), and noted in the headers of files with what
- * else is noted of syncs.
+ * else is noted of syncs. A transaction that was refused half-way, and taken back, is not settled
+ * before a sync of each of its files has put zeros in the place of its parts: the disk may have
+ * some of them, which recovery drops only as long as it asks for the others.
  *
  * Threads: any. The calls for transactions take sync.mutex; the others hold it.
  */
@@ -38,7 +40,8 @@ uint64_t link_open(struct sync *sync, struct link *link);
 /* Tells where the part in `file` ends. Holds: as link_open. */
 void link_end_part(struct link *link, uint32_t file, uint64_t position);
 
-/* Takes the link out and frees it: the transaction was taken back. Holds: as link_open. */
+/* Takes the link out and frees it: the transaction was taken back, as far as the disk allowed. The
+ * caller has its files synced. Holds: as link_open. */
 void link_drop(struct sync *sync, struct link *link);
 
 /* After the last link_end_part, still under the locks. True: so many links are open that the caller
@@ -65,6 +68,20 @@ void links_want(struct sync *sync, uint32_t file, uint64_t position);
  * `transaction`: the link is closed when that is durable. Position LINKS_NO_END: it is being
  * written. False: there is no such link. Takes mutex. */
 bool links_first_open(struct sync *sync, uint64_t transaction, struct kvstore_ticket *ticket);
+
+/* Notes that the sync of `file` that has just succeeded was one of the file itself, which had zeros
+ * for what it had of refused transactions up to `transaction`. Holds: the slot. Takes mutex. */
+void links_note_erased(struct sync *sync, uint32_t file, uint64_t transaction);
+
+/* A file that needs such a sync, and a number up to which no refused transaction is in it without
+ * one; that number itself may be. */
+struct refused_part {
+    uint32_t file;
+    uint64_t transaction;
+};
+
+/* Finds one without whose sync `transaction` is not settled. False: there is none. Takes mutex. */
+bool links_first_refused(struct sync *sync, uint64_t transaction, struct refused_part *part);
 
 /* Notes that the syncs of `file` have failed for good: those of files that are linked with what was
  * not on disk are to fail, too. Holds: mutex. */

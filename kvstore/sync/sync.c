@@ -37,7 +37,7 @@ static void ready_due_files(struct sync *sync)
         file_ring_pop(&sync->timed);
         atomic_exchange(&sync->files[number].timed, false); /* see sync_within_interval */
         struct sync_file *file = &sync->files[number];
-        file->apart |= file->in_log_only;
+        file->apart |= file->in_log_only || file->last_refused != 0;
         if (is_dirty(sync, number) || file->note_lags || file->apart)
             sync_enqueue(sync, number);
     }
@@ -76,7 +76,8 @@ static void sync_file(struct sync *sync, uint32_t number)
         return;
     }
     pthread_mutex_lock(&sync->mutex);
-    bool needed = snapshot.position > atomic_load(&file->synced_position) || file->in_log_only;
+    bool needed = snapshot.position > atomic_load(&file->synced_position) || file->in_log_only ||
+                  snapshot.refused != 0;
     sync_announce(file, snapshot.position);
     file->apart = false;
     bool note_may_lag = file->note_lags = atomic_load(&file->timed);
@@ -95,6 +96,8 @@ static void sync_file(struct sync *sync, uint32_t number)
         file->settled_bytes = snapshot.allocated_bytes;
         file->settled_tail = snapshot.tail;
     }
+    if (snapshot.refused != 0)
+        links_note_erased(sync, number, snapshot.refused);
     /* Nothing that was promised rests on the note: if one cannot be written, the next repeats it.
      * */
     KV_ASSERT(snapshot.settled_end >= log->progress.synced_offset);
@@ -374,6 +377,15 @@ enum kv_status sync_settle(struct sync *sync, uint64_t transaction)
             clock_sleep_ms(1);
         else
             status = sync_wait(sync, ticket);
+    }
+    struct refused_part part, tried = {LINKS_NO_FILE, 0};
+    while (status == KV_OK && links_first_refused(sync, transaction, &part)) {
+        if (part.file == tried.file && part.transaction == tried.transaction)
+            return KV_NOT_DURABLE;
+        tried = part;
+        sync_take_slot(sync, part.file);
+        sync_file(sync, part.file);
+        sync_release_slot(sync, part.file);
     }
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include "common/assert/assert.h"
 #include "kvstore/core/thread.h"
+#include "kvstore/log/logtail.h"
 #include "kvstore/table/placing.h"
 
 /* A thread that cannot be started is no failure: the one that was started at open does it all. */
@@ -66,6 +67,10 @@ struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t number)
     snapshot.allocated_bytes = file->current->log.allocated_bytes;
     snapshot.max_version = file->current->words->max_version;
     snapshot.failed = datafile_is_read_only(file);
+    snapshot.refused = sync->files[number].last_refused;
+    if (snapshot.refused != 0 &&
+        (snapshot.failed || logtail_erase_remains(&file->current->log) != KV_OK))
+        snapshot.refused = 0;
     file->sync_timer_armed = false; /* whoever writes after this has to see to a later sync */
     lockset_read_unlock(context->locks, number);
     KV_ASSERT(snapshot.tail >= FILE_HEADER_BYTES && snapshot.tail <= snapshot.allocated_bytes);

@@ -43,6 +43,9 @@ struct sync_file {
     struct link_part *first_part; /* of links that are open, in the order of positions */
     struct link_part *last_part;
     struct link_part *first_unwanted; /* of those, whose link nobody has asked for (links_want) */
+    uint64_t first_refused, last_refused; /* transactions that were taken back, and of which the
+                                             disk may have a part here; 0: none. Written with the
+                                             file's lock, too, or by the slot's holder */
     bool doomed;         /* a link with a file whose syncs have failed cannot be closed any more */
     bool is_to_be_tried; /* in sync.links.to_try */
     bool is_to_be_told;  /* in sync.links.to_tell */
@@ -71,6 +74,7 @@ struct commit_state {
 struct open_links {
     struct link *first, *last; /* by number */
     uint32_t count;
+    uint32_t refused_files; /* number of files whose last_refused is set */
     uint32_t to_try; /* the first file whose first link may have been closed; LINKS_NO_FILE: none */
     uint32_t to_tell;    /* the first file of which more is durable than was told */
     uint32_t publishing; /* the file whose sync is noted */
@@ -106,6 +110,8 @@ struct sync_snapshot {
     uint64_t berths_end;
     uint64_t allocated_bytes;
     uint64_t max_version;
+    uint64_t refused; /* of transactions up to this one that were taken back the file has zeros; 0:
+                         none were, or the disk refuses to erase them */
     bool failed;
 };
 

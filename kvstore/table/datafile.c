@@ -226,7 +226,7 @@ enum kv_status datafile_settle(const struct store_context *context, uint32_t num
                             "%s/%s: a sync of the file has failed; its last writes may be lost",
                             context->dir, name.text);
     if (logtail_erase_remains(&generation->log) != KV_OK)
-        return kv_error_set_errno(error, "%s/%s: cannot erase what a refused transaction has left",
+        return kv_error_set_errno(error, "%s/%s: cannot erase what a refused write has left",
                                   context->dir, name.text);
     if (generation_sync(generation) != 0) {
         file->read_only = true;
@@ -436,6 +436,13 @@ void datafile_undo(struct datafile *file, const struct record *record,
                                   replaced->found ? replaced->size_bytes : 0};
     if (bound_is_told(&file->share))
         bound_count_change(&file->share, file->current->words->live_bytes, &change);
+}
+
+void datafile_doubt(const struct datafile *file)
+{
+    generation_doubt(file->current);
+    if (file->next)
+        generation_doubt(file->next);
 }
 
 void datafile_pass_format(struct datafile *file)

@@ -168,6 +168,10 @@ void datafile_spare_replaced(struct datafile *file, const struct lookup *replace
 void datafile_undo(struct datafile *file, const struct record *record,
                    const struct appended *appended);
 
+/* Notes that no later process is to take the file over (generation_doubt), also if its next
+ * generation is the current one by then. Holds: the file's lock for writing. */
+void datafile_doubt(const struct datafile *file);
+
 /* Gives the next generation of `file`, if there is one, the format of the current one; it is synced
  * before it takes the place of that. Holds: the file's lock for writing. */
 void datafile_pass_format(struct datafile *file);

@@ -12,6 +12,7 @@ static struct fault_plan current_plan;           /* guarded by plan_lock */
 static atomic_ulong calls[FAULT_CALL_COUNT + 1]; /* the last counts all */
 static atomic_bool installed;                    /* a plan is: calls count */
 static atomic_bool fired;
+static atomic_ulong writes_failed;
 
 static struct fault_plan plan_now(void)
 {
@@ -92,7 +93,10 @@ static ssize_t fault_write_at(int fd, const void *data, size_t size, off_t offse
     if (!fails(FAULT_WRITE))
         return fileio_system.write_at(fd, data, size, offset);
     struct fault_plan plan = plan_now();
+    bool is_first = atomic_fetch_add(&writes_failed, 1) == 0;
     size_t part = plan.written_bytes < size ? plan.written_bytes : size;
+    if (plan.only_first_writes && !is_first)
+        part = 0;
     if (part > 0)
         fileio_system.write_at(fd, data, part, offset);
     errno = plan.error;
@@ -209,6 +213,7 @@ void fault_install(const struct fault_plan *plan)
     for (int call = 0; call <= FAULT_ANY; call++)
         atomic_store(&calls[call], 0);
     atomic_store(&fired, false);
+    atomic_store(&writes_failed, 0);
     set_plan(*plan);
     atomic_store(&installed, true);
     if (fileio != &fault_table)

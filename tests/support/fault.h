@@ -34,10 +34,11 @@ enum fault_effect { FAULT_FAILS, FAULT_SHORTENS, FAULT_FLIPS };
 
 struct fault_plan {
     enum fault_call call;
-    unsigned long nth;    /* the first call that fails, counted from 1; 0: none, only count */
-    unsigned long length; /* how many calls fail from there on; 0: all (the disk stays full) */
-    int error;            /* errno of the failure */
-    size_t written_bytes; /* a write that fails has written so many bytes of its data before */
+    unsigned long nth;      /* the first call that fails, counted from 1; 0: none, only count */
+    unsigned long length;   /* how many calls fail from there on; 0: all (the disk stays full) */
+    int error;              /* errno of the failure */
+    size_t written_bytes;   /* a write that fails has written so many bytes of its data before */
+    bool only_first_writes; /* of those that fail the others write nothing */
     enum fault_effect effect;
     size_t read_bytes; /* SHORTENS: so many are given; FLIPS: the byte after so many is wrong */
 };
