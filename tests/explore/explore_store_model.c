@@ -145,6 +145,64 @@ static void judge_copies(void)
     }
 }
 
+/* A file of the second moment, which ends before that: it has not what was lost between the two. */
+static void judge_mixed_copies(void)
+{
+    struct model_finding found[MODEL_KEYS] = {0};
+    struct model_moment moments[2];
+    uint64_t words[3], lost;
+    begin();
+    struct kv_slice values[2] = {another_value(&words[0]), another_value(&words[1])};
+    const struct model_part parts[2] = {{0, &values[0], 0}, {1, &values[1], 0}};
+    size_t first = model_try_together(parts, 2);
+    model_note_done(first, 1, 1);
+    model_note_done(first + 1, 1, 1);
+    model_begin_moment(&moments[0]);
+    model_end_moment(&moments[0]);
+    write_done(0, &lost, 2);
+    find(found, 0, &words[0], 1);
+    find(found, 1, &words[1], 1);
+    check_judgement(found, false, true, "a write is lost");
+    write_done(2, &words[2], 3);
+    write_done(0, &lost, 4);
+    model_begin_moment(&moments[1]);
+    model_end_moment(&moments[1]);
+    find(found, 2, &words[2], 3);
+    const char *wrong = model_judge_copy(found, moments, 2, true, &plain);
+    EXPLORE_CHECK(!wrong, "a mixed copy: %s", wrong);
+    find(found, 1, NULL, 0);
+    find(found, 0, NULL, 0);
+    EXPLORE_CHECK(model_judge_copy(found, moments, 2, true, &plain), "a hole is accepted");
+}
+
+/* What is left of a key, when a power failure has taken what had replaced it, gets a later version.
+ */
+static void judge_what_was_repeated(void)
+{
+    const struct model_circumstances large = {.large_bytes = 1};
+    struct model_finding found[MODEL_KEYS] = {0};
+    struct model_moment moment;
+    uint64_t words[2], lost;
+    begin();
+    struct kv_slice values[2] = {another_value(&words[0]), another_value(&words[1])};
+    const struct model_part parts[2] = {{0, &values[0], 0}, {1, &values[1], 0}};
+    size_t first = model_try_together(parts, 2);
+    model_note_done(first, 1, 1);
+    model_note_done(first + 1, 1, 1);
+    model_begin_moment(&moment);
+    model_end_moment(&moment);
+    write_done(0, &lost, 2);
+    find(found, 0, &words[0], 9);
+    find(found, 1, &words[1], 1);
+    const char *wrong = model_judge(found, false, &large);
+    EXPLORE_CHECK(!wrong, "what was repeated: %s", wrong);
+    check_judgement(found, true, true, "it stays");
+    find(found, 0, &words[0], 1);
+    wrong = model_judge_copy(found, &moment, 1, false, &plain);
+    EXPLORE_CHECK(!wrong, "a copy of what was repeated: %s", wrong);
+    check_judgement(found, true, false, "a version is found again");
+}
+
 static void run_store_model(void)
 {
     next_word = explore_random(1000);
@@ -153,6 +211,8 @@ static void run_store_model(void)
     judge_writes_together();
     judge_parts_that_are_not_seen();
     judge_copies();
+    judge_mixed_copies();
+    judge_what_was_repeated();
 }
 
 EXPLORE_HARNESS(explore_store_model) = {

@@ -357,6 +357,19 @@ static const char *judge_all_together(const struct model_finding found[MODEL_KEY
     return wrong;
 }
 
+/* What a power failure took may have been written down anew, as it is now, with a later version
+ * (FORMAT.md, berths): a copy of an earlier moment has it with the one that it had. */
+static void note_repeated(const struct model_write *write, uint64_t version)
+{
+    if (count == WRITES)
+        explore_fail("the model has no room for another write");
+    writes[count] = *write;
+    writes[count].version = version;
+    writes[count].is_durable = false;
+    writes[count].first = count;
+    count++;
+}
+
 static void settle_key(unsigned key, const struct model_finding *found, size_t explanation)
 {
     for (size_t i = next_write(key, explanation); i < count; i = next_write(key, i)) {
@@ -367,7 +380,9 @@ static void settle_key(unsigned key, const struct model_finding *found, size_t e
         return;
     struct model_write *write = &writes[explanation];
     write->state = DONE;
-    if (found->is_there)
+    if (found->is_there && write->version != 0 && found->version > write->version)
+        note_repeated(write, found->version);
+    else if (found->is_there)
         write->version = found->version;
     if (found->version > told[key])
         told[key] = found->version;
@@ -484,13 +499,15 @@ static const char *judge_mixed(const struct model_finding found[MODEL_KEYS],
                                const struct model_moment moments[], unsigned moment_count,
                                const struct model_circumstances *now)
 {
-    struct model_moment between = moments[0];
-    between.count = moments[moment_count - 1].count;
     bool is_free = has_writes_together();
     for (unsigned file = 0; file < MODEL_FILES; file++) {
-        const char *wrong = is_free ? judge_file_at(file, found, &between, now) : "no moment";
-        for (unsigned i = 0; i < moment_count && wrong && !is_free; i++)
-            wrong = judge_file_at(file, found, &moments[i], now);
+        const char *wrong = "no moment";
+        for (unsigned i = 0; i < moment_count && wrong; i++) {
+            struct model_moment moment = moments[i]; /* without what was lost before */
+            if (is_free)
+                moment.least[file] = moments[0].least[file];
+            wrong = judge_file_at(file, found, &moment, now);
+        }
         if (wrong)
             return wrong;
     }
