@@ -541,6 +541,25 @@ static void note_failed_sync(const struct logfile *log)
     errno = reason;
 }
 
+/* Where what is not known to be synced begins: at the synced offset, or before, where berths have
+ * got another content that is named behind it. */
+static uint64_t unsynced_begin(const struct logfile *log)
+{
+    uint64_t begin = at_least(log->progress.synced_offset, FILE_HEADER_BYTES);
+    uint64_t offset = begin, size_bytes;
+    struct record record;
+    logfile_begin(log, READ_BUFFER_WALK);
+    while (offset < log->allocated_bytes &&
+           read_standing(log, READ_BUFFER_WALK, offset, log->allocated_bytes, &record,
+                         &size_bytes) == RECORD_VALID) {
+        uint64_t at = record.kind == RECORD_PLACED ? record_placed_at(&record, offset) : 0;
+        if (at >= FILE_HEADER_BYTES)
+            begin = at_most(begin, at);
+        offset += size_bytes;
+    }
+    return begin;
+}
+
 int logfile_flush_and_forget(const struct logfile *log)
 {
     if (logfile_sync(log) != 0)
@@ -549,7 +568,10 @@ int logfile_flush_and_forget(const struct logfile *log)
     if (from >= log->allocated_bytes)
         return 0;
     fileio->forget(log->fd, log->map, log->allocated_bytes, (off_t)from);
-    int result = kept_pages_write(log->fd, from, log->allocated_bytes);
+    uint64_t begin = at_most(unsynced_begin(log) / PAGE_BYTES * PAGE_BYTES, from);
+    if (begin < from)
+        fileio->forget(log->fd, log->map, log->allocated_bytes, (off_t)begin);
+    int result = kept_pages_write(log->fd, begin, log->allocated_bytes);
     if (result != 0)
         note_failed_sync(log);
     return result;

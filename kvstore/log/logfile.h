@@ -183,10 +183,11 @@ const uint8_t *logfile_bytes(const struct logfile *log, enum read_buffer buffer,
 void logfile_prefetch(const struct logfile *log, uint64_t offset);
 
 /* Before an existing log is read in order to be written to: syncs its dirty pages, drops from
- * memory the pages that are not known to be synced, so that they are read from the disk, and writes
- * pages that other processes map, which stay in memory, once more. 0, or -1 and errno. The reason:
- * after a failed sync the kernel may keep pages as clean that never got to the disk. A log read
- * from such pages would be called durable, and every record after them be lost with them. */
+ * memory the pages from the first one on that is not known to be synced, so that they are read from
+ * the disk, and writes pages that other processes map, which stay in memory, once more. 0, or -1
+ * and errno. The reason: after a failed sync the kernel may keep pages as clean that never got to
+ * the disk. A log read from such pages would be called durable, and every record after them be lost
+ * with them. */
 int logfile_flush_and_forget(const struct logfile *log);
 
 /* Calls fdatasync. 0, or -1 and errno: then the header notes that (boot.h), as far as it can be

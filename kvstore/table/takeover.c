@@ -40,8 +40,19 @@ static bool left_sums_are_possible(const struct shared_generation *left, const s
            left->max_version < RECOVERY_VERSION_LIMIT;
 }
 
-/* Returns true if the part of the log that was not known to be on disk is whole, up to the tail. */
-static bool unsynced_part_is_whole(const struct logfile *log, uint64_t tail)
+/* Returns true if what the hollow record names was overwritten by a later content, and not lost. */
+static bool was_overwritten(const struct logfile *log, const struct record *hollow, uint64_t tail)
+{
+    uint64_t version = hollow->version, size_bytes;
+    struct record content;
+    return logfile_read_before(log, READ_BUFFER_WALK, hollow->content_at, tail, &content,
+                               &size_bytes) == RECORD_VALID &&
+           content.version > version;
+}
+
+/* Returns true if the part of the log that was not known to be on disk is whole, up to the tail.
+ * may_be_lost: a sync of it may have failed. */
+static bool unsynced_part_is_whole(const struct logfile *log, uint64_t tail, bool may_be_lost)
 {
     uint64_t offset = at_least(log->progress.synced_offset, FILE_HEADER_BYTES);
     logfile_begin(log, READ_BUFFER_WALK);
@@ -52,6 +63,8 @@ static bool unsynced_part_is_whole(const struct logfile *log, uint64_t tail)
             logfile_read_before(log, READ_BUFFER_WALK, offset, tail, &record, &size_bytes);
         /* If nothing has replaced a hollow record, its content is damaged; who reads it is told. */
         if (verdict != RECORD_VALID && verdict != RECORD_HOLLOW)
+            return false;
+        if (verdict == RECORD_HOLLOW && may_be_lost && !was_overwritten(log, &record, tail))
             return false;
         offset += size_bytes;
     }
@@ -68,9 +81,10 @@ bool takeover_claim(struct generation *generation, struct shared_generation *lef
     if (!at_rest || !words_are_of(left, log) || !left_log_ends_at(log, left->tail) ||
         !left_sums_are_possible(left, log))
         return false;
-    if ((left->flags & SHARED_GENERATION_SYNCING) != 0 && logfile_flush_and_forget(log) != 0)
+    bool was_syncing = (left->flags & SHARED_GENERATION_SYNCING) != 0;
+    if (was_syncing && logfile_flush_and_forget(log) != 0)
         return false;
-    if (!unsynced_part_is_whole(log, left->tail))
+    if (!unsynced_part_is_whole(log, left->tail, was_syncing))
         return false;
     if (!index_claim(arena, left, FILE_HEADER_BYTES, left->tail, &sum))
         return false;

@@ -147,6 +147,63 @@ START_TEST(what_only_the_cache_has_is_not_recovered)
 }
 END_TEST
 
+#define LARGE_BYTES ((size_t)70000)
+
+static struct image on_disk; /* where only the cache has what came later */
+
+static uint64_t end_of_log(void)
+{
+    struct kvstore_file_statistics total = total_statistics(store);
+    return FILE_HEADER_BYTES + total.live_bytes + total.dead_bytes;
+}
+
+static void put_large(const char *key, char letter)
+{
+    static char value[LARGE_BYTES];
+    memset(value, letter, sizeof value);
+    ck_assert_int_eq(kvstore_put(store, KEY(key), kv_slice(value, sizeof value), NULL, NULL),
+                     KV_OK);
+}
+
+/* The same for what lies before them. */
+static void forget_lost_content(int fd, void *at, size_t size, off_t offset)
+{
+    const struct image_file *file = image_find(&on_disk, "data.0000");
+    ck_assert(synced);
+    fileio_system.forget(fd, at, size, offset);
+    if ((uint64_t)offset >= durable_end)
+        return;
+    size_t lost_bytes = durable_end - (size_t)offset;
+    ck_assert_int_eq(fileio_system.write_at(fd, file->bytes + offset, lost_bytes, offset),
+                     (ssize_t)lost_bytes);
+}
+
+/* A berth far before the synced offset got another content since. */
+START_TEST(a_content_that_only_the_cache_has_is_not_recovered)
+{
+    struct fileio table = fileio_system;
+    table.sync_data = note_sync;
+    table.forget = forget_lost_content;
+    put_large("old", 'x');
+    put_large("old", 'y');
+    must_put_numbers(store, 0, 300);
+    ck_assert_int_eq(kvstore_sync(store), KV_OK);
+    durable_end = end_of_log();
+    image_take(&on_disk, dir);
+    put_large("new", 'z');
+    ck_assert_uint_lt(end_of_log(), durable_end + LARGE_BYTES);
+    synced = false;
+    fileio = &table;
+    struct kvstore *copy = open_copy();
+    fileio = &fileio_system;
+    ck_assert_int_eq(get_entry(copy, "new", &(struct kvstore_entry){0}), KV_NOT_FOUND);
+    ck_assert_int_eq(get_entry(copy, "old", &(struct kvstore_entry){0}), KV_OK);
+    check_numbers(copy, 0, 300);
+    image_free(&on_disk);
+    must_close(copy);
+}
+END_TEST
+
 static bool written_again[16];
 static uint64_t first_unsynced_page;
 
@@ -344,6 +401,7 @@ TEST_SUITE(kvstore_recovery)
     tcase_add_test(tests, a_clean_restart_goes_on_with_the_next_version);
     tcase_add_test(tests, expired_entries_are_left_out);
     tcase_add_test(tests, what_only_the_cache_has_is_not_recovered);
+    tcase_add_test(tests, a_content_that_only_the_cache_has_is_not_recovered);
     tcase_add_test(tests, what_others_map_is_written_again);
     tcase_add_test(tests, kill_9_loses_nothing_that_was_written);
     tcase_add_loop_test(tests, any_history_of_writes_stops_and_crashes_ends_in_the_same_entries, 0,
