@@ -263,8 +263,8 @@ static enum kv_status find_lost_content(struct generation *generation, struct re
         return pass_over_hollow(generation, recovery, limit, verdict);
     recovery->lost_at = was_synced ? first : recovery->hollow_since;
     enum kv_status status = read_log_again(generation, recovery, limit, verdict);
-    /* A transaction that is not whole any more may have followed others. */
-    while (status == KV_OK && recovery->hollow > 0 && !was_synced) {
+    /* A transaction ends the log before its first record: what it had replaced may be lost, too. */
+    while (status == KV_OK && !was_synced && recovery->hollow > 0) {
         if (recovery->hollow_since >= recovery->lost_at)
             return KV_IO; /* the file does not say the same twice */
         recovery->lost_at = recovery->hollow_since;
