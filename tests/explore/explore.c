@@ -359,7 +359,8 @@ static void tell(const struct explore_harness *harness)
         leave_out_parts(harness, &plan);
     }
     if (findings->result.has_too_many) {
-        printf("  its decisions are more than %u\n", SCHEDULE_MAX_DECISIONS);
+        printf("  its decisions are more than %u:\n", SCHEDULE_MAX_DECISIONS);
+        fputs(first_story, stdout);
         return;
     }
     size_t count = findings->result.decision_count;
