@@ -266,7 +266,10 @@ static enum kv_status sync_files(const struct backup_target *target, struct kv_e
     for (uint32_t number = 0; number < target->next.count; number++) {
         enum backup_plan plan = target->files[number].plan;
         struct file_name name = file_name(number, plan == BACKUP_REPLACE ? FILE_LOG_NEW : FILE_LOG);
-        if (plan != BACKUP_REPLACE && plan != BACKUP_APPEND)
+        /* What an interrupted backup had added was cut off: a file that is longer than the manifest
+         * says is refused. */
+        bool was_cut = plan == BACKUP_KEEP && target->base.under_way;
+        if (plan != BACKUP_REPLACE && plan != BACKUP_APPEND && !was_cut)
             continue;
         int fd = openat(target->dir_fd, name.text, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         int result = fd >= 0 ? fsync(fd) : -1;
