@@ -153,11 +153,11 @@ static enum kv_status back_up_held(unsigned number, struct kv_error *error)
     return status;
 }
 
-void machine_back_up(void)
+bool machine_back_up(void)
 {
     struct kv_error error = {.text = ""};
     if (book.count == BACKUPS_MOST)
-        return;
+        return true;
     unsigned number = book.count + 1;
     struct model_moment *moment = &book.moments[number];
     model_begin_moment(moment);
@@ -166,7 +166,7 @@ void machine_back_up(void)
     explore_note("  backup %u: %s", number, kv_status_name(status));
     machine_check_status(status, "kvstore_hold_begin");
     if (status != KV_OK)
-        return;
+        return false;
     book.count = number;
     status = back_up_held(number, &error);
     kvstore_hold_end(held);
@@ -175,6 +175,7 @@ void machine_back_up(void)
         book.complete = number;
     else if (!machine_excuses(status))
         explore_fail("a backup gives status %d: %s", status, error.text);
+    return status == KV_OK;
 }
 
 /* Restoring ------------------------------------------------------------------------------------ */

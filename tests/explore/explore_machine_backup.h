@@ -6,11 +6,13 @@
 #ifndef MQKV_TESTS_EXPLORE_EXPLORE_MACHINE_BACKUP_H
 #define MQKV_TESTS_EXPLORE_EXPLORE_MACHINE_BACKUP_H
 
+#include <stdbool.h>
+
 /* There is none yet. */
 void machine_forget_backups(void);
 
-/* Backs up run.store as it is now. One at a time. */
-void machine_back_up(void);
+/* Backs up run.store as it is now. One at a time. False: it has failed, and may. */
+bool machine_back_up(void);
 
 /* Restores the backup, if there is one, to a directory of its own: that is a store as it was at the
  * moment of the last backup that was complete, or of one that was tried since. Of a restore that
