@@ -248,21 +248,33 @@ static bool may_all_be_taken(unsigned key, size_t write, uint64_t version,
     return true;
 }
 
+/* Whether the write is what is found, written down anew (note_repeated). */
+static bool is_repeated(size_t write, const struct model_finding *found)
+{
+    return write != SIZE_MAX && found->is_there && writes[write].version != 0 &&
+           found->version > writes[write].version;
+}
+
 /* The write that has left the key as it is found, if the file was cut behind `version`; count: none
- * has. SIZE_MAX: no write has happened. */
+ * has. SIZE_MAX: no write has happened. One that may have got the version itself, with the same
+ * value (none), comes before one that was repeated. */
 static size_t explain(unsigned key, const struct model_finding *found, uint64_t version,
                       const struct model_circumstances *now)
 {
     uint64_t before = 0;
+    size_t repeated = count;
     for (size_t i = SIZE_MAX; i == SIZE_MAX || i < count; i = next_write(key, i)) {
         uint64_t from, until;
         span_of(key, i, before, &from, &until);
-        if (from <= version && (version < until || may_all_be_taken(key, i, version, now)) &&
-            matches(i == SIZE_MAX ? NULL : &writes[i], found, now))
-            return i;
         before = from;
+        if (from > version || (version >= until && !may_all_be_taken(key, i, version, now)) ||
+            !matches(i == SIZE_MAX ? NULL : &writes[i], found, now))
+            continue;
+        if (!is_repeated(i, found))
+            return i;
+        repeated = i;
     }
-    return count;
+    return repeated;
 }
 
 static bool is_explained(unsigned file, const struct model_finding found[MODEL_KEYS],
@@ -380,7 +392,7 @@ static void settle_key(unsigned key, const struct model_finding *found, size_t e
         return;
     struct model_write *write = &writes[explanation];
     write->state = DONE;
-    if (found->is_there && write->version != 0 && found->version > write->version)
+    if (is_repeated(explanation, found))
         note_repeated(write, found->version);
     else if (found->is_there)
         write->version = found->version;
