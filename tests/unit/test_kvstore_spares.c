@@ -581,7 +581,7 @@ START_TEST(hollow_records_are_not_read_with_what_they_named)
     image_put(&image, copy_dir);
     uint64_t file_bytes = image_find(&image, "data.0000")->size;
     image_free(&image);
-    ck_assert_uint_lt(file_bytes, 40 * SPARED_BYTES);
+    ck_assert_uint_lt(file_bytes, 80 * SPARED_BYTES);
     counted = fileio_system;
     counted.read_at = read_counted;
     fileio = &counted;
