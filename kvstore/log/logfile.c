@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -25,6 +27,16 @@
 #define ADDRESS_SPACE_BYTES (UINT64_C(16) << 40)
 #endif
 
+/* File systems that write a block anew where it is. Others may find no room for it: a write to the
+ * mapping then fails with the signal of a disk error. */
+static bool blocks_stay(int fd)
+{
+    struct statfs facts;
+    return fstatfs(fd, &facts) == 0 &&
+           (facts.f_type == EXT4_SUPER_MAGIC || facts.f_type == XFS_SUPER_MAGIC ||
+            facts.f_type == TMPFS_MAGIC);
+}
+
 /* Maps the file's share of the address space, or half of the share, a quarter ... where there is
  * less, but no less than twice the file's size. */
 static enum kv_status map_log(struct logfile *log, uint32_t datafiles, const char *name,
@@ -39,6 +51,7 @@ static enum kv_status map_log(struct logfile *log, uint32_t datafiles, const cha
         if (log->map != MAP_FAILED) {
             verified_bitmap_init(&log->verified, bytes);
             log->guard = mapguard_add(log->map, bytes);
+            log->blocks_stay = log->writable && blocks_stay(log->fd);
             return KV_OK;
         }
         if (errno != ENOMEM)

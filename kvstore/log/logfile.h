@@ -52,6 +52,7 @@ struct logfile {
     uint64_t populated_bytes; /* pages before this offset need not be populated (again) */
     uint64_t zeroed_bytes;    /* pages before this offset need not be brought in with zeros */
     bool synced_often;        /* logtail_expect_syncs */
+    bool blocks_stay;         /* a page that has its block needs no room on disk to be written */
     uint8_t *bundle;          /* NULL: no bundle is open (logtail.h) */
     uint64_t bundle_from;     /* offset of the bundle's first byte */
     struct verified_bitmap verified;

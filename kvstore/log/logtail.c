@@ -344,13 +344,28 @@ static int put_content(void *context, const uint8_t *bytes, uint64_t size, uint6
                                                                                               : 0;
 }
 
-enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
-                                  const struct record *content, struct kv_slice value_tail)
+/* `content` as it is written, until it has its version. */
+static struct record without_version(const struct record *content)
 {
     struct record unnumbered = *content;
     record_detach(&unnumbered);
     unnumbered.in_berth = true;
     unnumbered.version = RECORD_NO_VERSION_YET;
+    return unnumbered;
+}
+
+static enum kv_status note_filled(const struct logfile *log, uint64_t offset, uint64_t size)
+{
+    if (logfile_is_broken(log)) /* source or destination may read as zeros now */
+        return KV_IO;
+    verified_bitmap_note(&log->verified, offset, size);
+    return KV_OK;
+}
+
+enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
+                                  const struct record *content, struct kv_slice value_tail)
+{
+    const struct record unnumbered = without_version(content);
     uint64_t size = record_bytes_in_log(&unnumbered, unnumbered.value.size + value_tail.size);
     uint64_t room_bytes = at_most(size, READ_BUFFER_KEPT_BYTES);
     uint8_t *room = read_buffer_reserve(READ_BUFFER_APPEND, room_bytes);
@@ -360,10 +375,18 @@ enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
     if (record_write_pieces(&unnumbered, value_tail, log->identity.salt, offset, room, room_bytes,
                             put_content, &filling) != 0)
         return kv_status_from_errno(errno);
-    if (logfile_is_broken(log)) /* source or destination may read as zeros now */
-        return KV_IO;
-    verified_bitmap_note(&log->verified, offset, size);
-    return KV_OK;
+    return note_filled(log, offset, size);
+}
+
+enum kv_status logtail_refill_berth(const struct logfile *log, uint64_t offset,
+                                    const struct record *content, struct kv_slice value_tail)
+{
+    const struct record unnumbered = without_version(content);
+    if (!log->map || !log->blocks_stay)
+        return logtail_fill_berth(log, offset, content, value_tail);
+    return note_filled(
+        log, offset,
+        record_write(log->map + offset, &unnumbered, value_tail, log->identity.salt, offset));
 }
 
 /* The content was just written, so its page is there. */

@@ -76,6 +76,12 @@ enum kv_status logtail_append_berth(struct logfile *log, uint64_t version, uint6
 enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
                                   const struct record *content, struct kv_slice value_tail);
 
+/* The same for a berth that had another content before, whose pages are there: where the log is
+ * mapped, one copy into the mapping, instead of one to a buffer and one by the kernel. Not for a
+ * log that is synced: the kernel would have to find out of each page anew that it is dirty. */
+enum kv_status logtail_refill_berth(const struct logfile *log, uint64_t offset,
+                                    const struct record *content, struct kv_slice value_tail);
+
 /* Before a berth gets another content, at `offset`: takes the version of the one that is there, so
  * that who reads it without the lock finds out. KV_IO ... */
 enum kv_status logtail_empty_berth(const struct logfile *log, uint64_t offset);

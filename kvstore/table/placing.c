@@ -84,7 +84,10 @@ enum kv_status placing_begin(struct datafile *file, const struct lookup *lookup,
 {
     struct generation *current = file->current;
     KV_ASSERT(placing_is_possible(file) && current->transacting == 0);
-    *placing = (struct placing){.record = *record, .value = record->value, .hash = lookup->hash};
+    *placing = (struct placing){.record = *record,
+                                .value = record->value,
+                                .hash = lookup->hash,
+                                .without_syncs = terms->before_sync};
     enum kv_status status = KV_OK;
     if (bound_is_told(&file->share))
         status = bound_check(&file->share, lookup, record, kv_slice(NULL, 0), false);
@@ -149,11 +152,14 @@ static enum kv_status copy_content(const struct placing *placing, uint32_t to)
 
 static enum kv_status copy_value(const struct placing *placing)
 {
+    const struct placing_berth *first = &placing->berths[0];
+    const struct logfile *log = &first->generation->log;
     struct record content = placing->record;
     KV_ASSERT(content.value.size == placing->value.size + placing->tail.size);
     content.value = placing->value;
-    return logtail_fill_berth(&placing->berths[0].generation->log, placing->berths[0].berth.offset,
-                              &content, placing->tail);
+    return first->is_spare && placing->without_syncs
+               ? logtail_refill_berth(log, first->berth.offset, &content, placing->tail)
+               : logtail_fill_berth(log, first->berth.offset, &content, placing->tail);
 }
 
 enum kv_status placing_fill(struct placing *placing)

@@ -48,8 +48,9 @@ struct placing {
     struct record record;        /* its key is the caller's; of its value only the size counts */
     struct kv_slice value, tail; /* what is copied, in two pieces, to the first place */
     uint32_t hash;
-    uint64_t base_at; /* set by the caller: offset of the content that it reads meanwhile; or 0 */
-    bool is_lost;     /* it has no place in a generation where it needs one */
+    uint64_t base_at;   /* set by the caller: offset of the content that it reads meanwhile; or 0 */
+    bool without_syncs; /* nobody waits for any */
+    bool is_lost;       /* it has no place in a generation where it needs one */
     uint32_t berth_count;
     uint32_t filled; /* of the berths, from the first one on */
     struct placing_berth berths[PLACING_MOST_BERTHS];

@@ -951,8 +951,11 @@ static enum kv_status write_huge(enum huge_round round)
  * who makes another one of it, or a compaction that copies it. */
 START_TEST(who_waits_waits_for_few_bytes)
 {
-    const struct kvstore_options options = {
-        .create = true, .datafiles = 1, .max_value_bytes = HUGE_BYTES, .compact_dead_percent = 100};
+    const struct kvstore_options options = {.create = true,
+                                            .datafiles = 1,
+                                            .io = KVSTORE_IO_PREAD, /* all is written with calls */
+                                            .max_value_bytes = HUGE_BYTES,
+                                            .compact_dead_percent = 100};
     store = must_open(dir, &options);
     must_put(store, "key", "1");
     table = fileio_system;

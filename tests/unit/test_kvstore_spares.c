@@ -511,7 +511,9 @@ static void *put_other(void *argument)
 START_TEST(a_kill_leaves_half_a_content)
 {
     pthread_t thread;
-    reopen_unsynced();
+    struct kvstore_options by_calls = with_sync(KVSTORE_SYNC_NONE);
+    by_calls.io = KVSTORE_IO_PREAD;
+    must_reopen(&by_calls);
     must_put(store, "small", "there");
     put_spared(store, "other", 'A');
     put_spared(store, "large", 'a');
