@@ -63,7 +63,7 @@ bool direct_look_begin(const struct direct_store *store, const struct direct_vie
  * to.) */
 static inline void order_reads_before(void)
 {
-#ifndef __SANITIZE_THREAD__
+#if !defined(__SANITIZE_THREAD__) || defined(MQKV_EXPLORED)
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
 #endif
 }

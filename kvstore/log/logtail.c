@@ -324,9 +324,9 @@ enum kv_status logtail_empty_berth(const struct logfile *log, uint64_t offset)
         return fileio->write_at(log->fd, &version, sizeof version, (off_t)at) < 0
                    ? kv_status_from_errno(errno)
                    : KV_OK;
-    /* The kernel stores the bytes of the content later. */
+    /* The bytes of the content are stored later, by the kernel or by plain stores. */
     (void)__atomic_exchange_n((uint64_t *)(void *)(log->map + at), version, __ATOMIC_SEQ_CST);
-#ifndef __SANITIZE_THREAD__ /* which knows no fences */
+#if !defined(__SANITIZE_THREAD__) || defined(MQKV_EXPLORED) /* that one knows no fences */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
     return KV_OK;

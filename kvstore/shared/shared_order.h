@@ -87,14 +87,14 @@ static inline uint64_t order_root(uint32_t reference, uint32_t levels)
  * to.) */
 static inline void order_fence_reads(void)
 {
-#ifndef __SANITIZE_THREAD__
+#if !defined(__SANITIZE_THREAD__) || defined(MQKV_EXPLORED)
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
 #endif
 }
 
 static inline void order_fence_writes(void)
 {
-#ifndef __SANITIZE_THREAD__
+#if !defined(__SANITIZE_THREAD__) || defined(MQKV_EXPLORED)
     __atomic_thread_fence(__ATOMIC_RELEASE);
 #endif
 }

@@ -182,6 +182,18 @@ static void flush_at(const void *address, size_t bytes)
     }
 }
 
+/* A plain store is not delayed: what stands before the thread's last release fence is seen first. */
+static void flush_for_store(const void *address, size_t bytes)
+{
+    const struct delayed_stores *buffer = &delayed[schedule_thread()];
+    for (unsigned i = buffer->count; i-- > 0;)
+        if (buffer->stores[i].barrier < buffer->barrier) {
+            show_up_to(schedule_thread(), i);
+            break;
+        }
+    flush_at(address, bytes);
+}
+
 /* Before a read-modify-write: the word is what the last of all who changed it made of it. */
 static void prepare_change(volatile void *at, int order)
 {
@@ -230,38 +242,38 @@ void __tsan_func_exit(void)
         }
 }
 
-#define PLAIN(name)                   \
+#define PLAIN(name, flush)            \
     void __tsan_##name(void *address) \
     {                                 \
         schedule_step(HERE);          \
-        flush_at(address, 16);        \
+        flush(address, 16);           \
     }
-PLAIN(read1)
-PLAIN(read2)
-PLAIN(read4)
-PLAIN(read8)
-PLAIN(read16)
-PLAIN(write1)
-PLAIN(write2)
-PLAIN(write4)
-PLAIN(write8)
-PLAIN(write16)
-PLAIN(unaligned_read2)
-PLAIN(unaligned_read4)
-PLAIN(unaligned_read8)
-PLAIN(unaligned_read16)
-PLAIN(unaligned_write2)
-PLAIN(unaligned_write4)
-PLAIN(unaligned_write8)
-PLAIN(unaligned_write16)
-PLAIN(volatile_read1)
-PLAIN(volatile_read2)
-PLAIN(volatile_read4)
-PLAIN(volatile_read8)
-PLAIN(volatile_write1)
-PLAIN(volatile_write2)
-PLAIN(volatile_write4)
-PLAIN(volatile_write8)
+PLAIN(read1, flush_at)
+PLAIN(read2, flush_at)
+PLAIN(read4, flush_at)
+PLAIN(read8, flush_at)
+PLAIN(read16, flush_at)
+PLAIN(write1, flush_for_store)
+PLAIN(write2, flush_for_store)
+PLAIN(write4, flush_for_store)
+PLAIN(write8, flush_for_store)
+PLAIN(write16, flush_for_store)
+PLAIN(unaligned_read2, flush_at)
+PLAIN(unaligned_read4, flush_at)
+PLAIN(unaligned_read8, flush_at)
+PLAIN(unaligned_read16, flush_at)
+PLAIN(unaligned_write2, flush_for_store)
+PLAIN(unaligned_write4, flush_for_store)
+PLAIN(unaligned_write8, flush_for_store)
+PLAIN(unaligned_write16, flush_for_store)
+PLAIN(volatile_read1, flush_at)
+PLAIN(volatile_read2, flush_at)
+PLAIN(volatile_read4, flush_at)
+PLAIN(volatile_read8, flush_at)
+PLAIN(volatile_write1, flush_for_store)
+PLAIN(volatile_write2, flush_for_store)
+PLAIN(volatile_write4, flush_for_store)
+PLAIN(volatile_write8, flush_for_store)
 
 void __tsan_read_range(void *address, uintptr_t bytes)
 {
@@ -272,7 +284,7 @@ void __tsan_read_range(void *address, uintptr_t bytes)
 void __tsan_write_range(void *address, uintptr_t bytes)
 {
     schedule_step(HERE);
-    flush_at(address, bytes);
+    flush_for_store(address, bytes);
 }
 
 void __tsan_atomic_thread_fence(int order)
@@ -370,7 +382,7 @@ void *explored_memcpy(void *to, const void *from, size_t bytes)
 {
     schedule_step(HERE);
     flush_at(from, bytes);
-    flush_at(to, bytes);
+    flush_for_store(to, bytes);
     if (bytes < 16)
         return memcpy(to, from, bytes);
     size_t part = (bytes / PARTS + 7) & ~(size_t)7;
@@ -389,7 +401,7 @@ void *explored_memmove(void *to, const void *from, size_t bytes)
 {
     schedule_step(HERE);
     flush_at(from, bytes);
-    flush_at(to, bytes);
+    flush_for_store(to, bytes);
     memmove(to, from, bytes);
     schedule_step(HERE);
     return to;
@@ -398,7 +410,7 @@ void *explored_memmove(void *to, const void *from, size_t bytes)
 void *explored_memset(void *to, int byte, size_t bytes)
 {
     schedule_step(HERE);
-    flush_at(to, bytes);
+    flush_for_store(to, bytes);
     if (bytes < 16)
         return memset(to, byte, bytes);
     size_t half = bytes / 2;
