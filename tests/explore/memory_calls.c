@@ -182,7 +182,8 @@ static void flush_at(const void *address, size_t bytes)
     }
 }
 
-/* A plain store is not delayed: what stands before the thread's last release fence is seen first. */
+/* A plain store is not delayed: what stands before the thread's last release fence is seen before
+ * it. */
 static void flush_for_store(const void *address, size_t bytes)
 {
     const struct delayed_stores *buffer = &delayed[schedule_thread()];
