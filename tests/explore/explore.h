@@ -119,6 +119,9 @@ void explore_note(const char *format, ...) __attribute__((format(printf, 1, 2)))
  * does not jump while some could go on. */
 bool explore_keeps_time(void);
 
+/* From now on the file system is one that writes a block anew at another place, or not. */
+void explore_blocks_move(bool blocks_move);
+
 /* 0 .. bound - 1, by the seed. */
 uint32_t explore_random(uint32_t bound);
 

@@ -258,6 +258,8 @@ static void begin_berths(void)
     static unsigned warming = 1;
     options.cache_bytes = 0;
     options.locking = KVSTORE_FILE_RWLOCK;
+    /* Contents are written from front to end through the mapping, or with calls. */
+    explore_blocks_move(explore_random(3) > 0);
     begin();
     explore_quietly(true);
     explore_values_are_large(true);
@@ -275,6 +277,7 @@ static void end_berths(void)
         explore_thread(CLIENT, read_berths, &reads);
     explore_wait_for_threads();
     end();
+    explore_blocks_move(false);
 }
 
 static void run_berths(void)

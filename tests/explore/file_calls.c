@@ -14,6 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "tests/explore/explore.h"
 #include "tests/explore/kernel_calls.h"
 #include "tests/explore/machine_calls.h"
 #include "tests/explore/seeded_schedule.h"
@@ -65,13 +66,23 @@ int explored_fstatvfs(int descriptor, struct statvfs *facts)
     return 0;
 }
 
+static bool blocks_move;
+
+void explore_blocks_move(bool now)
+{
+    blocks_move = now;
+}
+
 int explored_fstatfs(int descriptor, struct statfs *facts)
 {
-    if (!machine_has(descriptor))
-        return fstatfs(descriptor, facts);
-    memset(facts, 0, sizeof *facts);
-    facts->f_type = EXT4_SUPER_MAGIC;
-    return 0;
+    int result = 0;
+    if (machine_has(descriptor))
+        *facts = (struct statfs){.f_type = EXT4_SUPER_MAGIC};
+    else
+        result = fstatfs(descriptor, facts);
+    if (blocks_move)
+        facts->f_type = BTRFS_SUPER_MAGIC;
+    return result;
 }
 
 off_t explored_lseek(int descriptor, off_t offset, int whence)
