@@ -18,11 +18,19 @@
 
 #include "kvstore/table/datafile.h"
 
-/* Values from this size on are placed: what is smaller is copied under the lock, in the time that
- * the further steps of a placing take. */
+/* Values of this size are placed, if the places of replaced ones are used again at once: what is
+ * smaller is copied under the lock, in the time that the further steps of a placing take. */
 #ifndef PLACE_MIN_BYTES
 #define PLACE_MIN_BYTES (UINT64_C(16) << 10)
 #endif
+
+/* Values from this size on are placed. Where the disk is synced from time to time, places wait for
+ * that, and those of smaller values are no gain. */
+static inline uint64_t placing_min_bytes(const struct store_context *context)
+{
+    return context_durability(context) == KVSTORE_SYNC_INTERVAL ? 4 * PLACE_MIN_BYTES
+                                                                : PLACE_MIN_BYTES;
+}
 
 /* A value has a berth in the current generation, and one in the next; and when one has taken the
  * place of the other meanwhile, in one more. */

@@ -21,7 +21,7 @@
 #include "tests/support/test_suite.h"
 
 #define KEY(text)    kv_slice_from_string(text)
-#define SPARED_BYTES ((size_t)(PLACE_MIN_BYTES + 1000))
+#define SPARED_BYTES ((size_t)(4 * PLACE_MIN_BYTES + 1000))
 
 /* A placed record and what stands around it. */
 #define SMALL_BYTES UINT64_C(1000)
