@@ -372,6 +372,17 @@ START_TEST(a_power_failure_takes_both)
 }
 END_TEST
 
+/* Opens a copy of the files as after a power failure. Frees the image. */
+static struct kvstore *open_in_other_boot(struct image *image)
+{
+    image_put(image, copy_dir);
+    image_free(image);
+    other_boot_install();
+    struct kvstore *copy = must_open(copy_dir, &one_file);
+    other_boot_clear();
+    return copy;
+}
+
 /* Has a value of these letters never got to the disk. */
 static void lose_value(struct image *image, char letter)
 {
@@ -411,11 +422,7 @@ START_TEST(half_a_transaction_is_none)
     image_take(&image, dir);
     lose_value(&image, 't');
     lose_value(&image, 'q');
-    image_put(&image, copy_dir);
-    image_free(&image);
-    other_boot_install();
-    struct kvstore *copy = must_open(copy_dir, &one_file);
-    other_boot_clear();
+    struct kvstore *copy = open_in_other_boot(&image);
     ck_assert_str_eq(get_text(copy, "large"), "before");
     ck_assert_str_eq(get_text(copy, "small"), "before");
     must_close(copy);
@@ -441,11 +448,7 @@ START_TEST(a_lost_transaction_replaces_nothing)
     image_take(&image, dir);
     lose_value(&image, 't');
     lose_value(&image, 'q');
-    image_put(&image, copy_dir);
-    image_free(&image);
-    other_boot_install();
-    struct kvstore *copy = must_open(copy_dir, &one_file);
-    other_boot_clear();
+    struct kvstore *copy = open_in_other_boot(&image);
     ck_assert_str_eq(get_text(copy, "large"), "before");
     ck_assert_int_eq(get_entry(copy, "other", NULL), KV_NOT_FOUND);
     must_close(copy);
