@@ -17,7 +17,7 @@
 #include "common/report/log.h"
 #include "common/report/notify.h"
 #include "serverk/daemon/effort.h"
-#include "serverk/daemon/index_watch.h"
+#include "serverk/daemon/name_watch.h"
 #include "serverk/daemon/watchdog.h"
 
 /* data.u64 of the signalfd and the timers; sessions have their ids, which are 32 bits. */
@@ -26,9 +26,9 @@
 #define LANES_TAG  (UINT64_MAX - 2)
 #define WATCH_TAG  (UINT64_MAX - 3)
 #define UNSEEN_TAG (UINT64_MAX - 4)
-#define INDEX_TAG  (UINT64_MAX - 5)
+#define NAMES_TAG  (UINT64_MAX - 5)
 
-_Static_assert(INDEX_TAG > UINT32_MAX, "no tag is a session's id");
+_Static_assert(NAMES_TAG > UINT32_MAX, "no tag is a session's id");
 
 #define EVENTS_AT_ONCE 64
 
@@ -54,7 +54,7 @@ struct control {
     atomic_bool stopping; /* the reloader is to end */
     struct watchdog watchdog;
     struct effort effort; /* when the watchdog looked last */
-    struct index_watch index_watch;
+    struct name_watch name_watch;
     uint64_t used_ns; /* when somebody was last seen connected, or the daemon began to serve */
     uint64_t opened;  /* sessions so far, when the main thread looked last */
 };
@@ -74,7 +74,7 @@ enum kv_status control_create(struct control **result, struct kv_error *error)
     if (!control)
         return kv_error_set(error, KV_NO_MEMORY,
                             "no memory to start with (is it limited: ulimit -v?)");
-    control->index_watch = INDEX_WATCH_NONE;
+    control->name_watch = NAME_WATCH_NONE;
     sem_init(&control->reload_wakes, 0, 0);
     sigset_t set;
     handled_signals(&set);
@@ -119,7 +119,7 @@ void control_free(struct control *control)
         close(control->signals);
     if (control->epoll >= 0)
         close(control->epoll);
-    index_watch_close(&control->index_watch);
+    name_watch_close(&control->name_watch);
     sem_destroy(&control->reload_wakes);
     free(control);
 }
@@ -259,8 +259,8 @@ static int handle_control_event(struct control *control, const struct service *s
     case UNSEEN_TAG:
         session_unseen_tick(service->sessions);
         return 0;
-    case INDEX_TAG:
-        index_watch_tick(&control->index_watch, service->engine);
+    case NAMES_TAG:
+        name_watch_tick(&control->name_watch, service->engine, service->lanes);
         return 0;
     default:
         session_client_died(service->sessions, (uint32_t)tag);
@@ -316,9 +316,9 @@ int control_run(struct control *control, const struct service *service, struct r
     watch_fd(control, session_unseen_timer(service->sessions), UNSEEN_TAG);
     watch_fd(control, lanes_timer(service->lanes), LANES_TAG);
     watch_fd(control, notify_watchdog(), WATCH_TAG);
-    control->index_watch = index_watch_open(service->engine);
-    watch_fd(control, control->index_watch.events, INDEX_TAG);
-    watch_fd(control, control->index_watch.timer, INDEX_TAG);
+    control->name_watch = name_watch_open(service->engine, service->lanes);
+    watch_fd(control, control->name_watch.events, NAMES_TAG);
+    watch_fd(control, control->name_watch.timer, NAMES_TAG);
     notify_send("READY=1");
     follow_soon(control); /* signals that came during the start */
     int signal_number = 0;

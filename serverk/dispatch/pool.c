@@ -117,6 +117,15 @@ static unsigned receivers_of(const struct pool *pool, uint32_t queues)
     return receivers;
 }
 
+/* A farewell_nudge. */
+static void interrupt_receive(void *context, unsigned receiver)
+{
+    const struct pool *pool = context;
+    KV_ASSERT(receiver < pool->count);
+    if (pool->workers[receiver].worker.receiver.blocking)
+        pthread_kill(pool->workers[receiver].thread, WAKE_SIGNAL);
+}
+
 static int add_to_epoll(int epoll, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data = {.fd = fd}};
@@ -134,11 +143,22 @@ static int create_epoll(const struct pool *pool)
     return epoll;
 }
 
-/* A lanes_listener: sessions may send to the lane from now on. */
+/* A lanes_listener: sessions may send to the lane from now on, or it is another queue. */
 static void watch_lane(void *context, unsigned queue)
 {
     const struct pool *pool = context;
-    add_to_epoll(pool->shared_epoll, (int)lanes_queue(pool->service->lanes, queue));
+    int fd = (int)lanes_queue(pool->service->lanes, queue);
+    if (pool->shared_epoll >= 0)
+        add_to_epoll(pool->shared_epoll, fd);
+    for (unsigned i = 0; i < pool->count && pool->shared_epoll < 0; i++) {
+        const struct receiver *receiver = &pool->workers[i].worker.receiver;
+        if ((receiver->queues >> queue & 1) == 0)
+            continue;
+        if (receiver->blocking)
+            interrupt_receive(context, i);
+        else
+            add_to_epoll(receiver->sleep_epoll, fd);
+    }
 }
 
 /* Lanes that no session has been given are left out: nobody polls them, so a message there must not
@@ -151,7 +171,6 @@ static int create_shared_epoll(struct pool *pool)
         return -1;
     if (pool->service->aside && add_to_epoll(pool->shared_epoll, pool->service->aside->event) != 0)
         return -1;
-    lanes_set_listener(lanes, watch_lane, pool);
     for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++)
         if ((served_lanes_set(lanes_served(lanes)) >> queue & 1) != 0 &&
             add_to_epoll(pool->shared_epoll, (int)lanes_queue(lanes, queue)) != 0)
@@ -255,15 +274,6 @@ static enum kv_status start_steward(struct pool *pool, struct kv_error *error)
                          error);
 }
 
-/* A farewell_nudge. */
-static void interrupt_receive(void *context, unsigned receiver)
-{
-    const struct pool *pool = context;
-    KV_ASSERT(receiver < pool->count);
-    if (pool->workers[receiver].worker.receiver.blocking)
-        pthread_kill(pool->workers[receiver].thread, WAKE_SIGNAL);
-}
-
 enum kv_status pool_start(const struct service *service, struct pool **result,
                           struct kv_error *error)
 {
@@ -291,6 +301,7 @@ enum kv_status pool_start(const struct service *service, struct pool **result,
         status = set_up_workers(pool, error);
     if (status == KV_OK && service->parking) /* before a worker looks at the pulses of others */
         pool->steward_pulse = farewells_pulse(service->farewells, count, ALL_QUEUES);
+    lanes_set_listener(service->lanes, watch_lane, pool);
     if (status == KV_OK)
         status = start_pool_threads(pool, error);
     if (status == KV_OK && service->parking)

@@ -54,6 +54,8 @@ bool guest_lanes_init(struct guest_lanes *guests, const char *base, mode_t mode,
 static void unlink_guest_lane(const struct guest_lanes *guests, const struct guest_lane *lane)
 {
     char name[WIRE_QUEUE_NAME_BYTES];
+    if (wire_queue_unlinked(lane->queue)) /* somebody did: the name may be another lane's by now */
+        return;
     wire_queue_name(name, guests->base, WIRE_GUEST_LANE, 0, lane->name);
     if (lane->given && fchown((int)lane->queue, geteuid(), (gid_t)-1) != 0)
         return; /* unlinking fails as well: the next start tries again */
@@ -143,12 +145,17 @@ static bool prepare_guest_lane(struct guest_lanes *guests, struct guest_lane *la
 
 /* Sessions ------------------------------------------------------------------------------------- */
 
+/* A lane whose name is gone, as after RemoveIPC of logind at the last logout of its user, is found
+ * by nobody: whoever comes gets another one. */
 static struct guest_lane *find_guest_lane(struct guest_lanes *guests, uid_t uid)
 {
     for (struct guest_lane *lane = guests->lanes; lane < guests->lanes + LANE_PLAN_MAX_GUESTS;
          lane++)
-        if (lane->live && lane->uid == uid && !lane->spoiled)
-            return lane;
+        if (lane->live && lane->uid == uid && !lane->spoiled) {
+            if (!wire_queue_unlinked(lane->queue))
+                return lane;
+            lane->spoiled = true;
+        }
     return NULL;
 }
 

@@ -16,7 +16,7 @@
 #include "common/text/parse.h"
 #include "serverk/lanes/claim.h"
 #include "serverk/lanes/guest_lanes.h"
-#include "serverk/lanes/lane_names.h"
+#include "serverk/lanes/own_lanes.h"
 #include "serverk/lanes/read_lane.h"
 #include "wire/message.h"
 #include "wire/queue.h"
@@ -34,24 +34,17 @@ _Static_assert(PAYERS <= 32, "sets of payers are bits of a uint32_t");
 _Static_assert(PAYER_GUESTS + LANE_PLAN_READ_LANE - LANE_PLAN_FIRST_GUEST == PAYER_READERS,
                "lanes_payer finds the readers behind the guests");
 
-struct lane {
-    bool linked;
-    uint16_t number; /* in its name; as WELCOME tells it */
-    uint32_t weight; /* of the sessions that were given it; guarded by lock */
-};
-
 struct lanes {
     char name[WIRE_QUEUE_NAME_BYTES];
     enum lanes_mode mode;
-    struct lane_plan plan;
+    struct own_lanes own;
     struct kv_error shortfall; /* of the plan; text empty: none */
     mqd_t claim;
-    struct lane_names names;
-    struct lane queues[LANE_PLAN_MAX_QUEUES]; /* lanes, then bulk lanes */
-    unsigned queue_count;
+    uint64_t shown; /* of the claim: wire_lock_show; 0: nothing */
 
     pthread_mutex_t lock;
-    unsigned assigned; /* sessions so far; guarded by lock */
+    unsigned assigned;                     /* sessions so far; guarded by lock, like the next */
+    uint32_t weights[LANE_PLAN_MAX_LANES]; /* of the sessions that were given the lane */
     _Atomic unsigned in_use;
     struct served_lanes served; /* with the descriptors of all queues */
     lanes_listener listener;
@@ -65,23 +58,13 @@ struct lanes {
     struct read_lane readers;
 };
 
-static enum wire_queue_role role_of(const struct lanes *lanes, unsigned queue)
-{
-    return queue < lanes->plan.lanes ? WIRE_LANE : WIRE_BULK_LANE;
-}
-
-static void queue_name(const struct lanes *lanes, unsigned queue, char out[WIRE_QUEUE_NAME_BYTES])
-{
-    wire_queue_name(out, lanes->name, role_of(lanes, queue), 0, lanes->queues[queue].number);
-}
-
 /* Queues --------------------------------------------------------------------------------------- */
 
 /* Removes the lanes of a dead daemon, whatever their number. The claim is ours. */
 static enum kv_status remove_all_stale(struct lanes *lanes, struct kv_error *error)
 {
     unsigned removed = 0;
-    enum kv_status status = lane_names_remove_stale(&lanes->names, &removed, error);
+    enum kv_status status = lane_names_remove_stale(&lanes->own.names, &removed, error);
     if (status == KV_OK)
         removed += guest_lanes_remove_stale(lanes->name) + read_lane_remove_stale(lanes->name);
     if (removed > 0) {
@@ -97,85 +80,12 @@ bool lanes_admit_others(enum lanes_mode mode, mode_t queue_mode, bool has_read_l
     return mode == LANES_AUTO && ((queue_mode & 0077) != 0 || has_read_lane);
 }
 
-/* Returns whether lane 0 is a door. With a single lane, everybody's messages come through that
- * one. */
-static bool has_door(const struct lanes *lanes, const struct lanes_options *options)
-{
-    return lanes->plan.lanes > 1 &&
-           lanes_admit_others(options->mode, options->queue_mode, options->has_read_lane);
-}
-
-static enum kv_status create_lane_queue(struct lanes *lanes, const struct lanes_options *options,
-                                        unsigned queue, struct kv_error *error)
-{
-    struct lane *lane = &lanes->queues[queue];
-    bool bulk = queue >= lanes->plan.lanes;
-    bool first = queue == 0 || queue == lanes->plan.lanes;
-    bool shared = queue == 0 || !has_door(lanes, options);
-    unsigned number = first ? 0 : lane[-1].number + 1u;
-    enum kv_status status = lane_names_create(
-        &lanes->names, role_of(lanes, queue), bulk ? lanes->plan.bulk : lanes->plan.lane,
-        shared ? options->queue_mode : 0600, &number, &lanes->served.queues[queue], error);
-    if (status != KV_OK)
-        return status;
-    char name[WIRE_QUEUE_NAME_BYTES];
-    mqd_t descriptor = lanes->served.queues[queue];
-    lane->number = (uint16_t)number;
-    lane->linked = true;
-    queue_name(lanes, queue, name);
-    lanes->queue_count = queue + 1;
-    if (shared && options->group != (gid_t)-1 &&
-        fchown((int)descriptor, (uid_t)-1, options->group) != 0)
-        return kv_error_set_errno(error, "cannot give the message queue %s to group %lu (--group)",
-                                  name, (unsigned long)options->group);
-    if (wire_lock_lane(descriptor) != 0)
-        return kv_error_set_errno(error, "cannot lock the message queue %s", name);
-    return KV_OK;
-}
-
 void lanes_unlink(struct lanes *lanes)
 {
-    char name[WIRE_QUEUE_NAME_BYTES];
-    for (unsigned queue = 0; queue < lanes->queue_count; queue++) {
-        if (!lanes->queues[queue].linked)
-            continue;
-        queue_name(lanes, queue, name);
-        mq_unlink(name);
-        lanes->queues[queue].linked = false;
-    }
+    own_lanes_unlink(&lanes->own);
     if (lanes->door)
         guest_lanes_unlink(&lanes->guests);
     read_lane_unlink(&lanes->readers);
-}
-
-static void drop_queues(struct lanes *lanes)
-{
-    lanes_unlink(lanes);
-    for (unsigned queue = 0; queue < lanes->queue_count; queue++)
-        mq_close(lanes->served.queues[queue]);
-    lanes->queue_count = 0;
-}
-
-/* Creates all queues of the plan, or of the first smaller one that the kernel grants; then *error
- * tells why the one before it was not. */
-static enum kv_status create_queues(struct lanes *lanes, const struct lanes_options *options,
-                                    struct kv_error *error)
-{
-    for (;;) {
-        unsigned wanted = lanes->plan.lanes + lanes->plan.bulk_lanes;
-        enum kv_status status = KV_OK;
-        for (unsigned queue = 0; queue < wanted && status == KV_OK; queue++)
-            status = create_lane_queue(lanes, options, queue, error);
-        if (status == KV_OK)
-            return KV_OK;
-        drop_queues(lanes);
-        const struct lane_plan *plan = &lanes->plan;
-        if (status == KV_EXISTS && wanted > 1) /* others have all names but that of lane 0 */
-            lanes->plan = (struct lane_plan){
-                .lanes = 1, .lane = plan->bulk_lanes > 0 ? plan->bulk : plan->lane};
-        else if (status != KV_LIMIT || !lane_plan_degrade(&lanes->plan))
-            return status;
-    }
 }
 
 /* Returns `count` bits from `first` on. */
@@ -186,13 +96,22 @@ static uint32_t bits(unsigned first, unsigned count)
 
 static void begin_serving(struct lanes *lanes)
 {
-    unsigned in_use = lanes->plan.lanes;
+    unsigned in_use = lanes->own.plan.lanes;
     if (lanes->mode == LANES_AUTO)
         in_use = lanes->door ? 2 : 1;
     atomic_store(&lanes->in_use, in_use);
     atomic_store(&lanes->served.set, bits(0, in_use) |
-                                         bits(lanes->plan.lanes, lanes->plan.bulk_lanes) |
+                                         bits(lanes->own.plan.lanes, lanes->own.plan.bulk_lanes) |
                                          (lanes->readers.base ? bits(LANE_PLAN_READ_LANE, 1) : 0));
+}
+
+/* Takes the claim; it shows clients whether their replies may come through shared memory. */
+static enum kv_status take_claim(struct lanes *lanes, struct kv_error *error)
+{
+    enum kv_status status = claim_take(lanes->name, &lanes->claim, error);
+    if (status == KV_OK && lanes->shown > 0)
+        wire_lock_show(lanes->claim, lanes->shown);
+    return status;
 }
 
 enum kv_status lanes_open(const struct lanes_options *options, struct lanes **result,
@@ -202,7 +121,12 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
     if (!lanes)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory for the request queues");
     wire_queue_name(lanes->name, options->name, WIRE_LANE, 0, 0);
-    lanes->names.base = lanes->name;
+    lanes->own = (struct own_lanes){.names = {.base = lanes->name},
+                                    .admits_others = lanes_admit_others(
+                                        options->mode, options->queue_mode, options->has_read_lane),
+                                    .mode = options->queue_mode,
+                                    .group = options->group,
+                                    .queues = lanes->served.queues};
     lanes->mode = options->mode;
     atomic_store(&lanes->queue_mode, options->queue_mode);
     lanes->claim = (mqd_t)-1;
@@ -210,35 +134,35 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **re
     struct wire_limits limits;
     wire_limits_read(&limits);
     struct lane_plan wanted = lane_plan_wanted(options->mode, options->workers, &limits);
-    lanes->plan = lane_plan_first(options->mode, options->workers, &limits);
-    if (lanes_admit_others(options->mode, options->queue_mode, options->has_read_lane)) {
+    lanes->own.plan = lane_plan_first(options->mode, options->workers, &limits);
+    if (lanes->own.admits_others) {
         lane_plan_leave_room(&wanted);
-        lane_plan_leave_room(&lanes->plan);
+        lane_plan_leave_room(&lanes->own.plan);
     }
 
-    enum kv_status status = claim_take(lanes->name, &lanes->claim, error);
-    if (status == KV_OK && options->takes_rings && wire_shm_number() > 0)
-        wire_lock_show(lanes->claim, wire_shm_number());
+    if (options->takes_rings)
+        lanes->shown = wire_shm_number();
+    enum kv_status status = take_claim(lanes, error);
     if (status == KV_OK)
         status = remove_all_stale(lanes, error);
     if (status == KV_OK)
-        status = create_queues(lanes, options, error);
-    if (status == KV_OK && has_door(lanes, options)) {
+        status = own_lanes_open(&lanes->own, error);
+    if (status == KV_OK && own_lanes_have_door(&lanes->own)) {
         lanes->door = true;
         if (!guest_lanes_init(&lanes->guests, lanes->name, options->queue_mode, options->group,
-                              &lanes->plan, limits.msgqueue_bytes / LANE_PLAN_GUEST_SHARES))
+                              &lanes->own.plan, limits.msgqueue_bytes / LANE_PLAN_GUEST_SHARES))
             status = kv_error_set_errno(error, "cannot prepare lanes for other users");
     }
     if (status == KV_OK && options->has_read_lane) {
-        status =
-            read_lane_open(&lanes->readers, lanes->name, options->read_group, &lanes->plan, error);
+        status = read_lane_open(&lanes->readers, lanes->name, options->read_group, &lanes->own.plan,
+                                error);
         lanes->served.queues[LANE_PLAN_READ_LANE] = lanes->readers.queue;
     }
     if (status != KV_OK) {
         lanes_close(lanes);
         return status;
     }
-    lane_plan_explain(&lanes->plan, &wanted, &limits, error->text, &lanes->shortfall);
+    lane_plan_explain(&lanes->own.plan, &wanted, &limits, error->text, &lanes->shortfall);
     begin_serving(lanes);
     *result = lanes;
     return KV_OK;
@@ -248,7 +172,7 @@ void lanes_close(struct lanes *lanes)
 {
     if (!lanes)
         return;
-    drop_queues(lanes);
+    own_lanes_close(&lanes->own);
     if (lanes->door)
         guest_lanes_close(&lanes->guests);
     read_lane_close(&lanes->readers);
@@ -257,9 +181,63 @@ void lanes_close(struct lanes *lanes)
     free(lanes);
 }
 
+unsigned lanes_named(const struct lanes *lanes, mqd_t queues[LANES_NAMED_MAX])
+{
+    unsigned count = 0;
+    queues[count++] = lanes->claim;
+    for (unsigned queue = 0; queue < lanes->own.count; queue++)
+        queues[count++] = lanes->served.queues[queue];
+    if (lanes->readers.base)
+        queues[count++] = lanes->readers.queue;
+    return count;
+}
+
+bool lanes_are_linked(const struct lanes *lanes)
+{
+    mqd_t queues[LANES_NAMED_MAX];
+    unsigned count = lanes_named(lanes, queues);
+    bool linked = true;
+    while (count > 0)
+        linked &= !wire_queue_unlinked(queues[--count]);
+    return linked;
+}
+
+/* Takes the claim again, if it has lost its name. */
+static enum kv_status renew_claim(struct lanes *lanes, struct kv_error *error)
+{
+    mqd_t lost = lanes->claim;
+    if (!wire_queue_unlinked(lost))
+        return KV_OK;
+    enum kv_status status = take_claim(lanes, error);
+    if (status == KV_OK)
+        mq_close(lost);
+    else
+        lanes->claim = lost;
+    return status;
+}
+
+enum kv_status lanes_renew(struct lanes *lanes, struct kv_error *error)
+{
+    uint32_t renewed = 0;
+    pthread_mutex_lock(&lanes->lock);
+    enum kv_status status = renew_claim(lanes, error);
+    if (status == KV_OK)
+        status = own_lanes_renew(&lanes->own, &renewed, error);
+    if (status == KV_OK && lanes->readers.base && wire_queue_unlinked(lanes->readers.queue)) {
+        status = read_lane_renew(&lanes->readers, &lanes->own.plan, error);
+        renewed |= status == KV_OK ? bits(LANE_PLAN_READ_LANE, 1) : 0;
+    }
+    renewed &= served_lanes_set(&lanes->served);
+    for (unsigned queue = 0; lanes->listener && queue < LANE_PLAN_MAX_QUEUES; queue++)
+        if ((renewed >> queue & 1) != 0)
+            lanes->listener(lanes->listener_context, queue);
+    pthread_mutex_unlock(&lanes->lock);
+    return status;
+}
+
 const struct lane_plan *lanes_plan(const struct lanes *lanes)
 {
-    return &lanes->plan;
+    return &lanes->own.plan;
 }
 
 const char *lanes_shortfall(const struct lanes *lanes)
@@ -269,7 +247,7 @@ const char *lanes_shortfall(const struct lanes *lanes)
 
 unsigned lanes_queue_count(const struct lanes *lanes)
 {
-    return lanes->queue_count;
+    return lanes->own.count;
 }
 
 mqd_t lanes_queue(const struct lanes *lanes, unsigned queue)
@@ -280,7 +258,7 @@ mqd_t lanes_queue(const struct lanes *lanes, unsigned queue)
 
 size_t lanes_message_bytes(const struct lanes *lanes)
 {
-    const struct lane_plan *plan = &lanes->plan;
+    const struct lane_plan *plan = &lanes->own.plan;
     bool bulk = plan->bulk_lanes > 0 && plan->bulk.message_bytes > plan->lane.message_bytes;
     return bulk ? plan->bulk.message_bytes : plan->lane.message_bytes;
 }
@@ -298,11 +276,11 @@ static unsigned choose_filling(const struct lanes *lanes)
 {
     unsigned first = lanes->door ? 1 : 0, emptiest = first;
     KV_ASSERT(mutex_is_held(&lanes->lock));
-    KV_ASSERT(first < lanes->plan.lanes); /* with a single lane there is no door */
-    for (unsigned lane = first; lane < lanes->plan.lanes; lane++) {
-        if (lanes->queues[lane].weight + SESSION_WEIGHT <= lanes->plan.lane.depth)
+    KV_ASSERT(first < lanes->own.plan.lanes); /* with a single lane there is no door */
+    for (unsigned lane = first; lane < lanes->own.plan.lanes; lane++) {
+        if (lanes->weights[lane] + SESSION_WEIGHT <= lanes->own.plan.lane.depth)
             return lane;
-        if (lanes->queues[lane].weight < lanes->queues[emptiest].weight)
+        if (lanes->weights[lane] < lanes->weights[emptiest])
             emptiest = lane;
     }
     return emptiest;
@@ -324,20 +302,20 @@ static void assign_own(struct lanes *lanes, struct lane_assignment *assignment)
 {
     unsigned assigned = lanes->assigned++;
     unsigned lane =
-        lanes->mode == LANES_AUTO ? choose_filling(lanes) : assigned % lanes->plan.lanes;
-    lanes->queues[lane].weight += SESSION_WEIGHT;
+        lanes->mode == LANES_AUTO ? choose_filling(lanes) : assigned % lanes->own.plan.lanes;
+    lanes->weights[lane] += SESSION_WEIGHT;
     KV_ASSERT(lane <= atomic_load(&lanes->in_use)); /* lanes are opened one after the other */
     if (lane >= atomic_load(&lanes->in_use)) {
         open_lane_queue(lanes, lane);
         atomic_store(&lanes->in_use, lane + 1);
     }
-    assignment->lane = lanes->queues[lane].number;
+    assignment->lane = lanes->own.lanes[lane].number;
     assignment->queue = (uint8_t)lane;
-    assignment->lane_bytes = assignment->bulk_bytes = lanes->plan.lane.message_bytes;
-    if (lanes->plan.bulk_lanes > 0) {
-        unsigned bulk = lanes->plan.lanes + assigned % lanes->plan.bulk_lanes;
-        assignment->bulk_lane = lanes->queues[bulk].number;
-        assignment->bulk_bytes = lanes->plan.bulk.message_bytes;
+    assignment->lane_bytes = assignment->bulk_bytes = lanes->own.plan.lane.message_bytes;
+    if (lanes->own.plan.bulk_lanes > 0) {
+        unsigned bulk = lanes->own.plan.lanes + assigned % lanes->own.plan.bulk_lanes;
+        assignment->bulk_lane = lanes->own.lanes[bulk].number;
+        assignment->bulk_bytes = lanes->own.plan.bulk.message_bytes;
     }
 }
 
@@ -364,8 +342,8 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
     if (!guest) {
         if (request->knows_guests)
             warn_of_door(lanes, request->uid);
-        lanes->queues[0].weight += SESSION_WEIGHT;
-        assignment->lane_bytes = assignment->bulk_bytes = lanes->plan.lane.message_bytes;
+        lanes->weights[0] += SESSION_WEIGHT;
+        assignment->lane_bytes = assignment->bulk_bytes = lanes->own.plan.lane.message_bytes;
         return;
     }
     unsigned number = (unsigned)(guest - lanes->guests.lanes);
@@ -444,8 +422,8 @@ void lanes_give_back(struct lanes *lanes, const struct lane_assignment *assignme
         unsigned before = atomic_fetch_sub(&lanes->readers.sessions, 1);
         KV_ASSERT(before > 0);
     } else if (lanes_is_own(queue)) {
-        KV_ASSERT(lanes->queues[queue].weight >= SESSION_WEIGHT);
-        lanes->queues[queue].weight -= SESSION_WEIGHT;
+        KV_ASSERT(lanes->weights[queue] >= SESSION_WEIGHT);
+        lanes->weights[queue] -= SESSION_WEIGHT;
     } else if (guest_lanes_leave(&lanes->guests, guest_of(lanes, queue))) {
         atomic_fetch_and(&lanes->served.set, ~(UINT32_C(1) << queue));
     }
@@ -507,33 +485,16 @@ bool lanes_let_others_in(const struct lanes *lanes)
     return (atomic_load(&lanes->queue_mode) & 0077) != 0;
 }
 
-/* Changes group and mode of a queue; the group first, since until then the mode is for the old
- * one. */
-static enum kv_status change_queue(const struct lanes *lanes, unsigned queue, mode_t mode,
-                                   gid_t group, struct kv_error *error)
-{
-    char name[WIRE_QUEUE_NAME_BYTES];
-    int descriptor = (int)lanes_queue(lanes, queue);
-    if (fchown(descriptor, (uid_t)-1, group) == 0 && fchmod(descriptor, mode) == 0)
-        return KV_OK;
-    queue_name(lanes, queue, name);
-    return kv_error_set_errno(error, "cannot give the message queue %s mode %04o and group %lu",
-                              name, (unsigned)mode, (unsigned long)group);
-}
-
 enum kv_status lanes_set_mode(struct lanes *lanes, mode_t queue_mode, gid_t group,
                               struct kv_error *error)
 {
-    bool needs_door = lanes->plan.lanes > 1 && lanes_admit_others(lanes->mode, queue_mode, false);
+    bool needs_door =
+        lanes->own.plan.lanes > 1 && lanes_admit_others(lanes->mode, queue_mode, false);
     if (needs_door && !lanes->door)
         return kv_error_set(error, KV_UNSUPPORTED,
                             "a daemon that was started with mode 0600 has no lanes for others");
-    enum kv_status status = KV_OK;
-    gid_t own = group == (gid_t)-1 ? getegid() : group;
     pthread_mutex_lock(&lanes->lock);
-    unsigned shared_queues = lanes->door ? 1 : lanes->queue_count; /* that others may send to */
-    for (unsigned queue = 0; queue < shared_queues && status == KV_OK; queue++)
-        status = change_queue(lanes, queue, queue_mode, own, error);
+    enum kv_status status = own_lanes_set_mode(&lanes->own, queue_mode, group, error);
     if (status == KV_OK) {
         atomic_store(&lanes->queue_mode, queue_mode);
         lanes->guests.mode = queue_mode;
@@ -583,8 +544,8 @@ void lanes_depths(struct lanes *lanes, struct lanes_depth *own, struct lanes_dep
                   struct lanes_depth *guests, struct lanes_depth *readers)
 {
     *own = *bulk = *guests = *readers = (struct lanes_depth){.messages = 0};
-    for (unsigned queue = 0; queue < lanes->queue_count; queue++)
-        add_depth(lanes->served.queues[queue], queue < lanes->plan.lanes ? own : bulk);
+    for (unsigned queue = 0; queue < lanes->own.count; queue++)
+        add_depth(lanes->served.queues[queue], queue < lanes->own.plan.lanes ? own : bulk);
     pthread_mutex_lock(&lanes->lock);
     for (unsigned guest = 0; lanes->door && guest < LANE_PLAN_MAX_GUESTS; guest++)
         if (lanes->guests.lanes[guest].live)

@@ -72,6 +72,19 @@ enum kv_status lanes_open(const struct lanes_options *options, struct lanes **la
  * gone. */
 void lanes_unlink(struct lanes *lanes);
 
+/* Returns the number of the daemon's queues, those of guests aside, and which they are. */
+#define LANES_NAMED_MAX (LANE_PLAN_MAX_LANES + LANE_PLAN_MAX_BULK_LANES + 2)
+unsigned lanes_named(const struct lanes *lanes, mqd_t queues[LANES_NAMED_MAX]);
+
+/* Returns whether all of these have their names: an administrator's rm, or logind at the end of the user's last session (RemoveIPC), may take them
+ * away. Then no new client finds the daemon, and those that it has leave their lanes. */
+bool lanes_are_linked(const struct lanes *lanes);
+
+/* Makes anew what has lost its name, the claim first: messages that wait move along, descriptors
+ * keep their numbers, and the listener is told. KV_BUSY (another daemon has the name by now),
+ * KV_DENIED, KV_EXISTS, KV_LIMIT, KV_IO: some have no name, and the call may be repeated. */
+enum kv_status lanes_renew(struct lanes *lanes, struct kv_error *error);
+
 /* Unlinks what is still linked, gives up the claim, frees. NULL is harmless. */
 void lanes_close(struct lanes *lanes);
 
@@ -146,8 +159,8 @@ void lanes_count_garbage(struct lanes *lanes, unsigned queue);
 unsigned lanes_in_use(const struct lanes *lanes);
 
 /* The queues that may have messages: the lanes in use, all bulk lanes, all guest lanes. The
- * listener (one, set before sessions come) is told of a new one. A queue that leaves the set is
- * closed. */
+ * listener (one, set before sessions come) is told of a new one, and of one that was made anew
+ * (lanes_renew). A queue that leaves the set is closed. */
 const struct served_lanes *lanes_served(const struct lanes *lanes);
 static inline uint32_t served_lanes_set(const struct served_lanes *served)
 {

@@ -7,6 +7,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "serverk/lanes/claim.h"
+#include "serverk/lanes/own_lanes.h"
 #include "wire/queue.h"
 
 /* All readers share the lane: it is as deep as another, for batches of reads. */
@@ -61,6 +62,24 @@ enum kv_status read_lane_open(struct read_lane *lane, const char *base, gid_t gr
     lane->base = base;
     lane->linked = true;
     return let_group_in(lane, name, error);
+}
+
+enum kv_status read_lane_renew(struct read_lane *lane, const struct lane_plan *plan,
+                               struct kv_error *error)
+{
+    struct read_lane fresh = {.base = NULL};
+    enum kv_status status = read_lane_open(&fresh, lane->base, lane->group, plan, error);
+    if (status != KV_OK) {
+        read_lane_close(&fresh);
+        return status;
+    }
+    lane->linked = true;
+    lane->geometry = fresh.geometry;
+    if (own_lanes_move(lane->queue, fresh.queue) && wire_lock_lane(lane->queue) == 0)
+        return KV_OK;
+    status = kv_error_set_errno(error, "cannot serve the queue of readers that was made anew");
+    read_lane_unlink(lane);
+    return status;
 }
 
 void read_lane_unlink(struct read_lane *lane)

@@ -37,6 +37,10 @@ unsigned read_lane_remove_stale(const char *base);
 enum kv_status read_lane_open(struct read_lane *lane, const char *base, gid_t group,
                               const struct lane_plan *plan, struct kv_error *error);
 
+/* Makes the queue anew, whose name is gone; its descriptor keeps its number. As read_lane_open. */
+enum kv_status read_lane_renew(struct read_lane *lane, const struct lane_plan *plan,
+                               struct kv_error *error);
+
 /* Harmless if there is none. */
 void read_lane_unlink(struct read_lane *lane);
 void read_lane_close(struct read_lane *lane);

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "serverk/lanes/claim.h"
 #include "serverk/lanes/lane_names.h"
 #include "serverk/lanes/lanes.h"
 #include "tests/support/skip.h"
@@ -466,6 +467,113 @@ START_TEST(nobody_elses_queue_is_lane_0)
 }
 END_TEST
 
+static unsigned renewed_queues;
+
+/* A lanes_listener. */
+static void note_queue(void *context, unsigned queue)
+{
+    (void)context;
+    renewed_queues |= 1u << queue;
+}
+
+START_TEST(queues_that_lost_their_names_are_made_anew)
+{
+    struct lanes *lanes = must_open(LANES_WORKER, 0600);
+    struct kv_error error = {0};
+    char name[WIRE_QUEUE_NAME_BYTES], message[8192];
+    mqd_t queue, before = lanes_queue(lanes, 0);
+    lanes_set_listener(lanes, note_queue, NULL);
+    ck_assert(lanes_are_linked(lanes));
+    ck_assert_int_eq(wire_queue_open(base, true, &queue, NULL, NULL), KV_OK);
+    ck_assert_int_eq(mq_send(queue, "first", 5, 3), 0);
+    ck_assert_int_eq(mq_send(queue, "second", 6, 3), 0);
+    mq_unlink(base);
+    wire_queue_name(name, base, WIRE_LOCK, 0, 0);
+    mq_unlink(name);
+    ck_assert(!lanes_are_linked(lanes));
+    ck_assert_msg(lanes_renew(lanes, &error) == KV_OK, "%s", error.text);
+    ck_assert(lanes_are_linked(lanes));
+    ck_assert_uint_eq(renewed_queues, 1);
+
+    /* Who had it open sees that; what was sent there is taken under the same descriptor. */
+    ck_assert(wire_queue_unlinked(queue));
+    ck_assert_int_eq(wire_queue_open(base, true, &queue, NULL, NULL), KV_OK);
+    ck_assert_int_eq(mq_send(queue, "third", 5, 3), 0);
+    ck_assert_int_eq((int)lanes_queue(lanes, 0), (int)before);
+    static const char *const sent[] = {"first", "second", "third"};
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned priority = 0;
+        ssize_t size = mq_receive(before, message, sizeof message, &priority);
+        ck_assert_int_eq(size, (int)strlen(sent[i]));
+        ck_assert_mem_eq(message, sent[i], strlen(sent[i]));
+        ck_assert_uint_eq(priority, 3);
+    }
+    ck_assert_int_eq(mq_receive(before, message, sizeof message, NULL), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+
+    /* The claim and the lock on the lane are there: a process sees both. */
+    pid_t child = fork();
+    if (child == 0) {
+        mqd_t claim = (mqd_t)-1;
+        bool refused = claim_take(base, &claim, NULL) == KV_BUSY;
+        _exit(refused && wire_lane_server(queue) == getppid() ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    lanes_close(lanes);
+}
+END_TEST
+
+START_TEST(a_lane_whose_name_was_taken_meanwhile_gets_another_number)
+{
+    struct lanes *lanes = must_open(LANES_WORKER, 0600);
+    struct kv_error error = {0};
+    char name[WIRE_QUEUE_NAME_BYTES];
+    unsigned lane_count = lanes_plan(lanes)->lanes;
+    if (lane_count < 2) {
+        lanes_close(lanes);
+        SKIP_TEST("other programs have the queues that this user may have");
+    }
+    wire_queue_name(name, base, WIRE_LANE, 0, 1);
+    mq_unlink(name);
+    mq_close(must_create(name));
+    ck_assert_msg(lanes_renew(lanes, &error) == KV_OK, "%s", error.text);
+    ck_assert(lanes_are_linked(lanes));
+    ck_assert_uint_eq(assign(lanes, 2).lane, 0);
+    ck_assert_uint_eq(assign(lanes, 2).lane, lane_count);
+    mq_unlink(base); /* NAME itself has no other name */
+    mq_close(must_create(base));
+    ck_assert_int_eq(lanes_renew(lanes, &error), KV_DENIED);
+    ck_assert_ptr_nonnull(strstr(error.text, base));
+    mq_unlink(base);
+    ck_assert_int_eq(lanes_renew(lanes, &error), KV_OK);
+    lanes_close(lanes);
+}
+END_TEST
+
+START_TEST(a_guest_whose_lane_was_removed_gets_another)
+{
+    struct lanes *lanes = must_open(LANES_AUTO, 0622);
+    struct lane_assignment first = assign_to(lanes, 12345, true);
+    if (first.family != WIRE_FAMILY_GUESTS) {
+        lanes_close(lanes);
+        SKIP_TEST("other programs have the queues that this user may have");
+    }
+    char name[WIRE_QUEUE_NAME_BYTES];
+    wire_queue_name(name, base, WIRE_GUEST_LANE, 0, first.lane);
+    mq_unlink(name);
+    struct lane_assignment second = assign_to(lanes, 12345, true);
+    ck_assert_uint_eq(second.family, WIRE_FAMILY_GUESTS);
+    ck_assert_uint_ne(second.queue, first.queue);
+    ck_assert(atomic_load(first.spoiled));
+    ck_assert(!wire_queue_unlinked(lanes_queue(lanes, second.queue)));
+    lanes_give_back(lanes, &first, true);
+    ck_assert(!wire_queue_unlinked(lanes_queue(lanes, second.queue)));
+    lanes_close(lanes);
+}
+END_TEST
+
 TEST_SUITE(serverk_lanes)
 {
     TCase *cases = tcase_create("lanes");
@@ -484,5 +592,8 @@ TEST_SUITE(serverk_lanes)
     tcase_add_test(cases, worker_lanes_go_round);
     tcase_add_loop_test(cases, a_name_that_is_taken_is_skipped, 0, 2);
     tcase_add_test(cases, nobody_elses_queue_is_lane_0);
+    tcase_add_test(cases, queues_that_lost_their_names_are_made_anew);
+    tcase_add_test(cases, a_lane_whose_name_was_taken_meanwhile_gets_another_number);
+    tcase_add_test(cases, a_guest_whose_lane_was_removed_gets_another);
     suite_add_tcase(suite, cases);
 }
