@@ -803,6 +803,8 @@ struct kvstore_file_statistics {
     bool full;                    /* the last put to it found no space; the next may find some */
     bool taken_over;              /* the index is that of a process that was killed */
     bool compaction_failing;      /* the last compaction failed; why is in the log */
+    bool nameless;                /* somebody removed or replaced it: what it has is lost when the
+                                     store is closed, unless it is backed up before */
     uint64_t unsynced_ms;     /* since its oldest write that is not known to be on disk; 0: none */
     uint64_t past_logs;       /* replaced ones that are kept for kvstore_changes, */
     uint64_t past_log_bytes;  /* and their disk space */
@@ -834,6 +836,10 @@ struct kvstore_lock_facts {
 /* Takes no lock. */
 void kvstore_lock_facts(const struct kvstore *store, uint32_t file,
                         struct kvstore_lock_facts *facts);
+
+/* Returns whether the directory is still what the path leads to that it was opened by: nobody has
+ * moved or removed it. */
+bool kvstore_is_in_place(const struct kvstore *store);
 
 /* Reads by others (enum kvstore_direct). */
 struct kvstore_direct_facts {

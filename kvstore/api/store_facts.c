@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/time/clock.h"
 #include "kvstore/api/store.h"
@@ -75,6 +76,8 @@ static void collect_file_statistics(const struct kvstore *store, uint32_t number
     statistics->read_only = datafile_is_read_only(file);
     statistics->full = file->full;
     statistics->taken_over = file->taken_over;
+    struct stat log;
+    statistics->nameless = fstat(generation->log.fd, &log) == 0 && log.st_nlink == 0;
     statistics->max_version = file->current->words->max_version;
 }
 
@@ -128,6 +131,13 @@ void kvstore_lock_facts(const struct kvstore *store, uint32_t file,
                         struct kvstore_lock_facts *facts)
 {
     lockset_facts(store->context.locks, file, facts);
+}
+
+bool kvstore_is_in_place(const struct kvstore *store)
+{
+    struct stat opened, found;
+    return fstat(store->context.dir_fd, &opened) == 0 && stat(store->context.dir, &found) == 0 &&
+           opened.st_ino == found.st_ino && opened.st_dev == found.st_dev;
 }
 
 /* The size of a file's tree. */

@@ -316,7 +316,7 @@ int control_run(struct control *control, const struct service *service, struct r
     watch_fd(control, session_unseen_timer(service->sessions), UNSEEN_TAG);
     watch_fd(control, lanes_timer(service->lanes), LANES_TAG);
     watch_fd(control, notify_watchdog(), WATCH_TAG);
-    control->name_watch = name_watch_open(service->engine, service->lanes);
+    control->name_watch = name_watch_open(service->engine, service->lanes, service->options->dir);
     watch_fd(control, control->name_watch.events, NAMES_TAG);
     watch_fd(control, control->name_watch.timer, NAMES_TAG);
     notify_send("READY=1");

@@ -134,6 +134,7 @@ void file_totals_add(struct file_totals *totals, const struct kvstore_file_stati
     totals->full += file->full;
     totals->compaction_failing += file->compaction_failing;
     totals->stale += file->stale_ms > 0;
+    totals->nameless += file->nameless;
 }
 
 /* Of the daemon -------------------------------------------------------------------------------- */
@@ -242,12 +243,18 @@ void figures_put_file_totals(const struct file_totals *totals, struct figures to
                "Data files that a write keeps, as on a disk that does not answer: numbers are "
                "older.",
                totals->stale);
+    figure_put(to, "nameless_files", "nameless_files",
+               "Data files that somebody removed: they are lost when the daemon stops.",
+               totals->nameless);
 }
 
-/* Puts nothing if the file system does not tell. */
+/* The service has a store. */
 void figures_put_disk(const struct service *service, struct figures to)
 {
     struct statvfs disk;
+    figure_put(to, "directory_displaced", "directory_displaced",
+               "1 if the data directory was moved or removed.",
+               !kvstore_is_in_place(service->store));
     if (statvfs(service->options->dir, &disk) != 0)
         return;
     figure_put(to, "disk_free_bytes", "disk_free_bytes",

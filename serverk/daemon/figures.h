@@ -48,7 +48,7 @@ void figures_put_members(struct json *json, const struct figure *table, const vo
 struct file_totals {
     struct kvstore_file_statistics sums; /* of what file_figures tell */
     uint64_t unsynced_bytes, oldest_unsynced_ms;
-    uint64_t read_only, full, compaction_failing, stale;
+    uint64_t read_only, full, compaction_failing, stale, nameless;
 };
 
 /* Adds a file to the totals, which begin as {0}. */

@@ -45,9 +45,17 @@ static bool watch_lanes(const struct name_watch *watch, const struct lanes *lane
     return watched;
 }
 
-struct name_watch name_watch_open(const struct store_engine *engine, const struct lanes *lanes)
+/* Where the directory itself goes nothing comes of it; but its files went before. */
+static void watch_data(const struct name_watch *watch)
+{
+    inotify_add_watch(watch->events, watch->dir, IN_DELETE | IN_MOVED_TO | IN_MOVE_SELF);
+}
+
+struct name_watch name_watch_open(const struct store_engine *engine, const struct lanes *lanes,
+                                  const char *dir)
 {
     struct name_watch watch = NAME_WATCH_NONE;
+    watch.dir = dir;
     watch.events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     watch.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     bool watched = watch.events >= 0 && watch.timer >= 0 && watch_lanes(&watch, lanes);
@@ -56,6 +64,8 @@ struct name_watch name_watch_open(const struct store_engine *engine, const struc
                  watched ? "index is" : "queues are");
     if (!watched)
         name_watch_close(&watch);
+    else if (engine->store)
+        watch_data(&watch);
     return watch;
 }
 
@@ -149,11 +159,35 @@ static void look_at_lanes(struct name_watch *watch, struct lanes *lanes, bool ti
         log_info("the message queues are there again");
 }
 
+/* What compactions and checkpoints remove and replace is seen, too, and is no loss. */
+static void look_at_data(struct name_watch *watch, struct kvstore *store)
+{
+    struct kvstore_file_statistics file;
+    uint32_t gone = 0;
+    bool displaced = !kvstore_is_in_place(store);
+    for (uint32_t number = 0; number < kvstore_datafiles(store); number++) {
+        kvstore_file_statistics(store, number, &file);
+        gone += file.nameless;
+    }
+    if (gone > 0 && !watch->data_are_gone)
+        log_error("%s: somebody removed or replaced %u of the %u data files: what they have, and "
+                  "what is written from now on, is lost when the daemon stops; until then "
+                  "`clientk backup DIRECTORY` saves it",
+                  watch->dir, gone, kvstore_datafiles(store));
+    else if (displaced && !watch->data_are_gone)
+        log_error("%s: somebody moved the data directory: the next start finds no store there; "
+                  "move it back",
+                  watch->dir);
+    watch->data_are_gone = gone > 0 || displaced;
+}
+
 void name_watch_tick(struct name_watch *watch, const struct store_engine *engine,
                      struct lanes *lanes)
 {
     bool ticked = drain(watch);
     look_at_index(watch, engine);
     look_at_lanes(watch, lanes, ticked);
+    if (engine->store)
+        look_at_data(watch, engine->store);
     run_look_timer(watch);
 }

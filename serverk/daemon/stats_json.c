@@ -363,6 +363,7 @@ static void put_file(struct json *json, uint32_t number, const struct kvstore_fi
     json_put_flag(json, "read_only", file->read_only);
     json_put_flag(json, "full", file->full);
     json_put_flag(json, "compaction_failing", file->compaction_failing);
+    json_put_flag(json, "nameless", file->nameless);
     json_put_number(json, "damaged_at", file->damaged_at);
     json_close_object(json);
 }

@@ -99,6 +99,33 @@ static void check_damage(struct diagnosis *diagnosis, const struct json_value *d
         fix_by_hand(diagnosis);
 }
 
+/* Tells of data files that have no name any more, and of a directory that is elsewhere. */
+static void check_names(struct diagnosis *diagnosis, const struct json_value *document,
+                        const struct json_value *files)
+{
+    const struct json_value *sum = json_member(files, "sum");
+    const char *dir = directory_of(document);
+    char names[128], count[32], beside[DIAGNOSIS_WORD_BYTES], word[DIAGNOSIS_WORD_BYTES];
+    if (fact_number(sum, "nameless_files") > 0) {
+        finding(diagnosis, "BAD",
+                "somebody removed %s (%s): what it has, and what is written from now on, is lost "
+                "when the server stops; until then a backup saves it",
+                format_count(fact_number(sum, "nameless_files"), "data file", count),
+                name_files(files, "nameless", names));
+        if (dir && snprintf(beside, sizeof beside, "%s.saved", dir) < (int)sizeof beside)
+            fix(diagnosis, "clientk -m %s backup %s", diagnosis->context->global.queue,
+                shell_word(beside, word));
+        else
+            fix_by_hand(diagnosis);
+    } else if (fact_number(files, "directory_displaced") > 0) {
+        finding(diagnosis, "BAD",
+                "the data directory is not at %s any more, where the next start looks for it: "
+                "somebody moved it; move it back",
+                dir ? dir : "its place");
+        fix_by_hand(diagnosis);
+    }
+}
+
 static void diagnose_files(struct diagnosis *diagnosis, const struct json_value *files)
 {
     const struct json_value *sum = json_member(files, "sum");
@@ -327,6 +354,7 @@ void doctor_check_store(struct diagnosis *diagnosis)
     const struct json_value *files = json_member(document, "files");
     if (files) {
         check_workers(diagnosis, json_member(document, "server"));
+        check_names(diagnosis, document, files);
         diagnose_files(diagnosis, files);
         check_damage(diagnosis, document, files);
         check_space(diagnosis, document, files);
