@@ -55,8 +55,8 @@ read -r _ _ in_place < <(reads_told)
 told=$(client --format json stats operations | grep -oE '"direct_reads": ?[0-9]+' |
     grep -oE '[0-9]+$')
 check_status 0 "stats has them, too" test "$told" -ge "$in_place"
-check_match ' dead_bytes  +spare_bytes .* compaction_failing  nameless  damaged_at$' "$(client stats files)" \
-    "and a column for each figure of the data files"
+check_match ' dead_bytes  +spare_bytes .* compaction_failing  nameless  damaged_at$' \
+    "$(client stats files)" "and a column for each figure of the data files"
 MQKV_REPLIES=queue client get a >/dev/null
 check_equal "$in_place" "$(reads_told | cut -d' ' -f3)" "who has a reply queue tells nothing"
 

@@ -77,10 +77,11 @@ fi
 
 # Only some; and one whose name somebody has taken meanwhile
 start_server -d 2
+large=$(head -c 3000 /dev/zero | tr '\0' x)
 for some in '\.lock' '\.b0' '\.l[1-3]' ''; do
     before=$(grep -c 'the message queues are there again' "$server_log")
     check_status 0 "NAME$some is removed" remove_queues "$some"
     check_status 0 'and made anew' wait_until 60 are_there_again $((before + 1))
-    check_status 0 'it serves' client --timeout 30000 put "some$some" "$(head -c 3000 /dev/zero | tr '\0' x)"
+    check_status 0 'it serves' client --timeout 30000 put "some$some" "$large"
 done
 stop_server
