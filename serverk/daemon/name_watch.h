@@ -1,11 +1,11 @@
 /*
  * name_watch: whether the shared memory of the index, the daemon's queues and its data files still
  * have their names. An administrator's rm, a cleaner of /dev/shm, or logind at the end of the
- * user's last session (RemoveIPC) may take them away: who has mapped the index reads on, and what was sent is
- * answered, but nobody else finds the daemon, and a next one would not find the index. That is seen
- * at once, and logged, and they are made anew: at once, and then, for as long as that fails or
- * somebody removes them again, with these pauses. Data files cannot be made anew, nor a directory
- * moved back: that is only logged.
+ * user's last session (RemoveIPC) may take them away: who has mapped the index reads on, and what
+ * was sent is answered, but nobody else finds the daemon, and a next one would not find the index.
+ * That is seen at once, and logged, and they are made anew: at once, and then, for as long as that
+ * fails or somebody removes them again, with these pauses. Data files cannot be made anew, nor a
+ * directory moved back: that is only logged.
  *
  * Threads: the main thread only.
  */

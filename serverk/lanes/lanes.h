@@ -77,7 +77,8 @@ void lanes_unlink(struct lanes *lanes);
 unsigned lanes_named(const struct lanes *lanes, mqd_t queues[LANES_NAMED_MAX]);
 
 /* Returns whether all of these have their names: an administrator's rm, or logind at the end of the
- * user's last session (RemoveIPC), may take them away. Then no new client finds the daemon, and those that it has leave their lanes. */
+ * user's last session (RemoveIPC), may take them away. Then no new client finds the daemon, and
+ * those that it has leave their lanes. */
 bool lanes_are_linked(const struct lanes *lanes);
 
 /* Makes anew what has lost its name, the claim first: messages that wait move along, descriptors
