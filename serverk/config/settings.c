@@ -76,18 +76,38 @@ struct kv_slice settings_value(const struct option_row *row, const char *given,
     return kv_slice_from_string(text);
 }
 
-/* What nobody has given is a comment. */
+/* What nobody has given is a comment, with a value that may be given: what help says behind it
+ * ("(default 0: no bound)") is none. */
+static void print_default(const struct server_options *options, const struct option_row *row,
+                          FILE *stream)
+{
+    char number[32];
+    struct kv_slice value = settings_effective_default(options, row, number);
+    bool has_value =
+        value.size > 0 && (value.data == (void *)number || !strstr(row->help, "(default: "));
+    const char *meaning = has_value ? memmem(value.data, value.size, ": ", 2) : NULL;
+    size_t size = meaning ? (size_t)(meaning - (const char *)value.data) : value.size;
+    if (has_value)
+        fprintf(stream, "; %s = %.*s ; default%.*s\n", row->name, (int)size,
+                (const char *)value.data, (int)(value.size - size), meaning ? meaning : "");
+    else
+        fprintf(stream, "; %s is not set%s%.*s\n", row->name, value.size > 0 ? ": " : "",
+                (int)value.size, (const char *)value.data);
+}
+
 static void print_option(const struct server_options *options, const struct option_row *row,
                          FILE *stream)
 {
     const struct option_origin *origin = &options->origins[row - options_rows];
-    char where[PATH_MAX], number[32], text[SETTINGS_VALUE_BYTES];
-    struct kv_slice value = settings_effective_default(options, row, number);
+    char where[PATH_MAX], text[SETTINGS_VALUE_BYTES];
+    if (!origin->text) {
+        print_default(options, row, stream);
+        return;
+    }
+    struct kv_slice value = settings_value(row, origin->text, text);
     settings_describe_origin(origin, where, sizeof where);
-    if (origin->text)
-        value = settings_value(row, origin->text, text);
-    fprintf(stream, "%s%s = %.*s ; %s\n", origin->text ? "" : "; ", row->name, (int)value.size,
-            (const char *)value.data, where);
+    fprintf(stream, "%s = %.*s ; %s\n", row->name, (int)value.size, (const char *)value.data,
+            where);
 }
 
 void settings_print(const struct server_options *options, FILE *stream)

@@ -71,6 +71,10 @@ static enum kv_status config_set(struct admin_command *command, struct kv_error 
 
 static enum kv_status config_reload(struct admin_command *command, struct kv_error *error)
 {
+    if (!command->admin->stats->service->options->config)
+        return kv_error_set(error, KV_USAGE,
+                            "there is no configuration file to read again: serverk was started "
+                            "without -c; settings stay as they are (clientk config set)");
     return reload_all(command->admin->reload, error);
 }
 

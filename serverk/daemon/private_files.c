@@ -42,3 +42,16 @@ enum kv_status private_files_make(const char *dir, struct kv_error *error)
     closedir(entries);
     return status;
 }
+
+void private_files_warn(const char *dir)
+{
+    struct stat facts;
+    if (stat(dir, &facts) != 0)
+        return; /* whoever opens the store tells of it */
+    if (facts.st_uid != geteuid() && facts.st_uid != 0)
+        log_warn("%s belongs to uid %u, who may exchange the data files: chown it to uid %u", dir,
+                 (unsigned)facts.st_uid, (unsigned)geteuid());
+    else if ((facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0)
+        log_warn("%s has mode %04o: anybody may exchange the data files: chmod o-w", dir,
+                 (unsigned)facts.st_mode & 07777);
+}

@@ -12,4 +12,7 @@
  * KV_OK also if there are none; KV_DENIED and the like with a sentence. */
 enum kv_status private_files_make(const char *dir, struct kv_error *error);
 
+/* Logs a warning if another user may exchange what is in the directory. */
+void private_files_warn(const char *dir);
+
 #endif

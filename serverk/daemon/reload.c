@@ -271,6 +271,10 @@ static enum kv_status read_again(struct reload *reload, struct kv_error *error)
     if (reload_log_name(reload))
         add_failure(&failures, open_log_anew(reload, &failure), &failure);
     access_rules_remember(reload->place.service->access->rules);
+    if (!reload->place.started_with->config) {
+        log_info("SIGHUP: there is no configuration file to read again (-c); settings stay");
+        return failures.first;
+    }
     enum options_outcome outcome =
         command_line_parse_again(reload->place.started_with, &now, &failure);
     access_rules_remember(NULL);
@@ -283,10 +287,7 @@ static enum kv_status read_again(struct reload *reload, struct kv_error *error)
     while (settings_next_change(reload->in_force, now.origins, &next, &change))
         add_failure(&failures, follow_change(reload, &change, &now, &failure), &failure);
     add_failure(&failures, follow_rule_change(reload, &now, &failure), &failure);
-    if (now.config)
-        log_info("SIGHUP: %s was read again", now.config);
-    else
-        log_info("SIGHUP: there is no configuration file to read again (-c)");
+    log_info("SIGHUP: %s was read again", now.config);
     options_free(&now);
     if (failures.more == 0)
         return failures.first;
@@ -406,7 +407,7 @@ static void print_setting(const struct reload *reload, struct json *json,
     json_put_text(json, "name", row->name);
     json_put_bytes(json, "value", value_in_force(reload, row, origin, text));
     json_put_text(json, "origin", where);
-    json_put_flag(json, "live", setting_can_change(row->name));
+    json_put_flag(json, "live", setting_can_change(&reload->place, row->name));
     json_close_object(json);
 }
 

@@ -226,10 +226,12 @@ static enum kv_status open_store(struct server *server, struct kv_error *error)
         log_debug("%s", error->text);
     else if (service->options->engine == ENGINE_KIND_NATS)
         status = natskv_open(&service->options->nats, &service->engine, error);
-    else
+    else {
+        private_files_warn(service->options->dir);
         status = store_opening_advise(
             service->options,
             local_engine_open(service->options->dir, &options, &service->engine, error), error);
+    }
     start_guard_free(guard);
     if (status == KV_OK)
         service->store = service->engine->store;
@@ -301,10 +303,10 @@ enum kv_status server_start(const struct server_options *options, struct server 
         if (options->dispatch->make_feed)
             status = options->dispatch->make_feed(service, &server->feed, error);
     }
-    if (status == KV_OK)
-        status = pool_start(service, &server->pool, error);
     if (status == KV_OK && options->metrics)
         status = metrics_file_start(&server->stats, options->metrics, &server->metrics, error);
+    if (status == KV_OK) /* nothing fails behind it: the first request may be answered */
+        status = pool_start(service, &server->pool, error);
     if (status != KV_OK) {
         release_server(server, NULL);
         return status;
@@ -326,8 +328,7 @@ static void drain_replies(const struct service *service)
 
 /* Undoes server_start as far as it got. Closing the store takes time, so the queues' names go
  * first: clients then know that they must wait for another daemon. What they sent before is still
- * answered. Replies may wait for a sync even if the pool did not start: its first workers may have
- * served before another one failed to start. */
+ * answered. */
 static enum kv_status release_server(struct server *server, struct kv_error *error)
 {
     struct service *service = &server->service;

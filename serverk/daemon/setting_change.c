@@ -19,12 +19,21 @@ static enum kv_status change_level(const struct setting_place *place,
     return KV_OK;
 }
 
+/* The sandbox allows the directories of the files that there were at the start. */
+static bool is_shut_out(const struct setting_place *place, const char *file_at_start)
+{
+    return !file_at_start && place->started_with->sandbox;
+}
+
 static enum kv_status change_log(const struct setting_place *place,
                                  const struct server_options *now, struct kv_error *error)
 {
-    (void)place;
     if (!now->log)
         return kv_error_set(error, KV_UNSUPPORTED, "standard error may be gone");
+    if (is_shut_out(place, place->started_with->log))
+        return kv_error_set(
+            error, KV_UNSUPPORTED,
+            "the sandbox has no directory for it since there was none at the start");
     struct kv_error failure;
     enum kv_status status = log_open(now->log, &failure);
     return status == KV_OK
@@ -102,7 +111,10 @@ static enum kv_status change_slow(const struct setting_place *place,
 static enum kv_status change_audit(const struct setting_place *place,
                                    const struct server_options *now, struct kv_error *error)
 {
-    (void)place;
+    if (now->audit && is_shut_out(place, place->started_with->audit))
+        return kv_error_set(
+            error, KV_UNSUPPORTED,
+            "the sandbox has no directory for it since there was none at the start");
     return audit_open(now->audit, error);
 }
 
@@ -124,8 +136,12 @@ static change_function change_of(const char *name)
     return NULL;
 }
 
-bool setting_can_change(const char *name)
+bool setting_can_change(const struct setting_place *place, const char *name)
 {
+    const struct server_options *start = place->started_with;
+    if ((strcmp(name, "log") == 0 && is_shut_out(place, start->log)) ||
+        (strcmp(name, "audit") == 0 && is_shut_out(place, start->audit)))
+        return false;
     return change_of(name) != NULL;
 }
 

@@ -21,9 +21,9 @@ struct setting_place {
     struct live_settings *live;
 };
 
-/* Returns whether the setting of that name changes in a running daemon, at least from some values
- * to others. */
-bool setting_can_change(const char *name);
+/* Returns whether the setting of that name changes in this daemon while it runs, at least from some
+ * values to others. */
+bool setting_can_change(const struct setting_place *place, const char *name);
 
 /* Puts the setting `name` of `now` into effect at the place. KV_UNSUPPORTED, with the reason as the
  * sentence, or "": it takes a restart; KV_IO, ...: it could not be done, and is as it was. */

@@ -171,6 +171,21 @@ static enum kv_status check_files(const struct server_options *options, struct k
     return KV_OK;
 }
 
+/* Returns the process that has both the store open and the queue's name: the service whose
+ * configuration is checked while it runs. 0: there is none. */
+static pid_t running_service(const struct server_options *options)
+{
+    char path[PATH_MAX];
+    long owner = 0;
+    snprintf(path, sizeof path, "%s/lock", options->dir);
+    FILE *lock = fopen(path, "re");
+    if (!lock)
+        return 0;
+    bool named = fscanf(lock, "%ld", &owner) == 1;
+    fclose(lock);
+    return named && owner > 0 && claim_owner(options->queue) == (pid_t)owner ? (pid_t)owner : 0;
+}
+
 enum kv_status start_check(const struct server_options *options, struct kv_error *error)
 {
     enum kv_status status = start_user_check(error);
@@ -178,6 +193,12 @@ enum kv_status start_check(const struct server_options *options, struct kv_error
         status = start_limits_check_nice(options, error);
     if (status == KV_OK)
         status = check_files(options, error);
+    pid_t service = status == KV_OK ? running_service(options) : 0;
+    if (service > 0) {
+        printf("store %s, queue %s: in use by process %ld, as they are; not looked at\n",
+               options->dir, options->queue, (long)service);
+        return KV_OK;
+    }
     if (status == KV_OK && options->engine == ENGINE_KIND_NATS)
         status = check_cluster_options(options, error);
     else if (status == KV_OK)

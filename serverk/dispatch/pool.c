@@ -40,6 +40,7 @@ struct pool {
     struct farewell_pulse *steward_pulse;
     _Atomic bool stopping;
     _Atomic bool failed;
+    pthread_mutex_t starting; /* held until all threads are there: none serves before */
     struct pool_worker workers[];
 };
 
@@ -48,6 +49,8 @@ struct pool {
 static void *worker_main(void *argument)
 {
     struct pool_worker *self = argument;
+    pthread_mutex_lock(&self->pool->starting);
+    pthread_mutex_unlock(&self->pool->starting);
     if (self->worker.receiver.blocking) {
         sigset_t wake;
         sigemptyset(&wake);
@@ -290,6 +293,7 @@ enum kv_status pool_start(const struct service *service, struct pool **result,
     pool->feed = *feed;
     pool->count = count;
     pool->shared_epoll = -1;
+    pthread_mutex_init(&pool->starting, NULL);
     for (unsigned i = 0; i < count; i++)
         pool->workers[i].worker.receiver.sleep_epoll = -1;
     pool->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -302,10 +306,13 @@ enum kv_status pool_start(const struct service *service, struct pool **result,
     if (status == KV_OK && service->parking) /* before a worker looks at the pulses of others */
         pool->steward_pulse = farewells_pulse(service->farewells, count, ALL_QUEUES);
     lanes_set_listener(service->lanes, watch_lane, pool);
+    pthread_mutex_lock(&pool->starting);
     if (status == KV_OK)
         status = start_pool_threads(pool, error);
     if (status == KV_OK && service->parking)
         status = start_steward(pool, error);
+    atomic_store(&pool->stopping, status != KV_OK);
+    pthread_mutex_unlock(&pool->starting);
     if (status != KV_OK) {
         pool_stop(pool);
         pool_free(pool);
@@ -393,5 +400,6 @@ void pool_free(struct pool *pool)
     lanes_set_listener(pool->service->lanes, NULL, NULL);
     if (pool->feed.free)
         pool->feed.free(pool->feed.context);
+    pthread_mutex_destroy(&pool->starting);
     free(pool);
 }

@@ -48,6 +48,18 @@ static enum kv_status open_present_claim(const char *claim_name, mqd_t *claim,
     return status;
 }
 
+pid_t claim_owner(const char *base)
+{
+    char name[WIRE_QUEUE_NAME_BYTES];
+    mqd_t claim;
+    wire_queue_name(name, base, WIRE_LOCK, 0, 0);
+    if (open_present_claim(name, &claim, NULL) != KV_OK)
+        return 0;
+    pid_t owner = wire_queue_owner(claim);
+    mq_close(claim);
+    return owner > 0 ? owner : 0;
+}
+
 enum kv_status claim_check(const char *base, struct kv_error *error)
 {
     char name[WIRE_QUEUE_NAME_BYTES];

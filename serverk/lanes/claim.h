@@ -6,12 +6,16 @@
 #define MQKV_SERVERK_LANES_CLAIM_H
 
 #include <mqueue.h>
+#include <sys/types.h>
 
 #include "mqkv/error.h"
 
 /* Checks whether claim_take would find the name `base` taken, as far as that can be known without
  * taking it: KV_BUSY, KV_DENIED, KV_IO. */
 enum kv_status claim_check(const char *base, struct kv_error *error);
+
+/* Returns the process that has the claim to the name `base`; 0: none, or it is not seen here. */
+pid_t claim_owner(const char *base);
 
 /* Takes the claim to the name `base`. KV_BUSY (the owner's pid), KV_DENIED (the name belongs to
  * somebody else), KV_LIMIT, KV_IO; *claim is -1 then. */

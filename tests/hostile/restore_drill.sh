@@ -38,11 +38,12 @@ export MQKV_QUEUE=$server_queue
 start_server_as "$daemon_uid" --mode 0622
 as_uid "$daemon_uid" clientk put name Ada >/dev/null
 for i in 1 2 3; do
-    check_status 0 "backup $i" as_uid "$daemon_uid" "$script" "$common_dir/backups" 2
-    sleep 1.1 # the names are seconds
+    check_status 0 "backup $i, within a second of the one before" \
+        as_uid "$daemon_uid" "$script" "$common_dir/backups" 2
 done
 check_equal 2 "$(find "$common_dir/backups" -mindepth 1 -maxdepth 1 -type d | wc -l)" \
     "the newest two are kept"
+check_equal 0 "$(find "$common_dir/backups" -mindepth 2 -type d | wc -l)" "none lies in another"
 check_status 0 "and the last one is sound" kvcheck "$common_dir/backups/latest"
 check_equal "700 600" "$(stat -Lc %a "$common_dir/backups/latest") $(stat -Lc %a \
     "$common_dir/backups/latest/data.0000")" "which nobody else may read"

@@ -17,7 +17,7 @@ check_status 0 "the example is right where nothing is a comment" \
     "$server_program" -c "$config" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check
 settings=$output
 printed=$("$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check |
-    sed -nE 's/^(; )?([a-z-]+) = .*/\2/p' | sort)
+    sed -nE 's/^(; )?([a-z-]+) (= |is not set).*/\2/p' | sort)
 shown=$(sed -nE 's/^#?([a-z-]+) = .*/\1/p' "$example" | sort)
 ! grep -qx dispatch <<<"$printed" || options_of_lab=none
 check_equal "$printed" "$(awk '{ print $0, "=" }' <<<"$shown" | grep -vE "$options_of_lab" |
@@ -35,6 +35,14 @@ if has_lab "defaults that depend on other options"; then
         "$("$server_program" -f "$MQKV_TEST_DIR/empty" --io direct --dispatch process --check |
             grep -E '^; (workers|direct) =' | tr '\n' ' ')" "defaults that depend on other options"
 fi
+
+# What --check prints may be used
+"$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty" --check |
+    sed -nE '/^\[/p; s/^; ([a-z-]+ = )/\1/p' >"$MQKV_TEST_DIR/printed.conf"
+check_status 0 "what --check prints, uncommented, is a configuration" \
+    "$server_program" -c "$MQKV_TEST_DIR/printed.conf" -m "$other_queue" \
+    -f "$MQKV_TEST_DIR/empty" --check
+check_match "max-bytes = 0 ; $MQKV_TEST_DIR/printed.conf:[0-9]+" "$output" "which is in force"
 
 # --check of what a start would find
 checked=("$server_program" -m "$other_queue" -f "$MQKV_TEST_DIR/empty")
@@ -176,6 +184,13 @@ check_status 0 "sizes in TiB are known" "$server_program" -m "$other_queue" \
     -f "$MQKV_TEST_DIR/empty" --max-bytes 1T --keep-changes-bytes 0.5TiB --check
 
 # What a reload comes to
+check_status 0 "--check beside the running service is one of the configuration" \
+    "$server_program" -m "$server_queue" -f "$server_dir" --check
+check_match "in use by process $server_pid, as they are" "$output" "and says so"
+check_status 2 "a mistake is found there, too" \
+    "$server_program" -m "$server_queue" -f "$server_dir" --sync sometimes --check
+check_status 4 "the queue of another daemon is none of it" \
+    "$server_program" -m "$server_queue" -f "$MQKV_TEST_DIR/empty" --check
 check_status 0 "reload succeeds where nothing changed" client config reload
 echo "cache = 2M" >>"$config"
 check_status 4 "not where something takes a restart" client config reload
@@ -222,4 +237,40 @@ stop_server
 start_server --lanes shared --mode 0622
 check_status 0 "a mode that lets nobody in" client config set mode 0600
 check_status 0 "does not keep the owner out" client ping
+stop_server
+
+# Without a file nothing is read again, and nothing goes back to a default
+start_server
+client config set sync always >/dev/null
+check_status 2 "a reload without a configuration file fails" client config reload
+check_match "there is no configuration file to read again" "$errors" "and says why"
+kill -HUP "$server_pid"
+wait_until 20 grep -q 'no configuration file to read again (-c); settings stay' "$server_log"
+check_equal always "$(client config get sync)" "durability stays as it was set, by SIGHUP, too"
+live=$(client --format json stats server | tr -d ' \n' | grep -c '"landlock_abi":[1-9]')
+if [ "$live" = 1 ]; then
+    check_match '^log .* false +default$' "$(client config get)" \
+        "a log that the sandbox has no directory for is not said to be live"
+    check_status 4 "and takes a restart" client config set log "$server_dir/log"
+    check_match "takes a restart|cannot change" "$errors" "which is said"
+fi
+stop_server
+start_server --log "$MQKV_TEST_DIR/some.log"
+check_match '^log .* true +command line$' "$(client config get)" "one that it has is"
+stop_server
+
+# A client that waits is not answered by a daemon that then fails to start
+server_dir=$MQKV_TEST_DIR/unserved
+mkdir "$server_dir"
+client --wait --timeout 3000 put early yes >"$MQKV_TEST_DIR/early" 2>&1 &
+waiting=$!
+sleep 0.3
+check_status 4 "metrics that cannot be written are a failure to start" \
+    "$server_program" -m "$server_queue" -f "$server_dir" --metrics "$MQKV_TEST_DIR/no/metrics"
+wait "$waiting"
+check_equal 0 "$(grep -c OK "$MQKV_TEST_DIR/early")" "before any request is answered"
+chmod 777 "$server_dir"
+start_server
+check_match "WARN .*unserved has mode 0777: anybody may exchange the data files" \
+    "$(cat "$server_log")" "a directory that is everybody's is warned of"
 stop_server

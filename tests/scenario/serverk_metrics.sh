@@ -4,7 +4,8 @@
 
 metrics=$MQKV_TEST_DIR/mqkv.prom
 umask 077 # as units have it
-start_server -d 3 --cache 1M --metrics "$metrics"
+true >"$MQKV_TEST_DIR/serverk.conf"
+start_server -d 3 --cache 1M --metrics "$metrics" -c "$MQKV_TEST_DIR/serverk.conf"
 umask 022
 wait_until 20 test -s "$metrics"
 check_match '^mqkv_operations_total\{operation="put"\} 0$' "$(cat "$metrics")" \

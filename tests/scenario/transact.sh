@@ -167,7 +167,7 @@ printf '[quota q:]\nmax-keys = 2\n' >"$MQKV_TEST_DIR/conf"
 start_server -d 4 -c "$MQKV_TEST_DIR/conf"
 check_status 4 "a quota that some steps use up refuses all" \
     client transact -- put q:1 1 -- put other 1 -- put q:2 1 -- put q:3 1
-check_match 'then [134], "q:.": a quota is used up' "$errors" "and names one of them"
+check_match 'then [134], "q:.": above a quota' "$errors" "and names one of them"
 check_equal 0 "$(client scan q: --count)" "and nothing has changed"
 check_status 0 "what fits is done" client transact -- put q:1 1 -- put q:2 1
 stop_server
