@@ -44,8 +44,8 @@ static const struct status_words status_words[KV_STATUS_COUNT] = {
          "too many keys whose hash begins as this key's does; other keys can be written"},
     [KV_QUOTA] =
         {"quota",
-         "above a quota: of this user (keys, bytes, operations a second), or of keys that begin so; "
-         "stats users and stats quotas tell which"},
+         "above a quota: of this user (keys, bytes, operations a second), or of keys that begin "
+         "so; stats users and stats quotas tell which"},
     [KV_FULL] = {"full", "the store has reached its limit (serverk --max-bytes); delete something"},
     [KV_MISSED] = {"missed", "changes were missed: they are not kept any more"},
 };

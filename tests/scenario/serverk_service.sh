@@ -211,6 +211,7 @@ else
 fi
 
 # The stores of the units: whoever moves one away, as serverk(1), Backups, has it, moves no other
-stores=$(sed -nE 's/^ExecStart=.* -f ([^ ]+).*/\1/p' "$library_dir"/../../packaging/serverk*.service)
+stores=$(cat "$library_dir"/../../packaging/serverk*.service |
+    sed -nE 's/^ExecStart=.* -f ([^ ]+).*/\1/p')
 check_equal 2 "$(grep -c . <<<"$stores")" "each unit names its store"
 check_equal "" "$(for one in $stores; do grep "^$one/" <<<"$stores"; done)" "none in another one"
