@@ -229,7 +229,7 @@ PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py bridges
 	$(shell grep -lE -m 1 '^\#!.*\bpython3' experiments/* tests/* tests/*/* demo/* packaging/* 2>/dev/null | grep -v '\.py$$')
 
 LINTS := lint-format lint-names lint-width lint-includes lint-orders lint-headers lint-gcc lint-clang \
-	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-docs lint-abi
+	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-docs lint-abi lint-sentences
 .PHONY: lint $(LINTS)
 lint:
 	@tests/deps
@@ -259,6 +259,10 @@ lint-docs:
 
 lint-orders:
 	@tests/lint/orders
+
+# A sentence is for people; a status decides.
+lint-sentences:
+	@tests/lint/sentences
 
 lint-names:
 	@tests/lint/names $(C_FILES) $(H_FILES) $(wildcard experiments/peers/*.[ch])

@@ -83,9 +83,11 @@ enum kv_status client_execute_page(struct clientk *client, struct task *task,
     return status;
 }
 
-bool client_operation_is_unknown(void)
+bool client_server_is_too_old(struct clientk *client)
 {
-    return strstr(last_error_of_thread()->text, "is unknown") != NULL;
+    struct clientk_info info;
+    clientk_info(client, &info);
+    return !info.in_cluster;
 }
 
 /* Tasks that a call has on its stack; more are allocated. */

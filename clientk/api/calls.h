@@ -35,8 +35,9 @@ enum kv_status client_execute_one(struct clientk *client, struct task *task,
 enum kv_status client_execute_page(struct clientk *client, struct task *task,
                                    struct clientk_result *result);
 
-/* Returns true if the thread's last error is what a server says of an operation that it does not
- * know. */
-bool client_operation_is_unknown(void);
+/* Returns true if KV_UNSUPPORTED, as the answer to what this library sends right, means that the
+ * server does not know the operation. One whose data are in a cluster may have another reason,
+ * which its sentence says. */
+bool client_server_is_too_old(struct clientk *client);
 
 #endif

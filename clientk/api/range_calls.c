@@ -128,7 +128,7 @@ static enum kv_status range_rest_cut(struct range_rest *rest, struct kv_slice ke
 }
 
 /* Says why, as the server has, or where something was left out. */
-static enum kv_status explain_range(const struct clientk_result *result)
+static enum kv_status explain_range(struct clientk *client, const struct clientk_result *result)
 {
     struct kv_error *error = last_error_of_thread();
     const struct clientk_value *value = &result->value;
@@ -141,7 +141,7 @@ static enum kv_status explain_range(const struct clientk_result *result)
     if ((status == KV_UNSUPPORTED || status == KV_BUSY) && value->data && value->size > 0)
         return kv_error_set(error, status, "%.*s", (int)(value->size < 400 ? value->size : 400),
                             (const char *)value->data);
-    if (status == KV_UNSUPPORTED && client_operation_is_unknown())
+    if (status == KV_UNSUPPORTED && client_server_is_too_old(client))
         return kv_error_set(error, status, "the server is too old for ranges");
     return status;
 }
@@ -186,7 +186,7 @@ static enum kv_status range_rest_ask(struct range_rest *rest, enum wire_opcode o
                                          : client_execute_one(rest->client, &task, result);
     } while (status == KV_BUSY && !rest->no_wait &&
              wait_for_order(rest->client, until_ms) == KV_OK);
-    return status == KV_OK ? KV_OK : explain_range(result);
+    return status == KV_OK ? KV_OK : explain_range(rest->client, result);
 }
 
 /* Cursors ----------------------------------------------------------------------------------- */

@@ -67,7 +67,7 @@ static enum kv_status exchange_bodies(struct clientk *client,
             transacted->outcome = CLIENTK_UNKNOWN;
             status = kv_error_set(last_error_of_thread(), KV_IO,
                                   "the server's answer to the transaction is empty");
-        } else if (status == KV_UNSUPPORTED && client_operation_is_unknown()) {
+        } else if (status == KV_UNSUPPORTED && client_server_is_too_old(client)) {
             kv_error_set(last_error_of_thread(), status,
                          "the server has no transactions: it is too old");
         }

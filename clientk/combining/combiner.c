@@ -59,6 +59,7 @@ static void publish_facts(struct combiner *combiner)
                               .lane_bytes = welcome->lane_bytes,
                               .bulk_bytes = welcome->bulk_bytes,
                               .read_only = (welcome->flags & WIRE_WELCOME_READ_ONLY) != 0,
+                              .in_cluster = (welcome->flags & WIRE_WELCOME_NETWORK) != 0,
                               .replies = connection->ring ? "shared" : "queue",
                               .replies_reason = ring_hindrance_explain(connection->hindrance)};
     pthread_mutex_unlock(&combiner->facts_lock);
@@ -98,6 +99,7 @@ void combiner_add_info(struct combiner *combiner, struct clientk_info *info)
         info->replies = combiner->facts.replies;
         info->replies_reason = combiner->facts.replies_reason;
         info->read_only = combiner->facts.read_only;
+        info->in_cluster = combiner->facts.in_cluster;
     }
     pthread_mutex_unlock(&combiner->facts_lock);
 }

@@ -48,6 +48,7 @@ static const struct status_words status_words[KV_STATUS_COUNT] = {
          "so; stats users and stats quotas tell which"},
     [KV_FULL] = {"full", "the store has reached its limit (serverk --max-bytes); delete something"},
     [KV_MISSED] = {"missed", "changes were missed: they are not kept any more"},
+    [KV_APART] = {"apart", "the keys lie in several shards of the cluster"},
 };
 
 static const struct status_words *words_of(enum kv_status status)

@@ -661,7 +661,8 @@ struct clientk_info {
     const char *direct_reason;  /* a sentence: why reads go as they do; it lives for ever */
     enum clientk_direct direct; /* how they go now: OFF (by message), MAP, PREAD */
     uint32_t read_only;         /* 1: the server lets this user read only (serverk --read-group) */
-    uint64_t reserved[2];
+    uint32_t in_cluster;        /* 1: the server's data are in a cluster (serverk --engine nats) */
+    uint32_t reserved[3];
 };
 /* Fills in *info; with zeros if `client` is no handle of this process. */
 void clientk_info(struct clientk *client, struct clientk_info *info);

@@ -52,6 +52,8 @@ enum kv_status {
     KV_QUOTA = 30, /* a quota is used up: of the user, or of the keys that begin as this one does */
     /* Of those who follow changes: */
     KV_MISSED = 31, /* there were changes that are not known any more: read everything anew */
+    /* Of transactions: */
+    KV_APART = 32, /* the keys lie in several shards of a cluster; nothing was done */
     KV_STATUS_COUNT
 };
 

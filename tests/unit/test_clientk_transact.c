@@ -417,8 +417,7 @@ static void answer_transact(const struct sham_session *session, const struct wir
     struct kv_slice key = kv_slice(NULL, 0);
     wire_next_transaction_key(&keys, &key);
     if (kv_slice_equal(key, TEXT("old"))) {
-        sham_refuse(session, request, KV_UNSUPPORTED,
-                    "the first operation or one of its flags is unknown");
+        sham_refuse(session, request, KV_UNSUPPORTED, "whatever an old server says");
         return;
     }
     if (kv_slice_equal(key, TEXT("not durable"))) {

@@ -52,6 +52,7 @@ START_TEST(numbers_of_the_protocol_keep_their_meaning)
     ck_assert_int_eq(KV_FULL, 29);
     ck_assert_int_eq(KV_QUOTA, 30);
     ck_assert_int_eq(KV_MISSED, 31);
+    ck_assert_int_eq(KV_APART, 32);
 }
 END_TEST
 

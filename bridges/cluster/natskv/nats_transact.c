@@ -527,7 +527,7 @@ static enum kv_status place_keys(struct nats_transact *work, const char **senten
             *sentence = !is_encoded      ? NATS_LONG_KEY
                         : bucket->by_tag ? SEVERAL_SHARDS
                                          : SEVERAL_SHARDS_UNTAGGED;
-            return is_encoded ? KV_UNSUPPORTED : KV_BAD_KEY;
+            return is_encoded ? KV_APART : KV_BAD_KEY;
         }
         size_t size = (size_t)snprintf(text, sizeof text, "$KV.%s_%" PRIu32 ".%s", bucket->name,
                                        shard, encoded) +

@@ -10,7 +10,7 @@
  * If nothing is to be written, the keys are read again until none has changed between two reads:
  * then there was a moment at which all had what was found.
  *
- * All keys lie in one shard, or nothing is done: KV_UNSUPPORTED.
+ * All keys lie in one shard, or nothing is done: KV_APART.
  */
 #ifndef MQKV_NATSKV_NATS_TRANSACT_H
 #define MQKV_NATSKV_NATS_TRANSACT_H

@@ -217,6 +217,11 @@ static bool begins_with(const struct json_parse *parse, const char *word)
     return (size_t)(parse->end - parse->at) >= size && memcmp(parse->at, word, size) == 0;
 }
 
+static bool is_json_number(const struct json_parse *parse)
+{
+    return parse->at < parse->end && (isdigit((unsigned char)*parse->at) || *parse->at == '-');
+}
+
 /* The name of what stands here. */
 static const char *json_token(const struct json_parse *parse)
 {
@@ -232,7 +237,7 @@ static const char *json_token(const struct json_parse *parse)
         return "T_BOOLEAN";
     if (begins_with(parse, "null"))
         return "T_NULL";
-    return isdigit((unsigned char)*parse->at) || *parse->at == '-' ? "T_NUMBER" : "invalid token";
+    return is_json_number(parse) ? "T_NUMBER" : "invalid token";
 }
 
 static void fail_json(const struct json_parse *parse, const char *expected)
@@ -395,7 +400,7 @@ static void decode_json_number(struct json_parse *parse)
 {
     char *end;
     double number = strtod(parse->at, &end);
-    if (end == parse->at && strcmp(json_token(parse), "T_NUMBER") == 0)
+    if (end == parse->at && is_json_number(parse))
         luaL_error(parse->lua, "Expected value but found invalid number at character %d",
                    (int)(parse->at - parse->text) + 1);
     if (end == parse->at)

@@ -91,14 +91,16 @@ static int call_command(lua_State *lua, bool raises)
     if (!take_arguments(lua, arguments, count))
         return fail_call(lua, raises,
                          "ERR Lua redis lib command arguments must be strings or integers");
-    const struct redis_command *command =
-        redis_command_find_called(arguments, (size_t)count, &error);
-    if (!command && strstr(error, "Unknown")) {
+    const struct redis_command *command;
+    switch (redis_command_find_called(arguments, (size_t)count, &command, &error)) {
+    case CALLED_OK:
+        break;
+    case CALLED_UNKNOWN:
         lua_pushfstring(lua, "%s: kresp has no '%s'", error, lua_tostring(lua, 1));
         return fail_call(lua, raises, lua_tostring(lua, -1));
-    }
-    if (!command)
+    case CALLED_REFUSED:
         return fail_call(lua, raises, error);
+    }
     if (vm->rights.no_writes && (command->flags & COMMAND_WRITE))
         return fail_call(lua, raises, "ERR Write commands are not allowed from read-only scripts.");
     execute_called(lua, command, arguments, (size_t)count);
@@ -242,7 +244,8 @@ static int redis_lib_acl_check_cmd(lua_State *lua)
         return fail_call(lua, true,
                          "ERR redis.acl_check_cmd() command arguments must be strings or "
                          "integers");
-    if (!redis_command_find_called(arguments, (size_t)count, &error) && strstr(error, "Unknown"))
+    const struct redis_command *command;
+    if (redis_command_find_called(arguments, (size_t)count, &command, &error) == CALLED_UNKNOWN)
         return fail_call(lua, true, "ERR Invalid command passed to redis.acl_check_cmd()");
     lua_pushboolean(lua, true);
     return 1;

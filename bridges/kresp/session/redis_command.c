@@ -214,34 +214,39 @@ void redis_command_find(struct redis_job *job)
         job->command = command;
 }
 
-const struct redis_command *redis_command_find_called(const struct kv_slice *arguments,
-                                                      size_t count, const char **error)
+/* Returns why a script may not call the command with so many arguments; NULL: it may. flags: of the
+ * row of its first word. */
+static const char *refuse_called(const struct redis_command *command, unsigned flags, size_t count)
+{
+    if (!has_arity(command, count))
+        return "ERR Wrong number of args calling Redis command from script";
+    if (flags & (COMMAND_NO_SCRIPT | COMMAND_SCRIPT | COMMAND_NOT_QUEUED | COMMAND_NO_AUTH))
+        return "ERR This Redis command is not allowed from script";
+    if (command->flags & COMMAND_WHOLE_STORE)
+        return "ERR kresp: a script cannot call commands about the whole store: it is a "
+               "transaction, which is about keys that it names";
+    return NULL;
+}
+
+enum called_command redis_command_find_called(const struct kv_slice *arguments, size_t count,
+                                              const struct redis_command **command,
+                                              const char **error)
 {
     char name[MAX_NAME_BYTES];
     size_t size = 0;
-    const struct redis_command *command =
+    const struct redis_command *found =
         add_name_word(name, &size, arguments[0]) ? look_up(name, size) : NULL;
-    *error = NULL;
-    if (!command) {
+    if (!found)
         log_unknown(arguments[0]);
-        *error = "ERR Unknown Redis command called from script";
-        return NULL;
-    }
-    unsigned flags = command->flags;
+    unsigned flags = found ? found->flags : 0;
     if ((flags & COMMAND_CONTAINER) && count > 1) {
         name[size++] = '|';
-        command = add_name_word(name, &size, arguments[1]) ? look_up(name, size) : NULL;
+        found = add_name_word(name, &size, arguments[1]) ? look_up(name, size) : NULL;
     }
-    if (!command)
-        *error = "ERR Unknown Redis command called from script";
-    else if (!has_arity(command, count))
-        *error = "ERR Wrong number of args calling Redis command from script";
-    else if (flags & (COMMAND_NO_SCRIPT | COMMAND_SCRIPT | COMMAND_NOT_QUEUED | COMMAND_NO_AUTH))
-        *error = "ERR This Redis command is not allowed from script";
-    else if ((command->flags & COMMAND_WHOLE_STORE))
-        *error = "ERR kresp: a script cannot call commands about the whole store: it is a "
-                 "transaction, which is about keys that it names";
-    return *error ? NULL : command;
+    *error =
+        found ? refuse_called(found, flags, count) : "ERR Unknown Redis command called from script";
+    *command = *error ? NULL : found;
+    return !*error ? CALLED_OK : found ? CALLED_REFUSED : CALLED_UNKNOWN;
 }
 
 bool redis_command_is_together(const struct redis_job *job)

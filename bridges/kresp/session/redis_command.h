@@ -53,10 +53,17 @@ void redis_command_init(void);
  * `closing` then. */
 void redis_command_find(struct redis_job *job);
 
-/* Finds the command that a script calls; NULL: *error says why it cannot ("ERR ..."). One that does
- * not exist here is logged once. */
-const struct redis_command *redis_command_find_called(const struct kv_slice *arguments,
-                                                      size_t count, const char **error);
+enum called_command {
+    CALLED_OK,
+    CALLED_UNKNOWN, /* kresp has no such command, which is logged once */
+    CALLED_REFUSED  /* a script may not call it, or not so */
+};
+
+/* Finds the command that a script calls. CALLED_OK: *command is it; else *error says why not
+ * ("ERR ..."), and *command is NULL. */
+enum called_command redis_command_find_called(const struct kv_slice *arguments, size_t count,
+                                              const struct redis_command **command,
+                                              const char **error);
 
 /* Returns true if the job's command is to be executed as one transaction. */
 bool redis_command_is_together(const struct redis_job *job);

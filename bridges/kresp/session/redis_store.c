@@ -1,12 +1,11 @@
 #include "bridges/kresp/session/redis_store.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "bridges/kresp/protocol/decimal.h"
 #include "common/report/error.h"
+#include "common/text/json_scan.h"
 
 /* If the server counts at most this many keys, they are looked at one by one. */
 #define MAX_COUNTED_KEYS 1000u
@@ -14,6 +13,7 @@
 struct redis_store {
     struct clientk *client;
     _Atomic size_t max_value_bytes;
+    atomic_bool in_cluster;
 };
 
 static atomic_bool interrupted;
@@ -110,16 +110,25 @@ enum kv_status redis_store_sync(struct redis_store *store)
     return clientk_sync(store->client);
 }
 
-/* Returns the number behind "name": in the sums of the section; 0 if it is not there. */
-static uint64_t read_figure(const char *sums, const char *name)
+/* Returns the member of the JSON object; of size 0 if it has none of that name. */
+static struct kv_slice member_of(struct kv_slice object, const char *name)
 {
-    char quoted[32];
-    uint64_t figure = 0;
-    snprintf(quoted, sizeof quoted, "\"%s\":", name);
-    const char *at = strstr(sums, quoted);
-    if (at)
-        sscanf(at + strlen(quoted), "%" SCNu64, &figure); // NOLINT(cert-err34-c): 0 is an answer
-    return figure;
+    struct json_scan scan = json_scan(object);
+    struct kv_slice found, value;
+    bool goes_on = json_scan_take(&scan, '{');
+    while (goes_on && json_scan_name(&scan, &found) && json_scan_value(&scan, &value)) {
+        if (kv_slice_equal(found, kv_slice_from_string(name)))
+            return value;
+        goes_on = json_scan_take(&scan, ',');
+    }
+    return kv_slice(NULL, 0);
+}
+
+/* Returns the number of that name; 0 if there is none. */
+static uint64_t figure_of(struct kv_slice object, const char *name)
+{
+    int64_t figure = 0;
+    return decimal_parse(member_of(object, name), &figure) && figure > 0 ? (uint64_t)figure : 0;
 }
 
 static bool count_scanned_key(void *context, const struct clientk_entry *entry)
@@ -149,13 +158,12 @@ enum kv_status redis_store_count(struct redis_store *store, struct redis_store_f
     struct clientk_value json = {0};
     enum kv_status status = clientk_stats(store->client, "files", &json);
     if (status == KV_OK) {
-        const char *sums = strstr(json.data, "\"sum\":");
-        if (!sums)
-            sums = "";
-        *figures = (struct redis_store_figures){.files = read_figure(sums, "files"),
-                                                .keys = read_figure(sums, "keys"),
-                                                .expiring_keys = read_figure(sums, "expiring_keys"),
-                                                .bytes = read_figure(sums, "live_bytes")};
+        struct kv_slice files = member_of(kv_slice(json.data, json.size), "files");
+        struct kv_slice sum = member_of(files, "sum");
+        *figures = (struct redis_store_figures){.files = figure_of(sum, "files"),
+                                                .keys = figure_of(sum, "keys"),
+                                                .expiring_keys = figure_of(sum, "expiring_keys"),
+                                                .bytes = figure_of(sum, "live_bytes")};
     }
     clientk_value_free(&json);
     if (status == KV_OK && figures->expiring_keys > 0 && figures->keys <= MAX_COUNTED_KEYS)
@@ -169,9 +177,15 @@ void redis_store_refresh(struct redis_store *store)
     clientk_info(store->client, &info);
     atomic_store_explicit(&store->max_value_bytes, (size_t)info.max_value_bytes,
                           memory_order_relaxed);
+    atomic_store_explicit(&store->in_cluster, info.in_cluster, memory_order_relaxed);
 }
 
 size_t redis_store_max_value_bytes(const struct redis_store *store)
 {
     return atomic_load_explicit(&store->max_value_bytes, memory_order_relaxed);
+}
+
+bool redis_store_is_in_cluster(const struct redis_store *store)
+{
+    return atomic_load_explicit(&store->in_cluster, memory_order_relaxed);
 }

@@ -65,9 +65,11 @@ struct redis_store_figures {
  * store of few keys they are left out here, so that a store is empty after FLUSHALL. */
 enum kv_status redis_store_count(struct redis_store *store, struct redis_store_figures *figures);
 
-/* Returns the size of the largest value that the server takes, as the last refresh found it (the
- * first is that of redis_store_open): a server that was started again may take another. */
+/* Returns the size of the largest value that the server takes, and if its data are in a cluster, as
+ * the last refresh found it (the first is that of redis_store_open): a server that was started
+ * again may be another. */
 size_t redis_store_max_value_bytes(const struct redis_store *store);
+bool redis_store_is_in_cluster(const struct redis_store *store);
 void redis_store_refresh(struct redis_store *store);
 
 #endif

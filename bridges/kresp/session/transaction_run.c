@@ -85,14 +85,11 @@ static bool is_lone_read(const struct transaction_run *run)
            (run->steps[0].opcode == CLIENTK_GET || run->steps[0].opcode == CLIENTK_EXISTS);
 }
 
-/* The store does not do such transactions. One in a cluster says which it does. */
-static enum run_end end_of_refused(struct transaction_run *run)
+/* A cluster does not do such a transaction, and says why. */
+static enum run_end end_of_refused(struct transaction_run *run, enum run_end end)
 {
-    const char *why = redis_store_last_error();
-    if (strstr(why, "no transactions"))
-        return RUN_FAILED;
-    snprintf(run->refusal, sizeof run->refusal, "%s", why);
-    return strstr(why, "must lie in one shard") ? RUN_APART : RUN_REFUSED;
+    snprintf(run->refusal, sizeof run->refusal, "%s", redis_store_last_error());
+    return end;
 }
 
 static enum run_end ask_transaction_of_store(struct transaction_run *run,
@@ -119,8 +116,10 @@ static enum run_end ask_transaction_of_store(struct transaction_run *run,
     case KV_BUFFER_TOO_SMALL:
     case KV_LIMIT:
         return RUN_TOO_LARGE;
-    case KV_UNSUPPORTED:
-        return end_of_refused(run);
+    case KV_APART:
+        return end_of_refused(run, RUN_APART);
+    case KV_UNSUPPORTED: /* without a cluster: the server is too old for any */
+        return redis_store_is_in_cluster(store) ? end_of_refused(run, RUN_REFUSED) : RUN_FAILED;
     default:
         return RUN_FAILED;
     }

@@ -210,6 +210,7 @@ _CLASSES: "dict[str, type[Error]]" = {
     "full": NoSpace,
     "quota": LimitReached,
     "missed": Missed,
+    "apart": Unsupported,
 }
 
 
