@@ -28,6 +28,8 @@ wait_until "$start_timeout_s" redis_answers || {
 }
 "$redis_tests/compare" "$kresp_socket" "$MQKV_TEST_DIR/redis.sock" "$redis_tests/commands.txt" ||
     failed_checks=1
+check_equal "$("$redis_tests/touched" "$MQKV_TEST_DIR/redis.sock")" \
+    "$("$redis_tests/touched" "$kresp_socket")" "commands write the keys that they change"
 kill "$redis_pid"
 check_status 0 "kresp ends" stop_kresp
 check_status 0 "and so does the daemon" stop_server

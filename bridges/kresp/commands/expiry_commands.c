@@ -123,22 +123,23 @@ bool answer_expire(struct redis_job *job)
     return true;
 }
 
-/* PERSIST: 1 if there was an expiry. */
+/* PERSIST: looks, and touches only what has an expiry: nothing is written for 0. */
 
 void plan_persist(struct redis_job *job)
 {
-    redis_job_add(job, CLIENTK_EXISTS, job->arguments[1]);
-    redis_job_add(job, CLIENTK_TOUCH, job->arguments[1])->write.expiry_ms = 0;
+    redis_job_plan_last(job);
+    redis_job_add(job, job->phase == 0 ? CLIENTK_EXISTS : CLIENTK_TOUCH, job->arguments[1]);
 }
 
 bool answer_persist(struct redis_job *job)
 {
     enum redis_found found = redis_job_found(job, 0);
-    if (found == FOUND)
-        found = redis_job_found(job, 1);
+    if (job->phase == 0 && found == FOUND && redis_job_result(job, 0)->value.expiry_ms != 0) {
+        job->phase = 1;
+        return false;
+    }
     if (found != FAILED)
-        reply_integer(redis_job_reply(job),
-                      found == FOUND && redis_job_result(job, 0)->value.expiry_ms != 0);
+        reply_integer(redis_job_reply(job), job->phase == 1 && found == FOUND);
     return true;
 }
 

@@ -256,6 +256,8 @@ bool answer_setex(struct redis_job *job)
     return true;
 }
 
+/* GETEX. With PERSIST: reads, and only if there is an expiry, reads again and touches. */
+
 void plan_getex(struct redis_job *job)
 {
     struct set_options options;
@@ -265,14 +267,23 @@ void plan_getex(struct redis_job *job)
     if ((options.given & OPTION_EXPIRY) &&
         !redis_expiry_parse(job, options.expiry_argument, options.unit, true, &expiry_ms))
         return;
+    job->mode = options.given;
     redis_job_add(job, CLIENTK_GET, job->arguments[1]);
+    if (options.given & OPTION_PERSIST)
+        redis_job_plan_last(job);
     if (expiry_ms > 0 && (uint64_t)expiry_ms <= clock_realtime_ms())
         redis_job_add(job, CLIENTK_DELETE, job->arguments[1]);
-    else if (options.given & (OPTION_EXPIRY | OPTION_PERSIST))
+    else if ((options.given & OPTION_EXPIRY) || job->phase == 1)
         redis_job_add(job, CLIENTK_TOUCH, job->arguments[1])->write.expiry_ms = (uint64_t)expiry_ms;
 }
 
 bool answer_getex(struct redis_job *job)
 {
+    const struct clientk_result *result = redis_job_result(job, 0);
+    if ((job->mode & OPTION_PERSIST) && job->phase == 0 && result->status == KV_OK &&
+        result->value.expiry_ms != 0) {
+        job->phase = 1;
+        return false;
+    }
     return answer_get(job);
 }
