@@ -78,6 +78,7 @@ start_kresp --port $port --threads 3
 check_match "^\+PONG" "$(printf 'PING\r\nQUIT\r\n' |
     timeout 20 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; cat >&3; cat <&3")" \
     "--port listens on 127.0.0.1"
+check_match "and on 127.0.0.1:$port" "$(cat "$kresp_log")" "which the log says"
 http=$(printf 'POST / HTTP/1.1\r\nHost: localhost\r\n\r\nset a 1\r\nPING\r\n' |
     timeout 20 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; cat >&3; cat <&3" 2>/dev/null)
 check_equal "" "$http" "a browser gets no answer there"

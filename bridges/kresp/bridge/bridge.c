@@ -203,8 +203,11 @@ enum kv_status bridge_run(struct redis_service *service, const struct bridge_set
     if (status == KV_OK)
         status = start_threads(&bridge, settings->threads, error);
     if (status == KV_OK) {
+        char port[32] = "";
+        if (settings->port > 0)
+            snprintf(port, sizeof port, " and on 127.0.0.1:%u", (unsigned)settings->port);
         log_info("kresp %s listens on %s (mode %04o)%s", MQKV_VERSION, settings->socket_path,
-                 (unsigned)settings->socket_mode, settings->port > 0 ? " and on 127.0.0.1" : "");
+                 (unsigned)settings->socket_mode, port);
         notify_send("READY=1");
         log_info(
             "stopping: %s",
