@@ -9,6 +9,7 @@
 #include "bridges/kresp/script/script_run.h"
 #include "bridges/kresp/script/script_thread.h"
 #include "bridges/kresp/session/redis_session.h"
+#include "common/time/clock.h"
 #include "tests/support/test_suite.h"
 
 /* A script outside of a transaction: all but redis.call works. */
@@ -168,6 +169,32 @@ START_TEST(there_is_an_end_to_time)
     ck_assert_uint_lt(_i, sizeof texts / sizeof texts[0]);
     script_thread_vm(&lone.job)->cpu_ms = 50;
     check_has(texts[_i], "the script has to end");
+    check_reply("return 1", ":1\r\n");
+}
+END_TEST
+
+/* What takes long at once: in one instruction of Lua, or one step of what it calls. The CPU time of
+ * the thread tells, which no other load makes longer. */
+START_TEST(long_instructions_end_in_time)
+{
+#define FIVE(text)    text text text text text
+#define HUNDRED(text) FIVE(FIVE(text " ") FIVE(text " ") FIVE(text " ") FIVE(text " "))
+    static const char *const texts[] = {
+        "local s = ('\\0'):rep(3e6) local a, b, x = s .. 'a', s .. 'b' s = nil "
+        "while true do " HUNDRED("x = a < b") " end",
+        "local t, o = {}, {} for i = 1, 2^20 do t[i] = 1 end for i = 1, 2^20 do t[i] = nil end "
+        "for i = 1, 1e5 do o[i] = t end return #cjson.encode(o)",
+        "local t, x = {}, 0 for i = 1, 2^20 do t[i] = 1 end for i = 1, 2^20 do t[i] = nil end "
+        "while true do " HUNDRED("x = next(t)") " end",
+        "local s, x = '0.' .. ('1'):rep(5e6), 0 while true do " HUNDRED("x = s + 0") " end",
+        "local s, x = ('x'):rep(1e7), 0 while true do " HUNDRED("x = s:sub(2)") " end",
+        "local t = {1, 2} for i = 1, 21 do t = {t, t} end return t",
+    };
+    ck_assert_uint_lt(_i, sizeof texts / sizeof texts[0]);
+    script_thread_vm(&lone.job)->cpu_ms = 300;
+    uint64_t began_ns = clock_thread_ns();
+    check_has(texts[_i], "the script has to end");
+    ck_assert_uint_lt((clock_thread_ns() - began_ns) / 1000000, 1000);
     check_reply("return 1", ":1\r\n");
 }
 END_TEST
@@ -392,6 +419,31 @@ START_TEST(a_library_that_never_ends_is_not_loaded)
 }
 END_TEST
 
+/* What libraries keep does not take the memory of the scripts of others: too much is forgotten. A
+ * little stays, whatever a script in between has used. */
+START_TEST(what_libraries_keep_has_an_end)
+{
+    ck_assert_str_eq(
+        load_library("#!lua name=a\nlocal kept, calls = {}, 0\n"
+                     "redis.register_function('fill', function()\n"
+                     "  local add = function(n) local t = {} for i = 1, n do t[i] = i end "
+                     "kept[#kept + 1] = t end\n"
+                     "  for k = 20, 2, -1 do while pcall(add, 2 ^ k) do end end\n"
+                     "  return 1 end)\n"
+                     "redis.register_function('f', function() calls = calls + 1 return calls end)",
+                     false),
+        "");
+    ck_assert_str_eq(call_function("f"), ":1\r\n");
+    check_reply("return #('x'):rep(2e7)", ":20000000\r\n");
+    ck_assert_str_eq(call_function("f"), ":2\r\n");
+    script_thread_vm(&lone.job)->cpu_ms = UINT32_MAX;
+    script_thread_vm(&lone.job)->clock_ms = UINT32_MAX;
+    ck_assert_str_eq(call_function("fill"), ":1\r\n");
+    check_reply("return #('x'):rep(2e7)", ":20000000\r\n");
+    ck_assert_str_eq(call_function("f"), ":1\r\n");
+}
+END_TEST
+
 START_TEST(libraries_have_so_many_bytes)
 {
     char *text = malloc(LIBRARIES_MAX_BYTES / 4 + 256);
@@ -418,6 +470,7 @@ TEST_SUITE(kresp_scripts)
     tcase_add_test(scripts, globals_stay_as_they_are);
     tcase_add_test(scripts, there_is_an_end_to_memory);
     tcase_add_loop_test(scripts, there_is_an_end_to_time, 0, 12);
+    tcase_add_loop_test(scripts, long_instructions_end_in_time, 0, 6);
     tcase_add_test(scripts, there_is_an_end_to_waiting);
     tcase_add_test(scripts, stacks_have_an_end);
     tcase_add_test(scripts, random_numbers_are_in_range);
@@ -430,6 +483,7 @@ TEST_SUITE(kresp_scripts)
     tcase_add_test(scripts, changes_of_libraries_are_taken_back);
     tcase_add_test(scripts, functions_find_no_keys_of_scripts);
     tcase_add_test(scripts, a_library_that_never_ends_is_not_loaded);
+    tcase_add_test(scripts, what_libraries_keep_has_an_end);
     tcase_add_test(scripts, libraries_have_so_many_bytes);
     suite_add_tcase(suite, scripts);
 }

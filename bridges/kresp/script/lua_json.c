@@ -87,8 +87,11 @@ static int64_t array_length(struct json_text *text)
 {
     lua_State *lua = text->lua;
     int64_t largest = 0, count = 0;
+    script_vm_check(lua); /* to pass over a table takes time though it has no elements */
     lua_pushnil(lua);
     while (lua_next(lua, -2) != 0) {
+        if (count % 1024 == 1023)
+            script_vm_check(lua);
         lua_Number key = lua_type(lua, -2) == LUA_TNUMBER ? lua_tonumber(lua, -2) : 0;
         if (!(key >= 1 && key <= 1e9 && floor(key) == key)) {
             lua_pop(lua, 2);

@@ -164,7 +164,7 @@ static int compile_text(lua_State *lua, const char *text, size_t size, const cha
         lua_pushliteral(lua, "bytecode is not loaded");
         return 2;
     }
-    if (luaL_loadbuffer(lua, text, size, name) == 0)
+    if (script_vm_load(lua, kv_slice(text, size), name) == 0)
         return 1;
     lua_pushnil(lua);
     lua_insert(lua, -2);

@@ -124,9 +124,8 @@ void script_call_run(struct script_call *call, lua_CFunction function)
     atomic_fetch_add(&job->session->user->scripts_running, 1);
     int status = script_vm_call(call->vm, function, call);
     atomic_fetch_sub(&job->session->user->scripts_running, 1);
-    bool discards = call->vm->is_spoiled;
     if (status == LUA_ERRMEM || call->outcome == SCRIPT_TOO_LARGE) {
-        discards = true;
+        call->vm->is_spoiled = true;
         if (job->run)
             redis_transaction_abandon(job->run, "ERR kresp: the script takes more memory than it "
                                                 "may");
@@ -140,8 +139,6 @@ void script_call_run(struct script_call *call, lua_CFunction function)
         reply->bytes.end = reply->bytes.start + mark;
         reply->protocol = protocol;
     }
-    call->vm->job = NULL;
-    lua_settop(call->vm->lua, 0);
-    if (discards)
+    if (!script_vm_finish(call->vm))
         script_thread_discard(job);
 }

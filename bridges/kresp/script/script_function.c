@@ -67,7 +67,7 @@ static bool run_library(lua_State *lua, struct script_call *call)
     const char *start = memchr(text, '\n', call->text.size);
     size_t size = start ? call->text.size - (size_t)(start - text) : 0;
     lua_pushliteral(lua, LIBRARY_CHUNK); /* held while it is compiled */
-    if (luaL_loadbuffer(lua, start ? start : "", size, LIBRARY_CHUNK) != 0) {
+    if (script_vm_load(lua, kv_slice(start ? start : "", size), LIBRARY_CHUNK) != 0) {
         call->outcome = SCRIPT_BAD_TEXT;
         snprintf(call->error, sizeof call->error, "ERR Error compiling function: %s",
                  lua_tostring(lua, -1));

@@ -80,7 +80,7 @@ static bool compile_script(lua_State *lua, struct script_call *call)
                  "ERR Error compiling script (new function): bytecode is not loaded");
         return false;
     }
-    if (luaL_loadbuffer(lua, text, size, CHUNK_NAME) != 0) {
+    if (script_vm_load(lua, kv_slice(text, size), CHUNK_NAME) != 0) {
         snprintf(call->error, sizeof call->error, "ERR Error compiling script (new function): %s",
                  lua_tostring(lua, -1));
         return false;

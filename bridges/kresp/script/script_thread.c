@@ -4,13 +4,13 @@
 
 #include "bridges/kresp/script/lua_sandbox.h"
 
-/* Lua's memory. *bytes of it are counted. */
+/* Lua's memory. */
 static void *allocate_for_script(void *context, void *old, size_t old_size, size_t size)
 {
     struct script_vm *vm = context;
     if (size == 0) {
         free(old);
-        vm->bytes -= old_size;
+        script_vm_note_block(vm, old_size, 0);
         return NULL;
     }
     if (size > old_size && size - old_size > SCRIPT_MEMORY_BYTES - vm->bytes)
@@ -19,7 +19,7 @@ static void *allocate_for_script(void *context, void *old, size_t old_size, size
     if (!given && size < old_size)
         given = old; /* Lua takes for granted that memory can become smaller */
     if (given)
-        vm->bytes += size - old_size;
+        script_vm_note_block(vm, old_size, size);
     return given;
 }
 

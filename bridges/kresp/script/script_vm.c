@@ -7,9 +7,14 @@
 #include "common/time/clock.h"
 #include "bridges/kresp/session/redis_session.h"
 
-/* Instructions between two looks at the clock; one may take some milliseconds, if it is about long
- * strings. */
-#define INSTRUCTIONS 200
+/* Instructions between two looks at the clock. One may take time by the size of a string or table,
+ * as a comparison of strings does: 15 ms for each MiB. So the more there is in large blocks of
+ * memory, the more often the clock is looked at, in the end before each instruction. */
+#define INSTRUCTIONS       200
+#define LARGE_BLOCK_BYTES  ((size_t)64 << 10)
+#define BYTES_BETWEEN_LOOK ((size_t)4 << 20)
+
+#define PIECE_BYTES ((size_t)16 << 10) /* of a text that is compiled, between two looks */
 
 struct script_vm *script_vm_at(lua_State *lua)
 {
@@ -92,6 +97,24 @@ static void check_by_hook(lua_State *lua, lua_Debug *record)
     script_vm_check(lua);
 }
 
+static void look_by_size(struct script_vm *vm)
+{
+    size_t instructions = INSTRUCTIONS;
+    if (vm->large_bytes > BYTES_BETWEEN_LOOK / INSTRUCTIONS)
+        instructions = BYTES_BETWEEN_LOOK / vm->large_bytes;
+    lua_sethook(vm->lua, check_by_hook, LUA_MASKCOUNT, instructions > 0 ? (int)instructions : 1);
+}
+
+void script_vm_note_block(struct script_vm *vm, size_t old_size, size_t size)
+{
+    size_t was = vm->large_bytes;
+    vm->bytes += size - old_size;
+    vm->large_bytes +=
+        (size >= LARGE_BLOCK_BYTES ? size : 0) - (old_size >= LARGE_BLOCK_BYTES ? old_size : 0);
+    if (vm->large_bytes != was && vm->job && !vm->must_end)
+        look_by_size(vm);
+}
+
 void script_vm_begin(struct script_vm *vm, struct redis_job *job)
 {
     vm->job = job;
@@ -107,10 +130,35 @@ void script_vm_begin(struct script_vm *vm, struct redis_job *job)
     vm->registers = false;
     vm->library = NULL;
     lua_settop(vm->lua, 0);
-    lua_sethook(vm->lua, check_by_hook, LUA_MASKCOUNT, INSTRUCTIONS);
+    look_by_size(vm);
+}
+
+bool script_vm_finish(struct script_vm *vm)
+{
+    vm->job = NULL;
+    lua_settop(vm->lua, 0);
+    if (!vm->is_spoiled && vm->bytes > SCRIPT_KEPT_BYTES)
+        lua_gc(vm->lua, LUA_GCCOLLECT, 0);
+    return !vm->is_spoiled && vm->bytes <= SCRIPT_KEPT_BYTES;
 }
 
 int script_vm_call(struct script_vm *vm, lua_CFunction function, void *argument)
 {
     return lua_cpcall(vm->lua, function, argument);
+}
+
+/* Of a text that is compiled: what was not read yet. */
+static const char *read_script_piece(lua_State *lua, void *context, size_t *size)
+{
+    struct kv_slice *left = context;
+    const char *piece = left->data;
+    script_vm_check(lua);
+    *size = left->size < PIECE_BYTES ? left->size : PIECE_BYTES;
+    *left = kv_slice(piece + *size, left->size - *size);
+    return *size > 0 ? piece : NULL;
+}
+
+int script_vm_load(lua_State *lua, struct kv_slice text, const char *name)
+{
+    return lua_load(lua, read_script_piece, &text, name);
 }

@@ -17,10 +17,12 @@
 #include "bridges/kresp/session/redis_job.h"
 #include "bridges/kresp/session/transaction_run.h"
 
-/* The memory that a VM may have, with everything that a script keeps in it, and the CPU time, and
- * the time with all waiting for the store, that a script may take in all its tries; the thread
- * serves nobody else meanwhile. */
+/* The memory that a VM may have, and what libraries and compiled scripts may keep of it when a
+ * script has ended: else all of it is forgotten. And the CPU time, and the time with all waiting
+ * for the store, that a script may take in all its tries; the thread serves nobody else
+ * meanwhile. */
 #define SCRIPT_MEMORY_BYTES ((size_t)64 << 20)
+#define SCRIPT_KEPT_BYTES   ((size_t)16 << 20)
 #define SCRIPT_CPU_MS       1000u
 #define SCRIPT_CLOCK_MS     10000u
 
@@ -38,10 +40,10 @@ struct script_library;
 
 struct script_vm {
     lua_State *lua;
-    size_t bytes;
-    bool must_end;         /* the script may not go on */
-    bool is_spoiled;       /* by a script that took too much: the next one needs another VM */
-    struct redis_job *job; /* whose script runs; NULL: none runs */
+    size_t bytes, large_bytes; /* in all, and in large blocks */
+    bool must_end;             /* the script may not go on */
+    bool is_spoiled;           /* by a script that took too much: the next one needs another VM */
+    struct redis_job *job;     /* whose script runs; NULL: none runs */
     struct script_rights rights;
     const struct kv_slice *keys; /* that the script names; borrowed */
     size_t key_count;
@@ -59,12 +61,21 @@ struct script_vm {
     uint64_t libraries;             /* the generation of the libraries that are loaded */
 };
 
+/* Of its memory a block of old_size bytes (0: none) has `size` now (0: none any more). */
+void script_vm_note_block(struct script_vm *vm, size_t old_size, size_t size);
+
 /* Begins a script of the job. */
 void script_vm_begin(struct script_vm *vm, struct redis_job *job);
+
+/* Ends it. False: the VM keeps more than it may, or is spoiled: the next script needs another. */
+bool script_vm_finish(struct script_vm *vm);
 
 /* Calls the function on the stack's top with the argument, which may be NULL; errors are caught.
  * Returns 0, or Lua's status: then the error is on the top. */
 int script_vm_call(struct script_vm *vm, lua_CFunction function, void *argument);
+
+/* Compiles the text, as luaL_loadbuffer does; that ends, too, if the script has to. */
+int script_vm_load(lua_State *lua, struct kv_slice text, const char *name);
 
 /* Returns the VM of a state. */
 struct script_vm *script_vm_at(lua_State *lua);
