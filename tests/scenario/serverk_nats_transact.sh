@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # serverk_nats_transact: transactions of serverk on a scripted NATS server, which loses answers,
-# refuses batches and has others write in between; tags that put keys into one shard
+# refuses batches and has others write in between; tags that put keys into one shard, which kresp
+# knows from other refusals
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../support/kresp.sh"
 
 if "$server_program" --engine nats --nats nats://127.0.0.1:1 --bucket b --check 2>&1 |
     grep -q 'built without NATS'; then
@@ -94,6 +96,14 @@ check_status 4 "a server that mixes up guards" client transact --if-present '{u}
 check_match "2.12.14" "$errors" "is told"
 check_status 0 "guards of what is written are no matter" client transact --if-present '{u}a' \
     -- put '{u}a' 2
+start_kresp --threads 1
+check_match "^-CROSSSLOT .*{user:42}name.*nothing was executed" "$(ask 'mset a 1 b 1 c 1 d 1')" \
+    "Redis' clients are told in Redis' words"
+check_equal '*4 $-1 $-1 $-1 $-1' "$(ask 'mget a b c d' | tr '\n' ' ' | sed 's/ $//')" \
+    "what can be done key by key is"
+check_match "^-ERR kresp: .*2\.12\.14.*nothing was executed" \
+    "$(ask 'watch {u}z' multi 'set {u}a 2' exec | tail -n 1)" "another refusal is told as it is"
+stop_kresp
 stop_server
 start_server
 check_equal $'2\n2\n3' "$(client get '{u}a' 'x{u}b' '{u}' --together)" "after a restart, too"
