@@ -106,7 +106,7 @@ class ValueTooBig(UsageError):
 
 
 class Unsupported(UsageError):
-    """Something that this server does not know."""
+    """Something that this server does not know, or a transaction whose keys a cluster has apart."""
 
 
 class Denied(Error, PermissionError):
