@@ -134,6 +134,11 @@ FIGURES ?=
 testing-page:
 	@tests/figures --build $(OUT) $(FIGURES)
 
+# That of the long checks whose last green run in docs/TESTING.md is oldest.
+.PHONY: rota
+rota:
+	@tests/figures --build $(OUT) --rota
+
 # For targets that first install what the build needs.
 .PHONY: test-programs
 test-programs: all $(TEST_PROGRAMS)
@@ -229,7 +234,7 @@ PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py bridges
 	$(shell grep -lE -m 1 '^\#!.*\bpython3' experiments/* tests/* tests/*/* demo/* packaging/* 2>/dev/null | grep -v '\.py$$')
 
 LINTS := lint-format lint-names lint-width lint-includes lint-orders lint-headers lint-gcc lint-clang \
-	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-docs lint-abi lint-sentences
+	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-docs lint-abi lint-sentences lint-rota
 .PHONY: lint $(LINTS)
 lint:
 	@tests/deps
@@ -314,6 +319,10 @@ lint-shell:
 	@shellcheck -x $(SHELL_FILES)
 	@echo 'lint: nothing from shellcheck'
 
+# Says which of the long checks nobody has seen green for two weeks, and fails nobody's work for it.
+lint-rota:
+	@tests/figures --overdue | sed 's/^/lint: overdue: /'
+
 # What a library exports, and how large it is to programs: a change needs a decision (tests/lint/abi says which).
 lint-abi:
 	@tests/lint/abi check
@@ -330,6 +339,7 @@ lint-man:
 #? make check-clang   the same tests with programs built by clang
 #? make coverage      lines and branches that unit tests and scenarios reach, by room; HTML in build/coverage
 #? make testing-page  the figures of docs/TESTING.md from runs of today (hours); FIGURES="explore fuzz": of some
+#? make rota          the long check whose last green run is oldest, 25 minutes at most; .ci/run takes it, too
 #? make lines         lines of core, lab and bridges, by room
 #? make lint          formatting, static analysis, includes, scripts, man pages
 #? make fuzz          each fuzzer for FUZZ_SECONDS (default 30), and what it reached; FUZZERS_ONLY="fuzz_json ..."

@@ -26,6 +26,8 @@ fi
 export MQKV_TEST_DIR MQKV_TEST_QUEUE=${MQKV_TEST_QUEUE:-/t$$x0} MQKV_BUILD=${MQKV_BUILD:-build}
 MQKV_BUILD=$(realpath "$MQKV_BUILD") || exit 2
 library_dir=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
+# shellcheck source=tests/counted_time
+. "$library_dir/../counted_time"
 
 server_program=$MQKV_BUILD/serverk
 server_queue=$MQKV_TEST_QUEUE
@@ -117,12 +119,15 @@ command_not_found_handle() {
     return 127
 }
 
-# wait_until SECONDS COMMAND...: true as soon as the command succeeds.
+# wait_until SECONDS COMMAND...: true as soon as the command succeeds; the seconds are those of
+# tests/counted_time.
 wait_until() {
-    local end=$((SECONDS + $1))
+    local limit_ms=$((1000 * $1)) counted_ms counted_at_us
     shift
+    begin_counting
     until "$@"; do
-        [ "$SECONDS" -lt "$end" ] || return 1
+        count_time
+        [ "$counted_ms" -lt "$limit_ms" ] || return 1
         sleep 0.05
     done
 }

@@ -16,10 +16,12 @@ make_test() {
 # of these tests are none of the build's.
 run_tests() {
     (cd "$inner" &&
-        env -u MQKV_TEST_DIR -u MQKV_TEST_QUEUE MQKV_BUILD=. MQKV_TEST_TIMEOUT=20 "$runner" "$@")
+        env -u MQKV_TEST_DIR -u MQKV_TEST_QUEUE MQKV_BUILD=. MQKV_TEST_TIMEOUT="${limit_s:-20}" \
+            "$runner" "$@")
 }
 
-unset MQKV_REPEAT_FAILED
+unset MQKV_REPEAT_FAILED MQKV_TEST_PART
+parts=
 
 make_test good.sh <<'END'
 echo 'ok - one'
@@ -107,3 +109,19 @@ check_equal 2 "$(grep -c '^    bad: not ok - three$' <<<"$output")" 'and told fo
 check_status 1 'where many fail, nothing runs again' \
     run_tests ./bad.sh ./silent.sh ./dying.sh ./leaving.sh
 check_equal '' "$(grep 'once more' <<<"$output")" 'since that is no accident'
+
+# What hangs is ended, however long its turn takes to come
+make_test hanging.sh <<'END'
+sleep 1000 &
+wait
+END
+limit_s=3 check_status 1 'a test that hangs fails' run_tests ./hanging.sh
+check_match 'no end after 3 s: terminated' "$output" 'after its limit'
+
+# Parts: each test is in just one
+for part in 1/2 2/2; do
+    MQKV_TEST_PART=$part check_status 0 "part $part of three tests passes" \
+        run_tests ./good.sh -- ./half.sh ./none.sh
+    parts+=" $(tail -n 1 <<<"$output")"
+done
+check_equal ' 2 passed, 0 failed 1 passed, 0 failed' "$parts" 'and together they are all'
