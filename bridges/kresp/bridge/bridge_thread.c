@@ -41,7 +41,8 @@ struct bridge_thread {
     struct given_socket given[MAX_GIVEN];
     size_t given_count;
     /* Only the thread uses these: */
-    struct redis_batch batch;
+    struct redis_batch *batch; /* for the next round */
+    struct thread_scripts scripts;
     struct redis_connection *connections;
     struct user_queues queues;
     struct redis_mailbox mailbox;
@@ -80,7 +81,7 @@ static void set_room_interest(struct bridge_thread *thread, struct redis_connect
 static void leave_queue(struct bridge_thread *thread, struct user_queue *queue)
 {
     if (--queue->connections == 0)
-        user_queue_remove(&thread->queues, queue);
+        user_queues_purge(&thread->queues, clock_monotonic_ns());
 }
 
 static void drop(struct bridge_thread *thread, struct redis_connection *connection)
@@ -160,17 +161,18 @@ static void adopt_given(struct bridge_thread *thread)
 
 /* One round ------------------------------------------------------------------------------------ */
 
-/* Returns the monotonic time if users compete for the thread, else 0: then time does not matter. */
-static uint64_t turn_time_ns(const struct bridge_thread *thread)
+/* Returns the monotonic time if users compete for the thread, else `alone_ns`: then time does not
+ * matter. */
+static uint64_t turn_time_ns(const struct bridge_thread *thread, uint64_t alone_ns)
 {
-    return user_queues_are_several(&thread->queues) ? clock_monotonic_ns() : 0;
+    return user_queues_are_several(&thread->queues) ? clock_monotonic_ns() : alone_ns;
 }
 
 /* Returns how long to wait for events; UINT64_MAX: until there is one. */
 static uint64_t wait_ns(const struct bridge_thread *thread)
 {
     uint64_t rest_ns;
-    if (user_queue_next(&thread->queues, turn_time_ns(thread), &rest_ns))
+    if (user_queue_next(&thread->queues, turn_time_ns(thread, 0), &rest_ns))
         return 0;
     if (thread->stop_ms == 0)
         return rest_ns;
@@ -224,54 +226,102 @@ static void read_commands(struct bridge_thread *thread, struct redis_connection 
         return;
     redis_connection_read(connection);
     if (connection->has_more && !connection->broken && redis_connection_may_take(connection))
-        connection->has_more = redis_batch_take(&thread->batch, &connection->session);
+        connection->has_more = redis_batch_take(thread->batch, &connection->session);
 }
 
 /* Takes at least `at_least` connections of the queue, and further ones while the batch has room. */
 static void take_some(struct bridge_thread *thread, struct connection_list *queue, size_t at_least,
                       struct connection_list *taken)
 {
-    for (size_t i = 0; queue->first && (i < at_least || !redis_batch_is_full(&thread->batch));
-         i++) {
+    for (size_t i = 0; queue->first && (i < at_least || !redis_batch_is_full(thread->batch)); i++) {
         struct redis_connection *connection = connection_list_pop(queue);
         read_commands(thread, connection);
         connection_list_push(taken, connection);
     }
 }
 
-/* Runs a batch of the connections of the user whose turn it is; false: no user's. Small requests do
- * not wait for large ones: of these, each batch has one connection. */
+/* Takes connections of the queue for a batch. Small requests do not wait for large ones: of these,
+ * each batch has one connection, if it has the time. */
+static void take_connections(struct bridge_thread *thread, struct user_queue *queue)
+{
+    bool large_first = queue->large_is_due && queue->large.first;
+    if (large_first)
+        take_some(thread, &queue->large, 1, &queue->taken);
+    take_some(thread, &queue->small, 0, &queue->taken);
+    queue->large_is_due = !large_first && thread->batch->is_spent;
+    if (!large_first && !thread->batch->is_spent)
+        take_some(thread, &queue->large, 1, &queue->taken);
+}
+
+/* Answers what the queue has in its batch. False: the time has come before, and the rest waits for
+ * the user's next turn. */
+static bool answer_batch(struct bridge_thread *thread, struct user_queue *queue)
+{
+    struct redis_batch *batch = queue->batch ? queue->batch : thread->batch;
+    while (!redis_batch_run(batch)) {
+        struct redis_batch *next =
+            queue->batch ? NULL : redis_batch_new(thread->service, &thread->scripts);
+        if (next)
+            thread->batch = next;
+        if (next || queue->batch) {
+            queue->batch = batch;
+            return false;
+        }
+        redis_batch_begin(batch, UINT64_MAX); /* no memory to keep it for later */
+    }
+    redis_batch_free(queue->batch);
+    queue->batch = NULL;
+    return true;
+}
+
+/* The connection's commands were answered: writes the replies. */
+static void write_replies(struct redis_connection *connection)
+{
+    redis_connection_release(connection);
+    redis_connection_deliver(connection);
+    redis_connection_write(connection);
+}
+
+/* The connection leaves the round: it waits for the next, or for its client, or is dropped. */
+static void leave_round(struct bridge_thread *thread, struct redis_connection *connection)
+{
+    bool commands_wait = connection->has_more || connection->session.unfinished;
+    bool has_more =
+        ((commands_wait || connection->has_mail) && redis_connection_may_take(connection)) ||
+        redis_connection_may_read(connection);
+    set_room_interest(thread, connection);
+    connection->active = false;
+    if (redis_connection_is_done(connection))
+        drop(thread, connection);
+    else if (has_more)
+        activate(connection);
+}
+
+/* Runs a round of the user whose turn it is; false: no user's. */
 static bool run_round(struct bridge_thread *thread)
 {
-    uint64_t rest_ns, start_ns = turn_time_ns(thread);
+    uint64_t rest_ns, start_ns = clock_monotonic_ns();
     struct user_queue *queue = user_queue_next(&thread->queues, start_ns, &rest_ns);
     if (!queue)
         return false;
-    struct connection_list taken = {0};
-    take_some(thread, &queue->small, 0, &taken);
-    take_some(thread, &queue->large, 1, &taken);
-    redis_batch_run(&thread->batch);
+    redis_batch_begin(queue->batch ? queue->batch : thread->batch, start_ns + ROUND_NS);
+    atomic_fetch_add(&queue->user->rounds, 1);
+    if (!queue->batch)
+        take_connections(thread, queue);
+    bool is_answered = answer_batch(thread, queue);
+    atomic_fetch_sub(&queue->user->rounds, 1);
     if (byte_buffer_size(&thread->outgoing) > 0 || thread->outgoing.failed)
         channel_link_send(thread->service->link, &thread->outgoing);
-    queue->connections++; /* the queue stays while its connections close */
+    struct connection_list written = {0}, *taken = &queue->taken;
     struct redis_connection *connection;
-    while ((connection = connection_list_pop(&taken))) {
-        redis_connection_release(connection);
-        redis_connection_deliver(connection);
-        redis_connection_write(connection);
-        bool commands_wait = connection->has_more || connection->session.unfinished;
-        bool has_more =
-            ((commands_wait || connection->has_mail) && redis_connection_may_take(connection)) ||
-            redis_connection_may_read(connection);
-        set_room_interest(thread, connection);
-        connection->active = false;
-        if (redis_connection_is_done(connection))
-            drop(thread, connection);
-        else if (has_more)
-            activate(connection);
+    while (is_answered && (connection = connection_list_pop(taken))) {
+        write_replies(connection);
+        connection_list_push(&written, connection);
     }
-    user_queue_charge(&thread->queues, queue, start_ns, turn_time_ns(thread));
-    leave_queue(thread, queue);
+    /* Its connections may be its last ones. */
+    user_queue_charge(&thread->queues, queue, start_ns, turn_time_ns(thread, start_ns));
+    while ((connection = connection_list_pop(&written)))
+        leave_round(thread, connection);
     return true;
 }
 
@@ -292,7 +342,8 @@ static bool is_done(const struct bridge_thread *thread)
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (now_ms >= thread->stop_at_most_ms)
         return true;
-    if (user_queue_next(&thread->queues, turn_time_ns(thread), &rest_ns) || rest_ns != UINT64_MAX)
+    if (user_queue_next(&thread->queues, turn_time_ns(thread, 0), &rest_ns) ||
+        rest_ns != UINT64_MAX)
         return false;
     if (now_ms >= thread->stop_ms)
         return true;
@@ -323,8 +374,10 @@ static void *run_bridge_thread(void *argument)
         if (run_round(thread) && thread->stop_ms > 0)
             linger(thread);
     }
+    user_queues_forget_batches(&thread->queues);
     while (thread->connections)
         drop(thread, thread->connections);
+    user_queues_purge(&thread->queues, 0);
     return NULL;
 }
 
@@ -337,7 +390,9 @@ static void release(struct bridge_thread *thread)
     if (thread->wake_fd >= 0)
         close(thread->wake_fd);
     pthread_mutex_destroy(&thread->lock);
-    redis_batch_free(&thread->batch);
+    redis_batch_free(thread->batch);
+    if (thread->scripts.vm)
+        thread->scripts.free(thread->scripts.vm);
     free(thread);
 }
 
@@ -367,11 +422,12 @@ enum kv_status bridge_thread_start(struct redis_service *service, unsigned numbe
     started->service = service;
     started->epoll_fd = started->wake_fd = -1;
     pthread_mutex_init(&started->lock, NULL);
-    redis_batch_init(&started->batch, service);
+    started->batch = redis_batch_new(service, &started->scripts);
     started->mailbox = (struct redis_mailbox){.outgoing = service->link ? &started->outgoing : NULL,
                                               .wake = wake_for_mail,
                                               .context = started};
-    enum kv_status status = open_descriptors(started, error);
+    enum kv_status status = started->batch ? open_descriptors(started, error)
+                                           : kv_error_set(error, KV_NO_MEMORY, "out of memory");
     if (status == KV_OK) {
         int error_number = pthread_create(&started->handle, NULL, run_bridge_thread, started);
         if (error_number != 0)

@@ -131,6 +131,7 @@ static int run_bridge(const struct kresp_options *options)
     status = bridge_run(&service, &settings, &signals, &error);
     channel_link_free(service.link);
     scan_places_free(&service.scans);
+    redis_users_free(&service.users);
     redis_store_close(service.store);
     return status == KV_OK ? EXIT_DONE : exit_with_error(&error, EXIT_FAILED);
 }

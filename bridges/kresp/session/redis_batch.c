@@ -15,17 +15,36 @@
 #define FORGET_OTHERS     1024u
 #define FIRST_VALUE_BYTES ((size_t)2 * 1024)
 
-void redis_batch_init(struct redis_batch *batch, struct redis_service *service)
+struct redis_batch *redis_batch_new(struct redis_service *service, struct thread_scripts *scripts)
 {
-    *batch = (struct redis_batch){.service = service, .memory.scripts = &batch->scripts};
+    struct redis_batch *batch = calloc(1, sizeof *batch);
+    if (!batch)
+        return NULL;
+    batch->service = service;
+    batch->memory.scripts = scripts;
+    return batch;
 }
 
 void redis_batch_free(struct redis_batch *batch)
 {
+    if (!batch)
+        return;
+    for (size_t i = batch->answered; i < batch->job_count; i++)
+        redis_job_end(&batch->jobs[i]);
     free(batch->jobs);
-    if (batch->scripts.vm)
-        batch->scripts.free(batch->scripts.vm);
     batch_memory_free(&batch->memory);
+    free(batch);
+}
+
+void redis_batch_begin(struct redis_batch *batch, uint64_t until_ns)
+{
+    batch->until_ns = until_ns;
+    batch->is_spent = false;
+}
+
+static void look_at_clock(struct redis_batch *batch)
+{
+    batch->is_spent = batch->is_spent || clock_monotonic_ns() >= batch->until_ns;
 }
 
 static struct redis_job *add_job(struct redis_batch *batch)
@@ -113,19 +132,14 @@ static enum taken take_queued(struct redis_job *job, bool first)
     return TAKEN_GO_ON;
 }
 
-/* After a script of so long others of the thread have their turn before the next one. */
-#define LONG_MS 10u
-
 /* Executes a command of several keys at once, as one transaction; plans it if it is not for one. */
 static enum taken take_together(struct redis_batch *batch, struct redis_job *job)
 {
-    uint64_t began_ms = clock_monotonic_coarse_ms();
     if (!redis_transaction_run_alone(job))
         return take_planned(batch, job);
     if (job->error)
         reply_error(&job->session->reply, "%s", job->error);
-    bool took_long = clock_monotonic_coarse_ms() - began_ms >= LONG_MS;
-    return took_long ? TAKEN_LAST : TAKEN_GO_ON;
+    return TAKEN_GO_ON;
 }
 
 static enum taken take_command(struct redis_batch *batch, struct redis_session *session,
@@ -148,7 +162,9 @@ static enum taken take_command(struct redis_batch *batch, struct redis_session *
         return take_planned(batch, &job);
     if (!first)
         return TAKEN_NOT;
-    return together ? take_together(batch, &job) : take_at_once(batch, &job);
+    enum taken taken = together ? take_together(batch, &job) : take_at_once(batch, &job);
+    look_at_clock(batch);
+    return taken;
 }
 
 /* Answers a request that was too large to be kept. */
@@ -255,6 +271,7 @@ bool redis_batch_take(struct redis_batch *batch, struct redis_session *session)
     bool has_more = take_commands(batch, session);
     memory->expected_bytes += session->request.at - read_before;
     memory->expected_bytes += (memory->operation_count - operations_before) * session->value_bytes;
+    look_at_clock(batch);
     return has_more;
 }
 
@@ -301,9 +318,11 @@ static void add_batch_counts(struct redis_batch *batch)
     memory->hits = memory->misses = 0;
 }
 
-void redis_batch_run(struct redis_batch *batch)
+/* Has the store execute the operations. */
+static void execute_operations(struct redis_batch *batch)
 {
     struct batch_memory *memory = &batch->memory;
+    batch->is_executed = true;
     if (memory->operation_count > 0 && batch_memory_make_results(memory)) {
         redis_store_execute(batch->service->store, memory->operations, memory->operation_count,
                             memory->results);
@@ -315,11 +334,29 @@ void redis_batch_run(struct redis_batch *batch)
         memory->operation_count = 0;
     }
     batch->value_bytes -= batch->value_bytes / FORGET_OTHERS;
-    for (size_t i = 0; i < batch->job_count; i++) {
-        learn(batch, &batch->jobs[i]);
-        answer_job(&batch->jobs[i]);
+}
+
+/* Most answers copy what the store has said, and take less than a look at the clock. */
+#define ANSWERS_A_LOOK 8u
+
+bool redis_batch_run(struct redis_batch *batch)
+{
+    if (!batch->is_executed)
+        execute_operations(batch);
+    for (bool first = true; batch->answered < batch->job_count; first = false) {
+        struct redis_job *job = &batch->jobs[batch->answered];
+        bool is_looked_at = job->operations == 0 || batch->answered % ANSWERS_A_LOOK == 0;
+        if (is_looked_at)
+            look_at_clock(batch);
+        if (is_looked_at && batch->is_spent && !first)
+            return false;
+        learn(batch, job);
+        answer_job(job);
+        batch->answered++;
     }
     add_batch_counts(batch);
-    batch->job_count = 0;
-    batch_memory_end(memory);
+    batch->job_count = batch->answered = 0;
+    batch->is_executed = false;
+    batch_memory_end(&batch->memory);
+    return true;
 }

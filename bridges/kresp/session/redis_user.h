@@ -28,9 +28,11 @@ struct redis_user {
     struct redis_channel_share channels; /* under the lock of the channels */
     _Atomic unsigned scripts_running;    /* of the user, now */
     _Atomic uint64_t script_kills;       /* each ends the scripts that run then */
+    _Atomic uint64_t rests_until_ns;     /* monotonic: its rounds have taken long */
+    _Atomic unsigned rounds;             /* of the user, now, in all threads */
 };
 
-/* The users who are connected now. */
+/* The users who are connected now, or rest. */
 struct redis_users {
     pthread_mutex_t lock;
     struct redis_user *first;
@@ -48,8 +50,26 @@ struct redis_users {
  * user; or no memory. */
 struct redis_user *redis_user_enter(struct redis_users *users, uint32_t uid);
 
-/* Uncounts a connection, which is gone with all of its buffers. */
+/* Uncounts a connection, which is gone with all of its buffers. With the last one the user is
+ * forgotten, once the rest is over: nobody gets out of it by connecting anew. */
 void redis_user_leave(struct redis_users *users, struct redis_user *user);
+
+/* No rest is longer: what one command can take, ten times. */
+#define REDIS_USER_MAX_REST_NS (UINT64_C(10) * 1000 * 1000 * 1000)
+
+/* The user rests so much longer, from now_ns (monotonic) on or behind the rest that is not over; at
+ * most REDIS_USER_MAX_REST_NS from now. */
+void redis_user_rest(struct redis_user *user, uint64_t now_ns, uint64_t rest_ns);
+
+/* Returns how long the user still rests. */
+static inline uint64_t redis_user_rest_ns(const struct redis_user *user, uint64_t now_ns)
+{
+    uint64_t until_ns = atomic_load_explicit(&user->rests_until_ns, memory_order_relaxed);
+    return until_ns > now_ns ? until_ns - now_ns : 0;
+}
+
+/* Forgets those who rest; nobody is connected any more. */
+void redis_users_free(struct redis_users *users);
 
 /* Returns the number of connections of all users. */
 uint64_t redis_users_connections(struct redis_users *users);
