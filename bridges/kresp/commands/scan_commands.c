@@ -5,6 +5,7 @@
 #include "bridges/kresp/session/redis_command.h"
 #include "bridges/kresp/session/redis_error.h"
 #include "bridges/kresp/session/redis_value.h"
+#include "bridges/kresp/session/transaction_run.h"
 #include "bridges/kresp/protocol/decimal.h"
 #include "bridges/kresp/protocol/glob.h"
 
@@ -371,7 +372,7 @@ bool answer_randomkey(struct redis_job *job)
 bool answer_dbsize(struct redis_job *job)
 {
     struct redis_store_figures figures = {0};
-    enum kv_status status = redis_store_count(job->session->service->store, &figures);
+    enum kv_status status = redis_transaction_count_store(job, &figures);
     if (status == KV_OK)
         reply_integer(redis_job_reply(job), (int64_t)figures.keys);
     else

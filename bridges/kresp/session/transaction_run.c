@@ -55,11 +55,14 @@ struct transaction_run {
     enum run_end script_end; /* what a command of a script came to */
     const char *reason;
     struct script_start start; /* 0: not asked for yet, as `seed` */
+    uint64_t seen_ms;          /* the clock at the last look */
     uint64_t seed;
     const struct kv_slice *keys; /* of the script whose command is executed; NULL: none is */
     size_t key_count;
     bool has_read_keys; /* those that the script names were read, or are not worth it */
     struct transaction_effect *effects; /* the last one first */
+    bool has_figures;
+    struct redis_store_figures figures; /* of the store, as they were when they were asked for */
     char refusal[256];
     size_t guard_count, step_count; /* of one message: */
     struct clientk_guard guards[STEPS_MAX];
@@ -339,14 +342,34 @@ static void run_queued(struct transaction_run *run, size_t i)
         free(arguments);
 }
 
+/* The clock ------------------------------------------------------------------------------------ */
+
+/* Returns true if the run has had all the time that it may have, and abandons it. */
+static bool is_out_of_time(struct transaction_run *run)
+{
+    uint64_t now_ms = clock_monotonic_coarse_ms();
+    if (now_ms == run->seen_ms)
+        return false;
+    run->seen_ms = now_ms;
+    struct script_start start = redis_transaction_start(run);
+    if (clock_thread_ns() - start.cpu_ns > (uint64_t)TRANSACTION_CPU_MS * 1000000)
+        redis_transaction_abandon(run,
+                                  "BUSY kresp: the transaction takes more CPU time than it may");
+    else if (now_ms > start.clock_ms + TRANSACTION_CLOCK_MS)
+        redis_transaction_abandon(run, "BUSY kresp: the transaction takes longer than it may");
+    return run->script_end == RUN_ABANDONED;
+}
+
 /* Returns why the run cannot go on after what was executed. */
-static enum run_end end_of_view(const struct transaction_run *run)
+static enum run_end end_of_view(struct transaction_run *run)
 {
     if (run->view.is_full)
         return RUN_TOO_LARGE;
     if (run->view.failed || redis_job_reply(run->job)->bytes.failed)
         return RUN_NO_MEMORY;
-    return run->view.work_bytes >> 20 > WORK_MOST_MB ? RUN_TOO_MUCH : RUN_GOES_ON;
+    if (run->view.work_bytes >> 20 > WORK_MOST_MB)
+        return RUN_TOO_MUCH;
+    return is_out_of_time(run) ? RUN_ABANDONED : RUN_GOES_ON;
 }
 
 /* Conditions of EXEC --------------------------------------------------------------------------- */
@@ -388,6 +411,8 @@ static enum run_end check_exec_conditions(struct transaction_run *run)
             compares ? is_equal == wants_equal : is_there == redis_argument_is(exec, i, "XX");
         if (!holds && !run->view.is_missing)
             return RUN_WATCHED;
+        if (is_out_of_time(run))
+            return RUN_ABANDONED;
     }
     return end_of_view(run);
 }
@@ -549,6 +574,22 @@ struct script_start redis_transaction_start(struct transaction_run *run)
     return run->start;
 }
 
+enum kv_status redis_transaction_count_store(struct redis_job *job,
+                                             struct redis_store_figures *figures)
+{
+    struct transaction_run *run = job->run;
+    enum kv_status status = KV_OK;
+    if (!run || !run->has_figures)
+        status = redis_store_count(job->session->service->store, figures);
+    else
+        *figures = run->figures;
+    if (run && status == KV_OK) {
+        run->figures = *figures;
+        run->has_figures = true;
+    }
+    return status;
+}
+
 /* Tries ---------------------------------------------------------------------------------------- */
 
 static enum run_end try_run(struct transaction_run *run)
@@ -568,6 +609,9 @@ static enum run_end run_until_done(struct transaction_run *run)
         enum run_end end = try_run(run);
         if (end != RUN_CONFLICT || tries == TRIES_MAX)
             return end;
+        run->script_end = RUN_GOES_ON;
+        if (is_out_of_time(run))
+            return RUN_ABANDONED;
         for (size_t i = 0; i < run->view.count; i++)
             run->view.keys[i].known = VIEWED_NOTHING;
         if (tries > EARLY_TRIES)
@@ -641,6 +685,7 @@ static bool run_as_transaction(struct redis_job *job, const struct redis_transac
     run->reply_mark = byte_buffer_size(&redis_job_reply(job)->bytes);
     run->protocol = redis_job_reply(job)->protocol;
     run->memory.scripts = job->memory->scripts;
+    run->seen_ms = clock_monotonic_coarse_ms();
     batch_memory_limit_session(&run->memory, 0);
     transaction_view_init(&run->view, job->owner,
                           redis_store_max_value_bytes(job->session->service->store));

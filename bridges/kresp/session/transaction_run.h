@@ -4,7 +4,8 @@
  *
  * The commands run on a view of their keys (transaction_view), each after those before it; then one
  * message asks the store to do what they came to if every key that they read, and every key that
- * was watched, is as it was. If one is not, they run again on what is there now.
+ * was watched, is as it was. If one is not, they run again on what is there now. All tries together
+ * take TRANSACTION_CPU_MS of CPU time at most, and TRANSACTION_CLOCK_MS with all waiting.
  */
 #ifndef MQKV_KRESP_SESSION_TRANSACTION_RUN_H
 #define MQKV_KRESP_SESSION_TRANSACTION_RUN_H
@@ -14,6 +15,10 @@
 
 #include "common/time/clock.h"
 #include "bridges/kresp/session/redis_job.h"
+#include "bridges/kresp/session/redis_store.h"
+
+#define TRANSACTION_CPU_MS   1000u
+#define TRANSACTION_CLOCK_MS 10000u
 
 /* Returns true if EXEC's arguments are conditions, as Valkey has them, or none: IFEQ key value,
  * IFNE key value, NX key, XX key. */
@@ -58,8 +63,15 @@ static inline struct script_start script_start_now(void)
                                  .clock_ms = clock_monotonic_coarse_ms()};
 }
 
-/* Returns when the first script of the transaction asked this, in any of its tries. */
+/* Returns when the transaction began, about: a few milliseconds later, or when its first script
+ * asked. */
 struct script_start redis_transaction_start(struct transaction_run *run);
+
+/* For commands that ask about the store ---------------------------------------------------------- */
+
+/* As redis_store_count; a transaction asks once, and then knows it. */
+enum kv_status redis_transaction_count_store(struct redis_job *job,
+                                             struct redis_store_figures *figures);
 
 /* For commands that change more than keys (job->run) ------------------------------------------ */
 
