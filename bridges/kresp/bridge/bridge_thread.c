@@ -285,10 +285,11 @@ static void write_replies(struct redis_connection *connection)
 /* The connection leaves the round: it waits for the next, or for its client, or is dropped. */
 static void leave_round(struct bridge_thread *thread, struct redis_connection *connection)
 {
-    bool commands_wait = connection->has_more || connection->session.unfinished;
-    bool has_more =
-        ((commands_wait || connection->has_mail) && redis_connection_may_take(connection)) ||
-        redis_connection_may_read(connection);
+    const struct redis_session *session = &connection->session;
+    bool commands_wait = connection->has_more || session->unfinished;
+    bool may_go_on = redis_connection_may_take(connection) && !session->is_waiting;
+    bool has_more = ((commands_wait || connection->has_mail) && may_go_on) ||
+                    redis_connection_may_read(connection);
     set_room_interest(thread, connection);
     connection->active = false;
     if (redis_connection_is_done(connection))

@@ -134,6 +134,40 @@ void redis_channels_empty_mailbox(struct redis_channels *channels, struct redis_
     pthread_mutex_unlock(&channels->lock);
 }
 
+void redis_channels_await(struct redis_channels *channels, struct redis_inbox *inbox)
+{
+    pthread_mutex_lock(&channels->lock);
+    if (!inbox->is_waiting) {
+        inbox->is_waiting = true;
+        inbox->next_waiting = channels->waiting;
+        channels->waiting = inbox;
+    }
+    pthread_mutex_unlock(&channels->lock);
+}
+
+void redis_channels_wake(struct redis_channels *channels)
+{
+    pthread_mutex_lock(&channels->lock);
+    while (channels->waiting) {
+        struct redis_inbox *inbox = channels->waiting;
+        channels->waiting = inbox->next_waiting;
+        inbox->is_waiting = false;
+        redis_inbox_ring(inbox);
+    }
+    pthread_mutex_unlock(&channels->lock);
+}
+
+void redis_channels_forget_waiting(struct redis_channels *channels, struct redis_inbox *inbox)
+{
+    struct redis_inbox **link = &channels->waiting;
+    if (!inbox->is_waiting)
+        return;
+    while (*link != inbox)
+        link = &(*link)->next_waiting;
+    *link = inbox->next_waiting;
+    inbox->is_waiting = false;
+}
+
 /* From now on messages come. Under the lock. */
 static void join_channel(struct redis_channels *channels, struct redis_subscription *subscription)
 {

@@ -64,6 +64,7 @@ struct redis_channels {
     void *trees[REDIS_CHANNEL_KINDS];   /* of struct redis_channel, by tsearch(3) */
     struct redis_channel *patterns;     /* the list of all */
     size_t counts[REDIS_CHANNEL_KINDS]; /* of those that have subscribers */
+    struct redis_inbox *waiting;        /* whose clients wait for redis_channels_wake */
 };
 
 /* Sends the message to all who are subscribed to the channel, or to a pattern that it matches.
@@ -94,6 +95,14 @@ bool redis_channels_match(struct kv_slice pattern, struct kv_slice channel);
 /* Calls `take` for each inbox of the mailbox, which is empty then; it must not use the channels. */
 void redis_channels_empty_mailbox(struct redis_channels *channels, struct redis_mailbox *mailbox,
                                   void (*take)(struct redis_inbox *inbox));
+
+/* The client waits until the next redis_channels_wake, which rings its inbox. Whoever waits for
+ * something looks for it afterwards, so that it cannot come in between. */
+void redis_channels_await(struct redis_channels *channels, struct redis_inbox *inbox);
+void redis_channels_wake(struct redis_channels *channels);
+
+/* The inbox waits no more. Under the lock. */
+void redis_channels_forget_waiting(struct redis_channels *channels, struct redis_inbox *inbox);
 
 /* Begins, or ends, to send to the subscription. */
 void redis_channels_settle(struct redis_channels *channels, struct redis_subscription *subscription,

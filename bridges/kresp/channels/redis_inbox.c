@@ -1,7 +1,6 @@
 #include "bridges/kresp/channels/redis_inbox.h"
 
-/* The inbox has something new, or is overrun. */
-static void put_into_mailbox(struct redis_inbox *inbox)
+void redis_inbox_ring(struct redis_inbox *inbox)
 {
     struct redis_mailbox *mailbox = inbox->mailbox;
     if (!mailbox || inbox->is_in_mailbox)
@@ -35,7 +34,7 @@ void redis_inbox_deliver(struct redis_inbox *inbox, const struct kv_slice *patte
     inbox->is_overrun |= messages->bytes.failed;
     if (inbox->is_overrun)
         byte_buffer_free(&messages->bytes);
-    put_into_mailbox(inbox);
+    redis_inbox_ring(inbox);
 }
 
 void redis_inbox_take(struct redis_inbox *inbox, struct resp_reply *reply)

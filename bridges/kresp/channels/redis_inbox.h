@@ -36,12 +36,18 @@ struct redis_inbox {
     struct redis_mailbox *mailbox; /* of its thread, set once; NULL: nobody is woken */
     struct redis_inbox *next_in_mailbox;
     bool is_in_mailbox;
+    struct redis_inbox *next_waiting; /* in the list of redis_channels_await */
+    bool is_waiting;
     bool is_overrun;
 };
 
 /* Writes the message into the inbox. pattern NULL: its client is subscribed to the channel. */
 void redis_inbox_deliver(struct redis_inbox *inbox, const struct kv_slice *pattern,
                          struct kv_slice channel, struct kv_slice message);
+
+/* Puts the inbox into its mailbox, and wakes the thread: it has something new, or its client goes
+ * on. */
+void redis_inbox_ring(struct redis_inbox *inbox);
 
 /* Moves what is there behind the replies; what comes later is in the protocol of `reply`. */
 void redis_inbox_take(struct redis_inbox *inbox, struct resp_reply *reply);

@@ -278,6 +278,12 @@ void redis_subscriber_take(struct redis_subscriber *subscriber, struct resp_repl
     pthread_mutex_unlock(&subscriber->channels->lock);
 }
 
+void redis_subscriber_await(struct redis_subscriber *subscriber)
+{
+    subscriber->is_used = true;
+    redis_channels_await(subscriber->channels, &subscriber->inbox);
+}
+
 bool redis_subscriber_is_overrun(struct redis_subscriber *subscriber)
 {
     pthread_mutex_lock(&subscriber->channels->lock);
@@ -308,6 +314,7 @@ void redis_subscriber_free(struct redis_subscriber *subscriber)
             free_subscription(subscriber, subscription);
         }
     pthread_mutex_lock(&subscriber->channels->lock);
+    redis_channels_forget_waiting(subscriber->channels, &subscriber->inbox);
     redis_inbox_free(&subscriber->inbox);
     pthread_mutex_unlock(&subscriber->channels->lock);
     KV_ASSERT(redis_subscriber_count(subscriber) == 0);

@@ -20,7 +20,7 @@ struct redis_subscriber {
     struct redis_subscription *first[REDIS_CHANNEL_KINDS];
     size_t wanted[REDIS_CHANNEL_KINDS]; /* the number of those that are wanted */
     struct byte_buffer log;             /* what is to be settled */
-    bool is_used;                       /* it has been subscribed, if only for a while */
+    bool is_used;                       /* it has been subscribed, if only for a while, or waited */
     struct redis_inbox inbox;           /* under the lock of the channels */
 };
 
@@ -67,6 +67,9 @@ static inline size_t redis_subscriber_count(const struct redis_subscriber *subsc
 /* Moves what is in the inbox behind the replies; from now on it is written in the protocol of
  * `reply`. */
 void redis_subscriber_take(struct redis_subscriber *subscriber, struct resp_reply *reply);
+
+/* The client waits for redis_channels_wake (redis_channels_await). */
+void redis_subscriber_await(struct redis_subscriber *subscriber);
 
 /* Returns true if the inbox is overrun, so that the connection has to end. */
 bool redis_subscriber_is_overrun(struct redis_subscriber *subscriber);

@@ -32,7 +32,7 @@ static void reply_subscription(struct redis_job *job, const struct kv_slice *nam
 /* Returns the argument to go on with. */
 static size_t next_argument(const struct redis_job *job)
 {
-    return job->steps ? job->steps->next : 1;
+    return job->steps && job->steps->next > 0 ? job->steps->next : 1;
 }
 
 /* Goes on with this argument in the next batch; returns what the command's function returns. */
@@ -64,10 +64,22 @@ static void subscribe_to(struct redis_job *job, struct kv_slice name)
     }
 }
 
+bool redis_job_awaits_link(struct redis_job *job)
+{
+    struct channel_link *link = job->session->service->link;
+    if (channel_link_join(link))
+        return false;
+    redis_subscriber_await(subscriber_of(job));
+    job->session->is_waiting = !channel_link_join(link);
+    return job->session->is_waiting;
+}
+
+/* In a transaction EXEC has waited for the link. */
 bool answer_subscribe(struct redis_job *job)
 {
     size_t first = next_argument(job), i = first;
-    channel_link_join(job->session->service->link);
+    if (!job->run && redis_job_awaits_link(job))
+        return false;
     for (; i < job->count && i - first < CHANNELS_AT_ONCE; i++)
         subscribe_to(job, job->arguments[i]);
     return i == job->count || go_on_with(job, i);

@@ -8,6 +8,10 @@
 
 #include "bridges/kresp/session/redis_session.h"
 
+/* Returns true if the job, which subscribes, has to go on when the link has joined the other kresp:
+ * it returns false then, and its client's inbox rings. In channel_commands.c. */
+bool redis_job_awaits_link(struct redis_job *job);
+
 #define COMMAND_FUNCTIONS(name)              \
     void plan_##name(struct redis_job *job); \
     bool answer_##name(struct redis_job *job);

@@ -128,7 +128,7 @@ const struct redis_command redis_commands[] = {
     {"info", -1, ONCE, ANSWER(info), 0, 0, 0},
     {"config", -2, COMMAND_CONTAINER | NO_SCRIPT, NULL, NULL, 0, 0, 0},
     {"config|get", -3, 0, ANSWER(config_get), 0, 0, 0},
-    {"config|set", -4, 0, ANSWER(config_set), 0, 0, 0},
+    {"config|set", -4, ONCE, ANSWER(config_set), 0, 0, 0},
     {"config|resetstat", 2, 0, ANSWER(ok), 0, 0, 0},
     {"command", -1, COMMAND_CONTAINER, ANSWER(command), 0, 0, 0},
     {"command|count", 2, 0, ANSWER(command_count), 0, 0, 0},

@@ -12,6 +12,7 @@
 #include "bridges/kresp/commands/command_functions.h"
 #include "bridges/kresp/session/keyspace_events.h"
 #include "bridges/kresp/session/redis_error.h"
+#include "bridges/kresp/session/transaction_run.h"
 #include "bridges/kresp/protocol/decimal.h"
 #include "bridges/kresp/protocol/glob.h"
 
@@ -235,7 +236,7 @@ bool answer_info(struct redis_job *job)
         reply_status(redis_job_reply(job), KV_NO_MEMORY);
         return true;
     }
-    facts.status = redis_store_count(facts.service->store, &facts.figures);
+    facts.status = redis_transaction_count_store(job, &facts.figures);
     for (size_t i = 0; i < sizeof info_sections / sizeof info_sections[0]; i++) {
         if (!wants_section(job, info_sections[i].name))
             continue;
@@ -340,25 +341,37 @@ static const struct config_row *find_row(const struct redis_job *job, size_t i)
     return NULL;
 }
 
-/* Changes what clients are told of changed keys. */
-static void set_events(struct redis_job *job, size_t i)
+static void fail_events(struct redis_job *job, const char *why)
 {
-    unsigned events;
-    struct kv_error error = {.text = ""};
-    const char *why = KEYSPACE_EVENTS_INVALID;
-    if (keyspace_events_parse(job->arguments[i], &events)) {
-        if (channel_link_tell_events(job->session->service->link, events, &error))
-            return;
-        why = error.text;
-    }
     redis_job_fail(
         job, "ERR CONFIG SET failed (possibly related to argument '" NOTIFY_NAME "') - %s", why);
+}
+
+/* Changes what clients are told of changed keys. False: that is not done yet, and the job goes on
+ * when the link has answered. In a transaction nobody waits for it. number: the request. */
+static bool set_events(struct redis_job *job, unsigned events)
+{
+    struct channel_link *link = job->session->service->link;
+    struct kv_error error;
+    if (job->phase == 0)
+        job->number = channel_link_ask_events(link, events);
+    job->phase = 1;
+    if (job->run)
+        return true;
+    redis_subscriber_await(&job->session->subscriber);
+    enum link_answer answer = channel_link_answer(link, job->number, &error);
+    job->session->is_waiting = answer == LINK_IS_BUSY;
+    if (answer == LINK_REFUSES)
+        fail_events(job, error.text);
+    return answer != LINK_IS_BUSY;
 }
 
 /* No other setting can be changed; setting one to the value that it has succeeds. */
 bool answer_config_set(struct redis_job *job)
 {
     char number[CONFIG_VALUE_BYTES];
+    unsigned events = 0;
+    bool sets_events = false;
     if (job->count % 2 == 1) {
         redis_job_fail(job, "ERR syntax error");
         return true;
@@ -367,10 +380,11 @@ bool answer_config_set(struct redis_job *job)
         const struct config_row *row = find_row(job, i);
         const char *value = row ? config_value(job->session->service, row, number) : NULL;
         if (row && strcmp(row->name, NOTIFY_NAME) == 0 && job->session->service->link) {
-            set_events(job, i + 1);
-            if (job->error)
-                return true;
-            continue;
+            sets_events = true;
+            if (keyspace_events_parse(job->arguments[i + 1], &events))
+                continue;
+            fail_events(job, KEYSPACE_EVENTS_INVALID);
+            return true;
         }
         if (value && redis_argument_is(job, i + 1, value))
             continue;
@@ -381,6 +395,9 @@ bool answer_config_set(struct redis_job *job)
                        (int)job->arguments[i].size, (const char *)job->arguments[i].data);
         return true;
     }
-    reply_ok(redis_job_reply(job));
+    if (sets_events && !set_events(job, events))
+        return false;
+    if (!job->error)
+        reply_ok(redis_job_reply(job));
     return true;
 }

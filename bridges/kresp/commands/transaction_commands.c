@@ -83,9 +83,20 @@ bool answer_watch(struct redis_job *job)
     return true;
 }
 
+static bool has_subscription(const struct redis_transaction *transaction)
+{
+    for (size_t i = 0; i < redis_transaction_count(transaction); i++)
+        if (redis_transaction_command(transaction, i).command->answer == answer_subscribe)
+            return true;
+    return false;
+}
+
 bool answer_exec(struct redis_job *job)
 {
     struct redis_transaction *transaction = transaction_of(job);
+    if (transaction->state == TRANSACTION_QUEUEING && has_subscription(transaction) &&
+        redis_job_awaits_link(job))
+        return false;
     if (transaction->state != TRANSACTION_QUEUEING) {
         redis_job_fail(job, "ERR EXEC without MULTI");
         return true;

@@ -48,13 +48,12 @@ struct channel_link {
     int wake_fd;
     _Atomic uint64_t asked_ms;       /* when a client subscribed last; monotonic */
     atomic_bool is_joined;           /* messages come, and the others know */
+    atomic_bool has_request;         /* the thread is to look at what is below */
     _Atomic uint64_t rests_until_ms; /* after a wait in vain nothing is sent; monotonic */
     pthread_mutex_t lock;            /* covers the following */
-    pthread_cond_t tried;
     pthread_t thread;
     bool has_thread, is_stopping;
     bool is_failing; /* the last try to join has failed: nobody waits for the next */
-    uint64_t tries;  /* ends of tries to join */
     unsigned events; /* of keys that clients are told */
     unsigned asked_events;
     uint64_t events_asked, events_done; /* how often asked_events was set, and has been looked at */
@@ -201,10 +200,9 @@ static void note_try(struct channel_link *link, bool joined)
 {
     atomic_store(&link->is_joined, joined);
     pthread_mutex_lock(&link->lock);
-    link->tries++;
     link->is_failing = !joined;
-    pthread_cond_broadcast(&link->tried);
     pthread_mutex_unlock(&link->lock);
+    redis_channels_wake(link->channels);
 }
 
 /* Nobody has subscribed for some time, and nobody is subscribed. A client that subscribes meanwhile
@@ -266,7 +264,8 @@ static void take_key_change(struct channel_link *link, const struct clientk_chan
         keyspace_events_publish(link->channels, channel_link_events(link), change);
 }
 
-/* Takes what the watch has, up to TAKEN_AT_ONCE changes. WATCH_MORE: there may be more. */
+/* Takes what the watch has, up to TAKEN_AT_ONCE changes, or until something is asked for.
+ * WATCH_MORE: there may be more. */
 enum watch_state { WATCH_READ, WATCH_MORE, WATCH_ILL };
 
 static enum watch_state take_link_changes(struct channel_link *link, struct clientk_watch *watch,
@@ -284,6 +283,8 @@ static enum watch_state take_link_changes(struct channel_link *link, struct clie
         if (status != KV_OK)
             break;
         take(link, &change);
+        if (atomic_load(&link->has_request))
+            return WATCH_MORE;
     }
     if (status == KV_MISSED && log_pace_allows(&pace, unsaid))
         log_warn("messages of other kresp, or events of keys, have been missed: the server does "
@@ -325,6 +326,7 @@ static int do_what_is_due(struct channel_link *link, bool is_well)
 static void change_events(struct channel_link *link)
 {
     struct kv_error error = {.text = ""};
+    atomic_store(&link->has_request, false);
     pthread_mutex_lock(&link->lock);
     uint64_t asked = link->events_asked;
     bool is_asked = asked != link->events_done;
@@ -343,8 +345,8 @@ static void change_events(struct channel_link *link)
         link->events = events;
     link->events_error = error;
     link->events_done = asked;
-    pthread_cond_broadcast(&link->tried);
     pthread_mutex_unlock(&link->lock);
+    redis_channels_wake(link->channels);
 }
 
 static void *run_channel_link(void *argument)
@@ -400,7 +402,6 @@ struct channel_link *channel_link_new(struct redis_store *store, struct redis_ch
         return NULL;
     }
     pthread_mutex_init(&link->lock, NULL);
-    pthread_cond_init(&link->tried, NULL);
     snprintf(link->name, sizeof link->name, "%016" PRIx64, random_secret());
     snprintf(link->message_key, sizeof link->message_key, "%s%s", MESSAGE_KEY, link->name);
     return link;
@@ -412,12 +413,12 @@ void channel_link_free(struct channel_link *link)
         return;
     pthread_mutex_lock(&link->lock);
     link->is_stopping = true;
+    atomic_store(&link->has_request, true);
     pthread_mutex_unlock(&link->lock);
     wake_link(link);
     if (link->has_thread)
         pthread_join(link->thread, NULL);
     close(link->wake_fd);
-    pthread_cond_destroy(&link->tried);
     pthread_mutex_destroy(&link->lock);
     free(link);
 }
@@ -435,22 +436,19 @@ static bool start_link_thread(struct channel_link *link)
     return link->has_thread;
 }
 
-void channel_link_join(struct channel_link *link)
+bool channel_link_join(struct channel_link *link)
 {
     if (!link)
-        return;
+        return true;
     atomic_store(&link->asked_ms, clock_monotonic_coarse_ms());
     if (atomic_load(&link->is_joined))
-        return;
+        return true;
     pthread_mutex_lock(&link->lock);
-    uint64_t tries = link->tries;
-    if (start_link_thread(link)) {
+    bool is_known = !start_link_thread(link) || link->is_failing;
+    if (link->has_thread)
         wake_link(link);
-        while (!link->is_failing && link->tries == tries && !atomic_load(&link->is_joined) &&
-               !link->is_stopping)
-            pthread_cond_wait(&link->tried, &link->lock);
-    }
     pthread_mutex_unlock(&link->lock);
+    return is_known || atomic_load(&link->is_joined);
 }
 
 unsigned channel_link_events(struct channel_link *link)
@@ -461,22 +459,36 @@ unsigned channel_link_events(struct channel_link *link)
     return events;
 }
 
-bool channel_link_tell_events(struct channel_link *link, unsigned events, struct kv_error *error)
+uint64_t channel_link_ask_events(struct channel_link *link, unsigned events)
 {
     pthread_mutex_lock(&link->lock);
     link->asked_events = events;
-    uint64_t asked = ++link->events_asked;
-    bool has_thread = (link->events == events && !link->has_thread) || start_link_thread(link);
-    *error = (struct kv_error){.text = "no thread can be started"};
-    if (link->has_thread) {
+    uint64_t request = ++link->events_asked;
+    atomic_store(&link->has_request, true);
+    bool needs_thread = link->has_thread || link->events != events;
+    if (needs_thread && start_link_thread(link)) {
         wake_link(link);
-        while (link->events_done < asked && !link->is_stopping)
-            pthread_cond_wait(&link->tried, &link->lock);
-        *error = link->events_error;
+    } else {
+        link->events_done = request;
+        link->events_error = (struct kv_error){.text = ""};
+        if (needs_thread)
+            snprintf(link->events_error.text, sizeof link->events_error.text,
+                     "no thread can be started");
     }
-    bool is_told = has_thread && link->events == events;
     pthread_mutex_unlock(&link->lock);
-    return is_told;
+    return request;
+}
+
+enum link_answer channel_link_answer(struct channel_link *link, uint64_t request,
+                                     struct kv_error *error)
+{
+    pthread_mutex_lock(&link->lock);
+    enum link_answer answer = LINK_IS_BUSY;
+    if (link->events_done >= request)
+        answer = *link->events_error.text ? LINK_REFUSES : LINK_TELLS;
+    *error = link->events_error;
+    pthread_mutex_unlock(&link->lock);
+    return answer;
 }
 
 static void log_unsent(enum kv_status status)

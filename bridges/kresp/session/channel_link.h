@@ -30,13 +30,23 @@ struct channel_link *channel_link_new(struct redis_store *store, struct redis_ch
 /* Ends its thread. NULL is harmless. No other thread uses it any more. */
 void channel_link_free(struct channel_link *link);
 
-/* A client subscribes: returns when messages of other kresp come, or the store has refused; then
- * it is asked again, until it does not. NULL is harmless. */
-void channel_link_join(struct channel_link *link);
+/* A client subscribes, and nobody waits here. True: messages of other kresp come, or the store has
+ * refused (then it is asked again, until it does not). False: that will be known after the next
+ * redis_channels_wake. NULL is harmless. */
+bool channel_link_join(struct channel_link *link);
 
-/* Has the clients of this kresp told of these events of keys (keyspace_events.h); returns when
- * every later one is told. False: *error says why the events are those of before. */
-bool channel_link_tell_events(struct channel_link *link, unsigned events, struct kv_error *error);
+/* Has the clients of this kresp told of these events of keys (keyspace_events.h). Returns the
+ * number of the request, for channel_link_answer; nobody waits here. */
+uint64_t channel_link_ask_events(struct channel_link *link, unsigned events);
+
+enum link_answer {
+    LINK_IS_BUSY, /* it will be known after the next redis_channels_wake */
+    LINK_TELLS,   /* every later event is told, as this request or a later one wanted it */
+    LINK_REFUSES  /* *error says why the events are those of before */
+};
+
+enum link_answer channel_link_answer(struct channel_link *link, uint64_t request,
+                                     struct kv_error *error);
 
 /* Returns the events that are told. */
 unsigned channel_link_events(struct channel_link *link);

@@ -239,6 +239,7 @@ static bool take_commands(struct redis_batch *batch, struct redis_session *sessi
     if (session->unfinished) {
         struct redis_job *job = session->unfinished;
         session->unfinished = NULL;
+        session->is_waiting = false;
         take_planned(batch, job);
         free(job); /* what the job owned belongs to its copy, or is lost with the connection */
         return true;

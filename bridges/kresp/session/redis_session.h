@@ -37,6 +37,7 @@ struct redis_session {
     struct redis_subscriber subscriber;
     struct redis_job
         *unfinished; /* a command that continues in the next batch, and no other before; owned */
+    bool is_waiting; /* it continues when the client's inbox rings (redis_subscriber_await) */
     uint64_t commands;
     size_t value_bytes; /* the largest value read lately, less with each batch; 0: at first */
 };
