@@ -5,16 +5,29 @@
 #include "bridges/kresp/channels/channel_tree.h"
 #include "bridges/kresp/protocol/glob.h"
 
-bool redis_channels_match(struct kv_slice pattern, struct kv_slice channel)
+/* To look at a pattern takes the time of so many steps; so many literal bytes are compared in the
+ * time of one. */
+#define LOOK_STEPS      4u
+#define LITERALS_A_STEP 16u
+
+bool redis_channels_match(struct kv_slice pattern, size_t literal_bytes, struct kv_slice channel,
+                          uint64_t *user_steps)
 {
-    uint64_t steps = REDIS_PATTERN_STEPS;
-    return glob_matches(pattern, channel, false, &steps);
+    uint64_t literal_steps = LOOK_STEPS + literal_bytes / LITERALS_A_STEP;
+    *user_steps -= literal_steps < *user_steps ? literal_steps : *user_steps;
+    if (*user_steps == 0 || !kv_slice_has_prefix(channel, kv_slice(pattern.data, literal_bytes)))
+        return false;
+    uint64_t most = *user_steps < REDIS_PATTERN_STEPS ? *user_steps : REDIS_PATTERN_STEPS;
+    uint64_t steps = most;
+    bool matches = glob_matches(pattern, channel, false, &steps);
+    *user_steps -= most - steps;
+    return matches;
 }
 
 static struct redis_channel *find_channel(const struct redis_channels *channels,
                                           struct kv_slice name)
 {
-    return channel_tree_find(&channels->trees[REDIS_CHANNEL], name);
+    return channel_tree_find(&channels->tree, name);
 }
 
 /* To all who are subscribed to it, a channel or, if `pattern` is given, that pattern. */
@@ -25,35 +38,42 @@ static void deliver_to_all(const struct redis_channel *subscribed, const struct 
         redis_inbox_deliver(to->inbox, pattern, channel, message);
 }
 
-uint64_t redis_channels_publish(struct redis_channels *channels, struct kv_slice channel,
-                                struct kv_slice message)
+/* Returns how many receivers the message has; NULL: it is not sent, and would have. */
+static uint64_t publish(struct redis_channels *channels, struct kv_slice channel,
+                        const struct kv_slice *message)
 {
     uint64_t receivers = 0;
     pthread_mutex_lock(&channels->lock);
     const struct redis_channel *found = find_channel(channels, channel);
-    if (found) {
+    if (found)
         receivers += found->subscribers;
-        deliver_to_all(found, NULL, channel, message);
-    }
-    for (const struct redis_channel *pattern = channels->patterns; pattern; pattern = pattern->next)
-        if (redis_channels_match(pattern->name, channel)) {
+    if (found && message)
+        deliver_to_all(found, NULL, channel, *message);
+    for (const struct redis_channel_share *share = channels->shares; share; share = share->next) {
+        uint64_t steps = REDIS_PATTERN_STEPS_OF_USER;
+        const struct redis_channel *pattern = share->first;
+        for (; pattern && steps > 0; pattern = pattern->next) {
+            __builtin_prefetch(pattern->next);
+            if (!redis_channels_match(pattern->name, pattern->literal_bytes, channel, &steps))
+                continue;
             receivers += pattern->subscribers;
-            deliver_to_all(pattern, &pattern->name, channel, message);
+            if (message)
+                deliver_to_all(pattern, &pattern->name, channel, *message);
         }
+    }
     pthread_mutex_unlock(&channels->lock);
     return receivers;
 }
 
+uint64_t redis_channels_publish(struct redis_channels *channels, struct kv_slice channel,
+                                struct kv_slice message)
+{
+    return publish(channels, channel, &message);
+}
+
 uint64_t redis_channels_receivers(struct redis_channels *channels, struct kv_slice channel)
 {
-    pthread_mutex_lock(&channels->lock);
-    const struct redis_channel *found = find_channel(channels, channel);
-    uint64_t receivers = found ? found->subscribers : 0;
-    for (const struct redis_channel *pattern = channels->patterns; pattern; pattern = pattern->next)
-        if (redis_channels_match(pattern->name, channel))
-            receivers += pattern->subscribers;
-    pthread_mutex_unlock(&channels->lock);
-    return receivers;
+    return publish(channels, channel, NULL);
 }
 
 size_t redis_channels_subscribers(struct redis_channels *channels, struct kv_slice channel)
@@ -108,7 +128,7 @@ bool redis_channels_list(struct redis_channels *channels, struct kv_slice patter
     pthread_mutex_lock(&channels->lock);
     /* About as many steps as names of usual length need. */
     listing.steps = glob_steps(channels->counts[REDIS_CHANNEL] * 64);
-    twalk_r(channels->trees[REDIS_CHANNEL], list_channel, &listing);
+    twalk_r(channels->tree, list_channel, &listing);
     pthread_mutex_unlock(&channels->lock);
     struct byte_buffer *names = &listing.names.bytes;
     bool is_listed = listing.steps > 0;
@@ -168,6 +188,26 @@ void redis_channels_forget_waiting(struct redis_channels *channels, struct redis
     inbox->is_waiting = false;
 }
 
+/* The user has patterns from now on, or no more. Under the lock. */
+static void list_share(struct redis_channels *channels, struct redis_channel_share *share)
+{
+    share->previous = NULL;
+    share->next = channels->shares;
+    if (share->next)
+        share->next->previous = share;
+    channels->shares = share;
+}
+
+static void unlist_share(struct redis_channels *channels, struct redis_channel_share *share)
+{
+    if (share->previous)
+        share->previous->next = share->next;
+    else
+        channels->shares = share->next;
+    if (share->next)
+        share->next->previous = share->previous;
+}
+
 /* From now on messages come. Under the lock. */
 static void join_channel(struct redis_channels *channels, struct redis_subscription *subscription)
 {
@@ -180,13 +220,16 @@ static void join_channel(struct redis_channels *channels, struct redis_subscript
     if (channel->subscribers++ > 0)
         return;
     channels->counts[channel->kind]++;
-    if (channel->kind != REDIS_PATTERN)
+    struct redis_channel_share *share = channel->share;
+    if (!share)
         return;
+    if (!share->first)
+        list_share(channels, share);
     channel->previous = NULL;
-    channel->next = channels->patterns;
-    if (channels->patterns)
-        channels->patterns->previous = channel;
-    channels->patterns = channel;
+    channel->next = share->first;
+    if (share->first)
+        share->first->previous = channel;
+    share->first = channel;
 }
 
 /* From now on no message comes. Under the lock. */
@@ -202,14 +245,17 @@ static void leave_channel(struct redis_channels *channels, struct redis_subscrip
     if (--channel->subscribers > 0)
         return;
     channels->counts[channel->kind]--;
-    if (channel->kind != REDIS_PATTERN)
+    struct redis_channel_share *share = channel->share;
+    if (!share)
         return;
     if (channel->previous)
         channel->previous->next = channel->next;
     else
-        channels->patterns = channel->next;
+        share->first = channel->next;
     if (channel->next)
         channel->next->previous = channel->previous;
+    if (!share->first)
+        unlist_share(channels, share);
 }
 
 void redis_channels_settle(struct redis_channels *channels, struct redis_subscription *subscription,

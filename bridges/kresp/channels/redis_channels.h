@@ -21,18 +21,24 @@
 #include "mqkv/slice.h"
 
 /* Each message is compared with all patterns: a user has at most so many, and a comparison takes at
- * most so many steps (glob.h), or the pattern does not match. */
-#define REDIS_PATTERNS_OF_USER 10000u
-#define REDIS_PATTERN_STEPS    4096u
+ * most so many steps (glob.h), or the pattern does not match. All patterns of a user together take
+ * at most so many for one message, the newest first: those that are left then do not match. So many
+ * suffice to compare the literal beginnings of all, and for some thousand bytes that match. */
+#define REDIS_PATTERNS_OF_USER      4096u
+#define REDIS_PATTERN_STEPS         4096u
+#define REDIS_PATTERN_STEPS_OF_USER (20u * 1024)
 
 enum redis_channel_kind { REDIS_CHANNEL, REDIS_PATTERN, REDIS_CHANNEL_KINDS };
 
 struct redis_subscription;
 
-/* A channel or pattern that is in somebody's subscriptions. The name is first: trees compare it. */
+/* A channel that is in somebody's subscriptions, or a pattern that is in those of one user. The name
+ * is first: trees compare it. */
 struct redis_channel {
     struct kv_slice name;
-    struct redis_channel *previous, *next; /* of a pattern: in the list of all patterns */
+    struct redis_channel_share *share;     /* of a pattern: its user's; NULL: a channel */
+    size_t literal_bytes;                  /* of a pattern: with which all that matches begins */
+    struct redis_channel *previous, *next; /* of a pattern: in the list of its user's */
     struct redis_subscription *first;      /* those to whom messages go */
     size_t subscribers;                    /* their number; 0: nobody, it is wanted only */
     size_t references;                     /* of subscriptions */
@@ -53,17 +59,20 @@ struct redis_subscription {
     struct redis_subscription *previous_of_channel, *next_of_channel;
 };
 
-/* What is counted of a user; start from {0}. */
+/* The patterns of a user; start from {0}. */
 struct redis_channel_share {
-    size_t patterns;
+    size_t patterns;             /* of all subscriptions */
+    void *tree;                  /* of struct redis_channel, by tsearch(3) */
+    struct redis_channel *first; /* the list of those that have subscribers, the newest first */
+    struct redis_channel_share *previous, *next; /* if it has any: in the list of such users */
 };
 
 /* Start from {0}. */
 struct redis_channels {
     pthread_mutex_t lock;
-    void *trees[REDIS_CHANNEL_KINDS];   /* of struct redis_channel, by tsearch(3) */
-    struct redis_channel *patterns;     /* the list of all */
-    size_t counts[REDIS_CHANNEL_KINDS]; /* of those that have subscribers */
+    void *tree;                         /* of struct redis_channel, by tsearch(3): no patterns */
+    struct redis_channel_share *shares; /* the list of users who have patterns */
+    size_t counts[REDIS_CHANNEL_KINDS]; /* of those that have subscribers; patterns for each user */
     struct redis_inbox *waiting;        /* whose clients wait for redis_channels_wake */
 };
 
@@ -89,8 +98,10 @@ bool redis_channels_are_used(struct redis_channels *channels);
 bool redis_channels_list(struct redis_channels *channels, struct kv_slice pattern,
                          struct resp_reply *reply);
 
-/* Returns true if the pattern matches the channel, in the steps that it may take. */
-bool redis_channels_match(struct kv_slice pattern, struct kv_slice channel);
+/* Returns true if the pattern, which begins with so many literal bytes, matches the channel in the
+ * steps that it may take; these are taken off those that its user has left for the message. */
+bool redis_channels_match(struct kv_slice pattern, size_t literal_bytes, struct kv_slice channel,
+                          uint64_t *user_steps);
 
 /* Calls `take` for each inbox of the mailbox, which is empty then; it must not use the channels. */
 void redis_channels_empty_mailbox(struct redis_channels *channels, struct redis_mailbox *mailbox,

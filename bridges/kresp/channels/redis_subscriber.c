@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bridges/kresp/channels/channel_tree.h"
+#include "bridges/kresp/protocol/glob.h"
 #include "common/assert/assert.h"
 
 /* What a subscription takes besides its name, which counts twice: it and its channel, as malloc and
@@ -29,12 +30,20 @@ void redis_subscriber_init(struct redis_subscriber *subscriber, struct redis_cha
 
 /* Subscriptions -------------------------------------------------------------------------------- */
 
+/* share NULL: of a channel. */
+static void **tree_of(struct redis_channels *channels, struct redis_channel_share *share)
+{
+    return share ? &share->tree : &channels->tree;
+}
+
 /* Returns the channel, one reference more; makes it if there is none. NULL: no memory. Under the
  * lock. */
-static struct redis_channel *refer_to_channel(struct redis_channels *channels,
+static struct redis_channel *refer_to_channel(struct redis_subscriber *subscriber,
                                               enum redis_channel_kind kind, struct kv_slice name)
 {
-    struct redis_channel *channel = channel_tree_find(&channels->trees[kind], name);
+    struct redis_channel_share *share = kind == REDIS_PATTERN ? subscriber->share : NULL;
+    void **tree = tree_of(subscriber->channels, share);
+    struct redis_channel *channel = channel_tree_find(tree, name);
     if (!channel) {
         channel = calloc(1, sizeof *channel + name.size);
         if (!channel)
@@ -43,7 +52,9 @@ static struct redis_channel *refer_to_channel(struct redis_channels *channels,
             memcpy(channel->bytes, name.data, name.size);
         channel->name = kv_slice(channel->bytes, name.size);
         channel->kind = kind;
-        if (!channel_tree_add(&channels->trees[kind], channel)) {
+        channel->share = share;
+        channel->literal_bytes = share ? glob_literal_prefix(channel->name).size : 0;
+        if (!channel_tree_add(tree, channel)) {
             free(channel);
             return NULL;
         }
@@ -57,7 +68,7 @@ static void forget_channel(struct redis_channels *channels, struct redis_channel
 {
     if (--channel->references > 0)
         return;
-    channel_tree_remove(&channels->trees[channel->kind], channel);
+    channel_tree_remove(tree_of(channels, channel->share), channel);
     free(channel);
 }
 
@@ -68,7 +79,7 @@ static enum redis_wish add_to_channels(struct redis_subscriber *subscriber,
 {
     if (kind == REDIS_PATTERN && subscriber->share->patterns == REDIS_PATTERNS_OF_USER)
         return REDIS_WISH_TOO_MANY;
-    subscription->channel = refer_to_channel(subscriber->channels, kind, name);
+    subscription->channel = refer_to_channel(subscriber, kind, name);
     if (!subscription->channel)
         return REDIS_WISH_NO_MEMORY;
     subscriber->share->patterns += kind == REDIS_PATTERN;
@@ -256,13 +267,16 @@ void redis_subscriber_rewind(struct redis_subscriber *subscriber)
 uint64_t redis_subscriber_receivers(struct redis_subscriber *subscriber, struct kv_slice channel)
 {
     uint64_t receivers = redis_channels_receivers(subscriber->channels, channel);
+    uint64_t steps = REDIS_PATTERN_STEPS_OF_USER;
     if (byte_buffer_size(&subscriber->log) == 0)
         return receivers;
     for (enum redis_channel_kind kind = REDIS_CHANNEL; kind < REDIS_CHANNEL_KINDS; kind++)
         for (const struct redis_subscription *own = subscriber->first[kind]; own; own = own->next)
             if (own->is_wanted != own->is_settled &&
-                (kind == REDIS_CHANNEL ? kv_slice_equal(own->name, channel)
-                                       : redis_channels_match(own->name, channel)))
+                (kind == REDIS_CHANNEL
+                     ? kv_slice_equal(own->name, channel)
+                     : redis_channels_match(own->name, own->channel->literal_bytes, channel,
+                                            &steps)))
                 receivers += own->is_wanted ? 1 : UINT64_MAX;
     return receivers;
 }

@@ -60,6 +60,8 @@ bool glob_matches(struct kv_slice pattern, struct kv_slice text, bool ignore_cas
     bool starred = false;
     while (*steps > 0 && (i < text.size || (at < pattern.size && p[at] == '*'))) {
         size_t from = at;
+        /* The search ends with a set that is longer than the steps that are left. */
+        size_t end = pattern.size - at > *steps ? at + (size_t)*steps : pattern.size;
         bool matches = true;
         if (at < pattern.size && p[at] == '*') {
             starred = true;
@@ -67,7 +69,7 @@ bool glob_matches(struct kv_slice pattern, struct kv_slice text, bool ignore_cas
             star_text = i;
             if (at == pattern.size) /* it takes the rest, whatever that is */
                 i = text.size;
-        } else if (at < pattern.size && element_matches(p, pattern.size, &at, t[i], ignore_case)) {
+        } else if (at < pattern.size && element_matches(p, end, &at, t[i], ignore_case)) {
             i++;
         } else {
             matches = false;
