@@ -13,11 +13,18 @@ static void forget_all(void)
     scan_places_free(&places);
 }
 
-static uint64_t keep(uint64_t before, const char *key)
+enum { USER = 1000, GREEDY = 1001 };
+
+static uint64_t keep_for(uint32_t uid, uint64_t before, const char *key)
 {
-    uint64_t cursor = scan_places_keep(&places, before, kv_slice_from_string(key));
+    uint64_t cursor = scan_places_keep(&places, uid, before, kv_slice_from_string(key));
     ck_assert(cursor != 0 && scan_places_owns(cursor));
     return cursor;
+}
+
+static uint64_t keep(uint64_t before, const char *key)
+{
+    return keep_for(USER, before, key);
 }
 
 /* Returns true if the cursor stands for the key; NULL: for none. */
@@ -100,6 +107,21 @@ START_TEST(long_keys_are_kept_up_to_a_bound)
 }
 END_TEST
 
+START_TEST(a_user_does_not_take_the_places_of_others)
+{
+    static char key[60001];
+    uint64_t one = keep(0, "one"), two = keep(0, "two");
+    for (unsigned i = 0; i < 3 * SCANS_KEPT; i++)
+        keep_for(GREEDY, 0, "z");
+    ck_assert(stands_for(one, "one") && stands_for(two, "two"));
+    memset(key, 'k', sizeof key - 1);
+    for (unsigned i = 0; i < 3 * SCANS_KEPT; i++)
+        keep_for(GREEDY + i % 3, 0, key);
+    ck_assert(stands_for(one, "one") && stands_for(two, "two"));
+    ck_assert(stands_for(keep(one, "three"), "three"));
+}
+END_TEST
+
 TEST_SUITE(kresp_scan_places)
 {
     TCase *cursors = tcase_create("cursors");
@@ -109,5 +131,6 @@ TEST_SUITE(kresp_scan_places)
     tcase_add_test(cursors, cursors_are_exact_as_doubles_and_none_of_other_scans);
     tcase_add_test(cursors, the_scan_that_was_used_the_longest_ago_is_forgotten);
     tcase_add_test(cursors, long_keys_are_kept_up_to_a_bound);
+    tcase_add_test(cursors, a_user_does_not_take_the_places_of_others);
     suite_add_tcase(suite, cursors);
 }

@@ -154,7 +154,8 @@ static enum page_outcome read_matching_range(struct redis_job *job, struct page_
     if (status != KV_OK && status != KV_BAD_KEY)
         return replan_range(job, cursor, status);
     if (page->keys == limit && !place->failed)
-        *next = scan_places_keep(&service->scans, cursor, byte_buffer_slice(place));
+        *next = scan_places_keep(&service->scans, job->session->user->uid, cursor,
+                                 byte_buffer_slice(place));
     return page->keys == limit && *next == 0 ? refuse_page(job, "ERR kresp: out of memory")
                                              : PAGE_READ;
 }

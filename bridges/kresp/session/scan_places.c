@@ -52,15 +52,49 @@ static void forget_place(struct scan_places *places, struct scan_place *place)
     place->scan = 0;
 }
 
-/* Returns the place that was used the longest ago, other than `kept`; NULL: no other is in use. */
-static struct scan_place *oldest_place(struct scan_places *places, const struct scan_place *kept)
+/* What a place takes, if all of them may take SCAN_PLACE_BYTES. */
+static size_t place_weight(const struct scan_place *place)
+{
+    return SCAN_PLACE_BYTES / SCANS_KEPT + place->key_bytes[0] + place->key_bytes[1];
+}
+
+/* Returns the uid of the user whose places other than `kept` take the most. Uids are counted in a
+ * table of their own, which any number of them leaves half empty. */
+static uint32_t heaviest_user(const struct scan_places *places, const struct scan_place *kept)
+{
+    struct {
+        size_t weight;
+        uint32_t uid;
+    } users[2 * SCANS_KEPT] = {0};
+    size_t heaviest = 0;
+    for (size_t i = 0; i < SCANS_KEPT; i++) {
+        const struct scan_place *place = &places->places[i];
+        size_t at = place->uid % (2 * SCANS_KEPT);
+        if (place->scan == 0 || place == kept)
+            continue;
+        while (users[at].weight > 0 && users[at].uid != place->uid)
+            at = (at + 1) % (2 * SCANS_KEPT);
+        users[at].uid = place->uid;
+        users[at].weight += place_weight(place);
+        if (users[at].weight > users[heaviest].weight)
+            heaviest = at;
+    }
+    return users[heaviest].uid;
+}
+
+/* Forgets the place that was used the longest ago of those of the user who has the most, other than
+ * `kept`; another one is in use. */
+static struct scan_place *forget_oldest(struct scan_places *places, const struct scan_place *kept)
 {
     struct scan_place *oldest = NULL;
+    uint32_t uid = heaviest_user(places, kept);
     for (size_t i = 0; i < SCANS_KEPT; i++) {
         struct scan_place *place = &places->places[i];
-        if (place != kept && place->scan != 0 && (!oldest || place->used < oldest->used))
+        if (place != kept && place->scan != 0 && place->uid == uid &&
+            (!oldest || place->used < oldest->used))
             oldest = place;
     }
+    forget_place(places, oldest);
     return oldest;
 }
 
@@ -70,9 +104,7 @@ static struct scan_place *take_scan_place(struct scan_places *places)
     for (size_t i = 0; i < SCANS_KEPT; i++)
         if (places->places[i].scan == 0)
             return &places->places[i];
-    struct scan_place *oldest = oldest_place(places, NULL);
-    forget_place(places, oldest);
-    return oldest;
+    return forget_oldest(places, NULL);
 }
 
 /* Returns the number of a new scan. Numbers begin anywhere, so that cursors of an earlier kresp are
@@ -101,7 +133,8 @@ bool scan_places_find(struct scan_places *places, uint64_t cursor, struct byte_b
     return found && !key->failed;
 }
 
-uint64_t scan_places_keep(struct scan_places *places, uint64_t before, struct kv_slice key)
+uint64_t scan_places_keep(struct scan_places *places, uint32_t uid, uint64_t before,
+                          struct kv_slice key)
 {
     void *copy = malloc(key.size + 1);
     if (!copy)
@@ -113,6 +146,7 @@ uint64_t scan_places_keep(struct scan_places *places, uint64_t before, struct kv
         place = take_scan_place(places);
         place->scan = next_scan(places);
         place->step = STEP_MASK;
+        place->uid = uid;
     }
     place->step = (place->step + 1) & STEP_MASK;
     forget_key(places, place, place->step);
@@ -121,7 +155,7 @@ uint64_t scan_places_keep(struct scan_places *places, uint64_t before, struct kv
     places->bytes += key.size;
     place->used = ++places->uses;
     while (places->bytes > SCAN_PLACE_BYTES) /* two keys of one place always fit */
-        forget_place(places, oldest_place(places, place));
+        forget_oldest(places, place);
     uint64_t cursor = place_cursor(place);
     pthread_mutex_unlock(&places->lock);
     return cursor;

@@ -1,7 +1,8 @@
 /*
  * scan_places: where SCANs go on that follow the order of keys. A cursor of Redis is a number, and
  * a place in an order is a key: so the keys of the last SCANS_KEPT of them are kept here, for all
- * connections, since a client may go on over another one. Their cursors are no cursors of
+ * connections, since a client may go on over another one. If there are too many, or their keys take
+ * too much, the oldest goes of the user who has the most, so that nobody takes those of others. Their cursors are no cursors of
  * CLIENTK_SCAN, and exact as a double, as some clients read them:
  *
  *   63 .. 52 zero | 51 .. 44 ones | 43 .. 17 scan | 16 .. 2 step | 1 one | 0 zero
@@ -26,6 +27,7 @@
 
 struct scan_place {
     uint32_t scan;       /* its number; 0: there is none */
+    uint32_t uid;        /* of the user who began it */
     uint32_t step;       /* of the last cursor */
     uint64_t used;       /* when it was last asked for, or moved on */
     void *keys[2];       /* owned: of the last cursor [step % 2], and of the one before */
@@ -55,8 +57,9 @@ bool scan_places_owns(uint64_t cursor);
 bool scan_places_find(struct scan_places *places, uint64_t cursor, struct byte_buffer *key);
 
 /* Keeps the key, and returns the cursor that goes on behind it; 0: there is no memory. `before`:
- * the cursor with which this page began; 0: none. */
-uint64_t scan_places_keep(struct scan_places *places, uint64_t before, struct kv_slice key);
+ * the cursor with which this page began; 0: none. uid: the user's who asks. */
+uint64_t scan_places_keep(struct scan_places *places, uint32_t uid, uint64_t before,
+                          struct kv_slice key);
 
 /* Forgets all of them. */
 void scan_places_free(struct scan_places *places);
