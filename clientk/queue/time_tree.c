@@ -110,10 +110,14 @@ static unsigned child_of(uint64_t moment, unsigned level)
 
 /* Finding -------------------------------------------------------------------------------------- */
 
+/* A whole tree has no node without children: at most those on the way to `from` have none behind it.
+ * Somebody who may write the queue's entries can make any number, and each is a read. */
+#define ENDED_NODES_MOST 64u
+
 enum kv_status time_find(struct clientk_queue *queue, uint64_t from, bool *found, uint64_t *number)
 {
     *found = false;
-    unsigned level = 0;
+    unsigned level = 0, ended = 0;
     while (!(from >> (LEVELS * LEVEL_BITS))) {
         struct time_node node = {.level = level, .path = path_to(from, level)};
         enum kv_status status = node_read(queue, &node);
@@ -124,6 +128,8 @@ enum kv_status time_find(struct clientk_queue *queue, uint64_t from, bool *found
         if (child == NODE_CHILDREN) { /* the next node of this level, from its parent on */
             if (level == 0)
                 return KV_OK;
+            if (++ended > ENDED_NODES_MOST)
+                return queue_refuse(KV_CORRUPT, "the times of the queue are malformed");
             from = (node.path + 1) << (shift + LEVEL_BITS);
             level--;
             continue;

@@ -24,7 +24,8 @@ struct time_moment {
 uint64_t time_moment_of(uint64_t due_ms);
 uint64_t time_of_moment(uint64_t number);
 
-/* Finds the first moment from `from` on. *found: whether there is one. */
+/* Finds the first moment from `from` on. *found: whether there is one. KV_CORRUPT: a node makes no
+ * sense, or too many say that there are moments below where there are none. */
 enum kv_status time_find(struct clientk_queue *queue, uint64_t from, bool *found, uint64_t *number);
 
 /* Reads the first moment from `number` on that has room for `count` more records: more than

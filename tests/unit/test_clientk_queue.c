@@ -669,6 +669,31 @@ START_TEST(what_cannot_be_read_becomes_one_dead_letter)
 }
 END_TEST
 
+/* Nodes that say that there are moments below, where there are none, would be walked for ever. */
+START_TEST(a_tree_full_of_nothing_ends_a_look)
+{
+    struct clientk_queue *fixture_queue = queue,
+                         *hollow = must_open_queue(client, "hollow", LONG_MS);
+    uint8_t full[128];
+    char key[64];
+    bool found;
+    uint64_t number;
+    memset(full, 0xff, sizeof full);
+    put_bytes("queue:hollow:tree", full, sizeof full);
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(key, sizeof key, "queue:hollow:tree:1:%x", i);
+        put_bytes(key, full, sizeof full);
+    }
+    assert_status(time_find(hollow, 0, &found, &number), KV_CORRUPT);
+    queue = hollow;
+    put_text("now");
+    must_take("now"); /* nobody is kept from the lanes */
+    must_ack();
+    clientk_queue_close(hollow);
+    queue = fixture_queue;
+}
+END_TEST
+
 /* A million jobs may be due at midnight. */
 START_TEST(a_full_moment_is_followed_by_the_next)
 {
@@ -775,6 +800,7 @@ TEST_SUITE(clientk_queue)
     tcase_add_test(tests, tails_without_jobs_are_told);
     tcase_add_test(tests, dead_letters_that_have_left_are_not_passed_again);
     tcase_add_test(tests, what_cannot_be_read_becomes_one_dead_letter);
+    tcase_add_test(tests, a_tree_full_of_nothing_ends_a_look);
     tcase_add_test(tests, a_full_moment_is_followed_by_the_next);
     tcase_add_test(tests, a_crowd_does_each_job_once);
     suite_add_tcase(suite, tests);
