@@ -110,8 +110,8 @@ static unsigned child_of(uint64_t moment, unsigned level)
 
 /* Finding -------------------------------------------------------------------------------------- */
 
-/* A whole tree has no node without children: at most those on the way to `from` have none behind it.
- * Somebody who may write the queue's entries can make any number, and each is a read. */
+/* A whole tree has no node without children: at most those on the way to `from` have none behind
+ * it. Somebody who may write the queue's entries can make any number, and each is a read. */
 #define ENDED_NODES_MOST 64u
 
 enum kv_status time_find(struct clientk_queue *queue, uint64_t from, bool *found, uint64_t *number)

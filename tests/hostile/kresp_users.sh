@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # kresp_users: a user who takes all connections and buffers of kresp that there are leaves some to
-# others; patterns that take long hold up nobody.
+# others; one whose scripts take long has not the thread for all its connections in turn.
 . "$(dirname "$0")/lib.sh"
 need_root
 . "$(dirname "$0")/../support/kresp.sh"
@@ -68,6 +68,28 @@ for i in range(20):
 '
 check_match 'its request is larger than the memory for buffers that is left to its user' \
     "$(cat "$kresp_log")" "the log says who had none"
+check_status 0 "kresp ends" stop_kresp
+
+start_kresp --mode 0666 --threads 1
+users_ask '
+script = (b"local t = os.clock() while os.clock() - t < 0.03 do end "
+          b"return redis.call(\"INCR\", KEYS[1])")
+held = [connect(hostile) for _ in range(20)]
+peer = connect(good)
+peer.call("get", "ran")
+for one in held:
+    one.send(request([b"eval", script, b"1", b"ran"]) * 3)
+seen, jumps, asked = 0, [], 0
+while seen < 60:
+    reply = peer.call("get", "ran")
+    ran = 0 if reply.startswith(b"$-1") else int(reply.split(b"\r\n")[1])
+    jumps.append(ran - seen)
+    seen = ran
+    asked += 1
+check(max(jumps) <= 8, "of the scripts of 20 connections few run between two answers to others",
+      sorted(jumps)[-5:])
+check(asked >= 60, "who gets answers all the while", asked)
+'
 check_status 0 "kresp ends" stop_kresp
 
 start_kresp --clients 16 --threads 1

@@ -183,7 +183,7 @@ START_TEST(a_rest_is_held_for_users_who_come_and_go)
 
     /* Nor has it a round in both at once. */
     ck_assert_ptr_eq(user_queue_next(&thread, now_ns + 60 * MS, &rest_ns), greedy_there);
-    greedy.rounds = 1;
+    greedy.rounds_running = 1;
     ck_assert_ptr_null(user_queue_next(&thread, now_ns + 60 * MS, &rest_ns));
     ck_assert_uint_eq(rest_ns, USER_LOOK_NS);
     of_greedy->connections = 0;

@@ -306,11 +306,11 @@ static bool run_round(struct bridge_thread *thread)
     if (!queue)
         return false;
     redis_batch_begin(queue->batch ? queue->batch : thread->batch, start_ns + ROUND_NS);
-    atomic_fetch_add(&queue->user->rounds, 1);
+    atomic_fetch_add(&queue->user->rounds_running, 1);
     if (!queue->batch)
         take_connections(thread, queue);
     bool is_answered = answer_batch(thread, queue);
-    atomic_fetch_sub(&queue->user->rounds, 1);
+    atomic_fetch_sub(&queue->user->rounds_running, 1);
     if (byte_buffer_size(&thread->outgoing) > 0 || thread->outgoing.failed)
         channel_link_send(thread->service->link, &thread->outgoing);
     struct connection_list written = {0}, *taken = &queue->taken;

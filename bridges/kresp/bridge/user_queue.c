@@ -109,7 +109,8 @@ static uint64_t time_to_rest_ns(const struct redis_user *user, uint64_t now_ns)
 {
     uint64_t left_ns = redis_user_rest_ns(user, now_ns);
     bool has_rested = now_ns - atomic_load(&user->rests_until_ns) < USER_KEPT_NS;
-    return left_ns == 0 && has_rested && atomic_load(&user->rounds) > 0 ? USER_LOOK_NS : left_ns;
+    return left_ns == 0 && has_rested && atomic_load(&user->rounds_running) > 0 ? USER_LOOK_NS
+                                                                                : left_ns;
 }
 
 struct user_queue *user_queue_next(const struct user_queues *queues, uint64_t now_ns,

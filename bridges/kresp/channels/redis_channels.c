@@ -39,8 +39,8 @@ static void deliver_to_all(const struct redis_channel *subscribed, const struct 
 }
 
 /* Returns how many receivers the message has; NULL: it is not sent, and would have. */
-static uint64_t publish(struct redis_channels *channels, struct kv_slice channel,
-                        const struct kv_slice *message)
+static uint64_t send_to_receivers(struct redis_channels *channels, struct kv_slice channel,
+                                  const struct kv_slice *message)
 {
     uint64_t receivers = 0;
     pthread_mutex_lock(&channels->lock);
@@ -68,12 +68,12 @@ static uint64_t publish(struct redis_channels *channels, struct kv_slice channel
 uint64_t redis_channels_publish(struct redis_channels *channels, struct kv_slice channel,
                                 struct kv_slice message)
 {
-    return publish(channels, channel, &message);
+    return send_to_receivers(channels, channel, &message);
 }
 
 uint64_t redis_channels_receivers(struct redis_channels *channels, struct kv_slice channel)
 {
-    return publish(channels, channel, NULL);
+    return send_to_receivers(channels, channel, NULL);
 }
 
 size_t redis_channels_subscribers(struct redis_channels *channels, struct kv_slice channel)

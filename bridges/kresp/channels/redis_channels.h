@@ -32,8 +32,8 @@ enum redis_channel_kind { REDIS_CHANNEL, REDIS_PATTERN, REDIS_CHANNEL_KINDS };
 
 struct redis_subscription;
 
-/* A channel that is in somebody's subscriptions, or a pattern that is in those of one user. The name
- * is first: trees compare it. */
+/* A channel that is in somebody's subscriptions, or a pattern that is in those of one user. The
+ * name is first: trees compare it. */
 struct redis_channel {
     struct kv_slice name;
     struct redis_channel_share *share;     /* of a pattern: its user's; NULL: a channel */

@@ -29,7 +29,7 @@ struct redis_user {
     _Atomic unsigned scripts_running;    /* of the user, now */
     _Atomic uint64_t script_kills;       /* each ends the scripts that run then */
     _Atomic uint64_t rests_until_ns;     /* monotonic: its rounds have taken long */
-    _Atomic unsigned rounds;             /* of the user, now, in all threads */
+    _Atomic unsigned rounds_running;     /* of the user, now, in all threads */
 };
 
 /* The users who are connected now, or rest. */
@@ -64,7 +64,7 @@ void redis_user_rest(struct redis_user *user, uint64_t now_ns, uint64_t rest_ns)
 /* Returns how long the user still rests. */
 static inline uint64_t redis_user_rest_ns(const struct redis_user *user, uint64_t now_ns)
 {
-    uint64_t until_ns = atomic_load_explicit(&user->rests_until_ns, memory_order_relaxed);
+    uint64_t until_ns = atomic_load(&user->rests_until_ns);
     return until_ns > now_ns ? until_ns - now_ns : 0;
 }
 

@@ -84,7 +84,8 @@ static uint32_t heaviest_user(const struct scan_places *places, const struct sca
 
 /* Forgets the place that was used the longest ago of those of the user who has the most, other than
  * `kept`; another one is in use. */
-static struct scan_place *forget_oldest(struct scan_places *places, const struct scan_place *kept)
+static struct scan_place *forget_oldest_place(struct scan_places *places,
+                                              const struct scan_place *kept)
 {
     struct scan_place *oldest = NULL;
     uint32_t uid = heaviest_user(places, kept);
@@ -104,7 +105,7 @@ static struct scan_place *take_scan_place(struct scan_places *places)
     for (size_t i = 0; i < SCANS_KEPT; i++)
         if (places->places[i].scan == 0)
             return &places->places[i];
-    return forget_oldest(places, NULL);
+    return forget_oldest_place(places, NULL);
 }
 
 /* Returns the number of a new scan. Numbers begin anywhere, so that cursors of an earlier kresp are
@@ -155,7 +156,7 @@ uint64_t scan_places_keep(struct scan_places *places, uint32_t uid, uint64_t bef
     places->bytes += key.size;
     place->used = ++places->uses;
     while (places->bytes > SCAN_PLACE_BYTES) /* two keys of one place always fit */
-        forget_oldest(places, place);
+        forget_oldest_place(places, place);
     uint64_t cursor = place_cursor(place);
     pthread_mutex_unlock(&places->lock);
     return cursor;

@@ -2,8 +2,8 @@
  * scan_places: where SCANs go on that follow the order of keys. A cursor of Redis is a number, and
  * a place in an order is a key: so the keys of the last SCANS_KEPT of them are kept here, for all
  * connections, since a client may go on over another one. If there are too many, or their keys take
- * too much, the oldest goes of the user who has the most, so that nobody takes those of others. Their cursors are no cursors of
- * CLIENTK_SCAN, and exact as a double, as some clients read them:
+ * too much, the oldest goes of the user who has the most, so that nobody takes those of others.
+ * Their cursors are no cursors of CLIENTK_SCAN, and exact as a double, as some clients read them:
  *
  *   63 .. 52 zero | 51 .. 44 ones | 43 .. 17 scan | 16 .. 2 step | 1 one | 0 zero
  *

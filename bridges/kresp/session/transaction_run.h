@@ -67,7 +67,7 @@ static inline struct script_start script_start_now(void)
  * asked. */
 struct script_start redis_transaction_start(struct transaction_run *run);
 
-/* For commands that ask about the store ---------------------------------------------------------- */
+/* For commands that ask about the store -------------------------------------------------------- */
 
 /* As redis_store_count; a transaction asks once, and then knows it. */
 enum kv_status redis_transaction_count_store(struct redis_job *job,
