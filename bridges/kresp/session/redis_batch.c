@@ -89,6 +89,7 @@ static enum taken take_planned(struct redis_batch *batch, const struct redis_job
         return TAKEN_LAST;
     }
     *job = *looked_at;
+    job->memory = &batch->memory; /* one that goes on was in another batch */
     plan_job(job);
     return job->is_planned_last ? TAKEN_LAST : TAKEN_GO_ON;
 }
