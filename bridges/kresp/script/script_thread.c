@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "bridges/kresp/script/lua_sandbox.h"
+#include "bridges/kresp/session/transaction_run.h"
 
 /* Lua's memory. */
 static void *allocate_for_script(void *context, void *old, size_t old_size, size_t size)
@@ -46,8 +47,8 @@ struct script_vm *script_thread_vm(const struct redis_job *job)
         free_script_vm(vm);
         return NULL;
     }
-    vm->cpu_ms = SCRIPT_CPU_MS;
-    vm->clock_ms = SCRIPT_CLOCK_MS;
+    vm->cpu_ms = TRANSACTION_CPU_MS;
+    vm->clock_ms = TRANSACTION_CLOCK_MS;
     scripts->vm = vm;
     scripts->free = free_script_vm;
     return vm;

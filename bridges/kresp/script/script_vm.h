@@ -23,8 +23,6 @@
  * meanwhile. */
 #define SCRIPT_MEMORY_BYTES ((size_t)64 << 20)
 #define SCRIPT_KEPT_BYTES   ((size_t)16 << 20)
-#define SCRIPT_CPU_MS       1000u
-#define SCRIPT_CLOCK_MS     10000u
 
 /* What scripts find in the registry under these names. */
 #define SCRIPT_COMPILED  "kresp.compiled"  /* compiled scripts by SHA-1 */
