@@ -18,9 +18,7 @@
 #include "bridges/kresp/session/transaction_run.h"
 
 /* The memory that a VM may have, and what libraries and compiled scripts may keep of it when a
- * script has ended: else all of it is forgotten. And the CPU time, and the time with all waiting
- * for the store, that a script may take in all its tries; the thread serves nobody else
- * meanwhile. */
+ * script has ended: else all of it is forgotten. CPU time and clock are those of a transaction. */
 #define SCRIPT_MEMORY_BYTES ((size_t)64 << 20)
 #define SCRIPT_KEPT_BYTES   ((size_t)16 << 20)
 
