@@ -4,10 +4,12 @@
  *
  * 1. Look the key up; again if items were moved meanwhile, a transaction was being done, or the
  *    generation was replaced. What was found then was so at one moment since the call began.
- * 2. Verify the record, and copy its value. A record never changes. 3. If the generation was
- * replaced meanwhile, the bytes may be zeros of a hole: begin again. 4. If the object was put out
- * of use meanwhile, or its daemon has ended, the bytes may be zeros, too,
- *    and do not count, however long the reader stood still in the copy (direct_end).
+ * 2. Verify the record, and copy its value. 3. A record never changes, but a berth may have got
+ *    another content meanwhile: look at the index and at the content's head once more, and begin
+ *    again if they are not as they were (direct_found_stays).
+ * 4. If the generation was replaced meanwhile, the bytes may be zeros of a hole: begin again.
+ * 5. If the object was put out of use meanwhile, or its daemon has ended, the bytes may be zeros,
+ *    too, and do not count, however long the reader stood still in the copy (direct_end).
  *
  * As with `serverk --verify first`, small records are verified each time, and large ones
  * (kvstore/format/verified_bitmap.h) the first time that this process reads them from a mapping.

@@ -763,14 +763,17 @@ void kvstore_await_change(struct kvstore *store, uint32_t file);
 
 /* Fork ----------------------------------------------------------------------------------------- */
 
-/* Around a fork(2) while other threads use the store: nobody is in the middle of a change then. */
+/* Around a fork(2) while other threads use the store: nobody is in the middle of a change then.
+ * From the first call until the store is closed, the places of large values that were replaced or
+ * deleted are not used again, so that logs grow faster: a forked process may read there. */
 void kvstore_fork_begin(struct kvstore *store);
 void kvstore_fork_end(struct kvstore *store); /* in the parent */
 
 /* In the child, which then may call kvstore_get, kvstore_scan and kvstore_prefetch, and nothing
  * else: it sees the entries as they were at the fork, whatever the parent does since (its index is
- * a copy, and records stay where they are in the log, mapped or open). It has no cache, and with a
- * mapping none of these allocates. End it with _exit(2). */
+ * a copy, and the records that it leads to stay where they are in the log, mapped or open, also
+ * where a compaction has replaced it). It has no cache, and with a mapping none of these allocates.
+ * End it with _exit(2). */
 void kvstore_fork_in_child(struct kvstore *store);
 
 /* Facts ---------------------------------------------------------------------------------------- */

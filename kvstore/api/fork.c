@@ -4,6 +4,7 @@
 void kvstore_fork_begin(struct kvstore *store)
 {
     lockset_write_lock_all(store->context.locks);
+    store->was_forked = true;
 }
 
 void kvstore_fork_end(struct kvstore *store)

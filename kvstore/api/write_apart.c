@@ -26,7 +26,7 @@ struct apart {
 struct placing_terms write_placing_terms(const struct kvstore *store, const struct datafile *file)
 {
     const struct store_context *context = &store->context;
-    if (!store->sync || context->lockless || past_logs_are_wanted(store->past))
+    if (!store->sync || context->lockless || store->was_forked || past_logs_are_wanted(store->past))
         return (struct placing_terms){.reuses = false};
     return (struct placing_terms){.reuses = true,
                                   .before_sync = context_durability(context) == KVSTORE_SYNC_NONE,

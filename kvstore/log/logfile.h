@@ -14,7 +14,8 @@
  * Threads: none of its own. The data file's lock covers the fields, except `progress`, which
  * belongs to the holder of the file's sync slot (sync_slot.h). logfile_sync needs no lock.
  * logfile_read and logfile_parse need none for an offset that came out of the index, as long as the
- * file is not closed: bytes below the tail never change.
+ * file is not closed, and for a placed record as long as the index leads to it: bytes below the
+ * tail never change, except in berths whose content counts no more (spare_berths.h).
  */
 #ifndef MQKV_KVSTORE_LOG_LOGFILE_H
 #define MQKV_KVSTORE_LOG_LOGFILE_H

@@ -1,11 +1,12 @@
 /*
  * old_logs: logs that a compaction has replaced, and that other processes may have mapped
- * (shared_store.h). Their names are gone, but their disk space comes back only when the last
- * mapping is gone, which may be never: so their blocks are freed under the mappings, which then
- * read as zeros. A reader in the middle finds that the generation has changed; a grace time keeps
- * that rare. While somebody reads data files as they were (holds.h), nothing is freed; if there are
- * more than OLD_LOGS_MAX logs then, the oldest keep their blocks for as long as they are open
- * anywhere.
+ * (shared_store.h); only of a store whose index is shared, since a forked process
+ * (kvstore_fork_begin) goes on to read them. Their names are gone, but their disk space comes back
+ * only when the last mapping is gone, which may be never: so their blocks are freed under the
+ * mappings, which then read as zeros. A reader in the middle finds that the generation has changed;
+ * a grace time keeps that rare. While somebody reads data files as they were (holds.h), nothing is
+ * freed; if there are more than OLD_LOGS_MAX logs then, the oldest keep their blocks for as long as
+ * they are open anywhere.
  *
  * Threads: only the compactor's.
  */

@@ -350,7 +350,8 @@ static void remove_past_log(const struct store_context *context, const struct pa
     struct file_name name = file_name_past(log->number, log->link.salt);
     struct logfile file = {.fd =
                                fileio->open_at(context->dir_fd, name.text, O_RDWR | O_NOFOLLOW, 0)};
-    if (fileio->unlink_at(context->dir_fd, name.text) == 0 && file.fd >= 0)
+    if (fileio->unlink_at(context->dir_fd, name.text) == 0 && file.fd >= 0 &&
+        arena_is_shared(context->arena))
         old_logs_add(old_logs, &file);
     if (file.fd >= 0)
         close(file.fd);

@@ -6,9 +6,10 @@
  * The snapshot. The receiving thread forks while it holds every lock of the store, so that nobody
  * is in the middle of a change (kvstore_fork_begin). The child then reads
  *   - the index as it was then: its memory is the child's own by copy-on-write;
- *   - the records that this index points at: the mapping of a log is shared, but a log is only
- *     appended to, and a record never changes; a compaction puts another file in the place of the
- *     log and leaves the mapped one to those who have it;
+ *   - the records that this index points at: the mapping of a log is shared, but from the first
+ *     fork on a log is only appended to, and what lies in it stays (the places of large values that
+ *     were replaced are not used again); a compaction puts another file in the place of the log and
+ *     leaves the mapped one to those who have it;
  * hence all operations of the request see the store as it was at one moment between the arrival of
  * the request and its reply. It sees every write that was acknowledged before the request was sent,
  * for these were executed before the fork.

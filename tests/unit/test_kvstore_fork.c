@@ -139,6 +139,77 @@ START_TEST(a_child_sees_one_moment)
 }
 END_TEST
 
+#define LARGE_BYTES ((size_t)300000)
+
+static char large_value[LARGE_BYTES];
+
+static void put_large(const char *key, char letter)
+{
+    memset(large_value, letter, LARGE_BYTES);
+    ck_assert_int_eq(kvstore_put(store, kv_slice_from_string(key),
+                                 kv_slice(large_value, LARGE_BYTES), NULL, NULL),
+                     KV_OK);
+}
+
+/* By the child: 0 if the key has `letter` alone. */
+static int judge_large(const char *key, char letter)
+{
+    struct kvstore_entry entry;
+    if (kvstore_get(store, kv_slice_from_string(key), large_value, LARGE_BYTES, &entry) != KV_OK)
+        return 1;
+    for (size_t i = 0; i < LARGE_BYTES; i++)
+        if (large_value[i] != letter)
+            return 2;
+    return 0;
+}
+
+/* A child reads values whose places the parent, which has replaced and deleted them, would use
+ * again; in the log, and in one that was compacted. */
+START_TEST(a_child_reads_what_was_replaced)
+{
+    struct kvstore_options options = {.create = true,
+                                      .datafiles = 1,
+                                      .durability = KVSTORE_SYNC_NONE,
+                                      .io = (enum kvstore_io)_i,
+                                      .compact_dead_percent = 100};
+    int status, ends[2];
+    store_dir_make(dir);
+    store = must_open(dir, &options);
+    put_large("early", 'a');
+    put_large("early", 'b'); /* the place of a is spare at the fork */
+    put_large("replaced", 'r');
+    put_large("deleted", 'd');
+    ck_assert_int_eq(pipe(ends), 0);
+    kvstore_fork_begin(store);
+    pid_t child = fork();
+    if (child == 0) {
+        char told;
+        kvstore_fork_in_child(store);
+        close(ends[1]);
+        int verdict = read(ends[0], &told, 1) == 1 ? judge_large("early", 'b') : 3;
+        verdict = verdict != 0 ? verdict : judge_large("replaced", 'r');
+        _exit(verdict != 0 ? verdict : judge_large("deleted", 'd'));
+    }
+    kvstore_fork_end(store);
+    ck_assert_int_gt(child, 0);
+    ck_assert_int_eq(kvstore_delete(store, kv_slice_from_string("deleted"), 0, NULL), KV_OK);
+    for (char letter = 'A'; letter < 'G'; letter++) {
+        put_large("replaced", letter);
+        put_large("other", letter);
+    }
+    ck_assert_int_eq(kvstore_compact(store, 0, NULL), KV_OK);
+    for (char letter = 'G'; letter < 'M'; letter++)
+        put_large("replaced", letter);
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "wait status %d", status);
+    close(ends[0]);
+    close(ends[1]);
+    must_close(store);
+    store_dir_remove(dir);
+}
+END_TEST
+
 #define CHILDREN 100
 
 /* Opens, fills and closes stores in the directory, again and again. */
@@ -195,6 +266,8 @@ TEST_SUITE(kvstore_fork)
     TCase *cases = tcase_create("fork");
     tcase_set_timeout(cases, 120);
     tcase_add_loop_test(cases, a_child_sees_one_moment, 0, locking_count());
+    tcase_add_loop_test(cases, a_child_reads_what_was_replaced, KVSTORE_IO_MMAP,
+                        KVSTORE_IO_DIRECT + 1);
     tcase_add_test(cases, a_child_opens_stores_of_its_own);
     suite_add_tcase(suite, cases);
 }
