@@ -7,6 +7,7 @@
 #include <linux/ioprio.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -18,6 +19,7 @@
 #include "common/options/option_table.h"
 #include "kvstore/kvcheck/record_dump.h"
 #include "kvstore/kvcheck/layout.h"
+#include "kvstore/kvcheck/log_ends.h"
 #include "kvstore/kvcheck/findings.h"
 #include "kvstore/kvcheck/salvage.h"
 #include "kvstore/kvcheck/verify.h"
@@ -141,18 +143,26 @@ static enum kv_status run_locked(const struct kvcheck_options *options, int dir_
                                  struct findings *findings, struct kv_error *error)
 {
     struct layout layout;
+    uint64_t *ends;
     enum kv_status status = layout_find(&layout, dir_fd, options->dir, error);
     if (status != KV_OK)
         return status;
-    if (options->dump)
-        return dump_store(dir_fd, &layout, options->format == DUMP_JSON ? DUMP_JSON : DUMP_TEXT,
-                          findings, error);
     if (options->to)
         return rewrite_store(dir_fd, &layout, options->to, (uint32_t)options->resize, findings,
                              error);
-    if (options->salvage_out)
-        return salvage_store(dir_fd, &layout, options->salvage_out, findings, error);
-    return verify_store(dir_fd, &layout, findings, error);
+    status = log_ends_find(dir_fd, &layout, &ends, error);
+    if (status != KV_OK)
+        return status;
+    layout.ends = ends;
+    if (options->dump)
+        status = dump_store(dir_fd, &layout, options->format == DUMP_JSON ? DUMP_JSON : DUMP_TEXT,
+                            findings, error);
+    else if (options->salvage_out)
+        status = salvage_store(dir_fd, &layout, options->salvage_out, findings, error);
+    else
+        status = verify_store(dir_fd, &layout, findings, error);
+    free(ends);
+    return status;
 }
 
 /* Verifies a store that a daemon uses, whose lock the daemon has. Runs at low priority, so that the

@@ -80,7 +80,12 @@ static enum kv_status dump_file(int dir_fd, const struct layout *layout, uint32_
     const char *complaint = layout_complaint(layout, &source, number);
     if (complaint)
         findings_add(findings, REMEDY_SALVAGE, source.name.text, 0, "%s", complaint);
+    layout_bound(layout, &source, number);
     status = survey_run(&survey, &source, layout);
+    if (source.whole_end != UINT64_MAX)
+        findings_add(findings, REMEDY_NONE, source.name.text, source.whole_end,
+                     "the transaction is not whole: from here on nothing counts");
+    source.whole_end = UINT64_MAX; /* what does not count is printed, as dead */
     if (status != KV_OK)
         kv_error_set(error, status, "%s: no memory for an index of its keys", source.name.text);
     else if (source.header != SOURCE_HEADER_LOST)

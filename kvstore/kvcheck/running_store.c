@@ -8,6 +8,8 @@
 
 #include "kvstore/format/fileheader.h"
 #include "kvstore/format/record.h"
+#include "kvstore/format/sizes.h"
+#include "kvstore/kvcheck/source_open.h"
 #include "kvstore/shared/store_objects.h"
 
 /* longer than any single write takes */
@@ -112,6 +114,9 @@ static uint64_t tail_of(const struct running_store *live, const struct source *s
 bool running_store_bound(const struct running_store *live, struct source *source)
 {
     uint64_t tail = tail_of(live, source);
+    /* The daemon may have made the file longer since it was mapped. */
+    if (at_least(tail, source->progress.synced_offset) > source->size_bytes)
+        (void)source_grow(source);
     if (tail == 0 || tail > source->size_bytes)
         return false;
     source->size_bytes = tail;

@@ -29,8 +29,9 @@ void running_store_close(struct running_store *live);
  * of no use. */
 void running_store_grow(struct running_store *live);
 
-/* Bounds a file that was just opened to its log as it is now: whatever is in it must be intact. If
- * the end is not known, the file stays as it is. Returns true if it was bounded. */
+/* Bounds a file that was just opened to its log as it is now: whatever is in it must be intact.
+ * Maps what the file has grown by since, if its end lies there. Returns true if it was bounded;
+ * where the end is not known, it is not. */
 bool running_store_bound(const struct running_store *live, struct source *source);
 
 /* Waits longer than any single write takes. */

@@ -34,7 +34,8 @@ struct salvage {
     uint64_t lost_bytes;
     uint64_t after_damage;
     uint64_t last_transaction, settled_transaction;
-    bool goes_on, breaks_off; /* the last record of a file is not the last of its transaction */
+    bool goes_on;    /* the record that was read last is not the last of its transaction */
+    bool breaks_off; /* one in whose place behind that the next one was not */
 };
 
 /* The new store -------------------------------------------------------------------------------- */
@@ -185,6 +186,12 @@ static void note_transaction(struct salvage *salvage, const struct record *recor
     salvage->last_transaction = at_least(salvage->last_transaction, record->transaction);
 }
 
+static void note_break(struct salvage *salvage)
+{
+    salvage->breaks_off |= salvage->goes_on;
+    salvage->goes_on = false;
+}
+
 static enum kv_status copy_live_records(struct salvage *salvage, const struct survey *survey,
                                         struct kv_error *error)
 {
@@ -195,25 +202,32 @@ static enum kv_status copy_live_records(struct salvage *salvage, const struct su
     while (status == KV_OK && survey_walk_next(&walk, &step)) {
         if (step.kind == WALK_RECORD || step.kind == WALK_HOLLOW)
             note_transaction(salvage, &step.record);
+        else
+            note_break(salvage);
         if (survey_is_live(survey, &step)) {
             replace_impossible_version(salvage, survey->source->name.text, &step.record);
             status = copy_record(salvage, &step.record, error);
         }
     }
-    salvage->breaks_off |= salvage->goes_on;
+    note_break(salvage);
     return status;
 }
 
-static void report_gap(struct salvage *salvage, const char *file, const struct survey_fault *gap)
+static void report_gap(struct salvage *salvage, const char *file, uint64_t whole_end,
+                       const struct survey_fault *gap)
 {
     if (gap->kind == WALK_RECORD)
         return; /* the record belongs to another file, and goes there */
+    bool is_cut = gap->kind == WALK_TORN && gap->offset == whole_end;
     fprintf(salvage->findings->stream,
             "lost: %s/%s: offset %" PRIu64 " to %" PRIu64 ": %" PRIu64 " bytes%s\n",
             salvage->findings->dir, file, gap->offset, gap->offset + gap->size_bytes,
             gap->size_bytes,
-            gap->kind == WALK_TORN ? " of a torn tail, never acknowledged as on disk" : "");
-    if (gap->kind != WALK_TORN)
+            is_cut ? ": a transaction that is not whole, and what stands behind it, never "
+                     "acknowledged as on disk"
+            : gap->kind == WALK_TORN ? " of a torn tail, never acknowledged as on disk"
+                                     : "");
+    if (gap->kind != WALK_TORN || is_cut)
         salvage->findings->damages++;
     salvage->lost_bytes += gap->size_bytes;
 }
@@ -221,7 +235,7 @@ static void report_gap(struct salvage *salvage, const char *file, const struct s
 static void report_losses(struct salvage *salvage, const char *file, const struct survey *survey)
 {
     for (size_t i = 0; i < survey->fault_count; i++)
-        report_gap(salvage, file, &survey->faults[i]);
+        report_gap(salvage, file, survey->source->whole_end, &survey->faults[i]);
     if (survey->taken > 0)
         fprintf(salvage->findings->stream,
                 "lost: %s/%s: %" PRIu64 " large values that were overwritten, since a power "
@@ -303,6 +317,7 @@ static enum kv_status salvage_file(struct salvage *salvage, int dir_fd, const st
     }
     if (status != KV_OK)
         return status;
+    layout_bound(layout, &source, number);
     status = salvage_source(salvage, layout, &source, dir_fd, number, error);
     source_close(&source);
     return status;
@@ -333,6 +348,10 @@ enum kv_status salvage_store(int dir_fd, const struct layout *layout, const char
     if (status == KV_OK)
         status = finish_store(&salvage, error);
     salvage_close_store(&salvage, status == KV_OK);
+    if (status == KV_OK && salvage.breaks_off) {
+        fprintf(findings->stream, "lost: records of transactions, others of which were saved\n");
+        findings->damages++;
+    }
     if (status == KV_OK) {
         char size[32];
         fprintf(findings->stream,

@@ -195,8 +195,10 @@ static enum kv_status apply_commit_log(struct source *source, int dir_fd, struct
 static enum kv_status open_source(struct source *source, int dir_fd, uint32_t number, bool live,
                                   struct kv_error *error)
 {
-    *source = (struct source){
-        .name = file_name(number, FILE_LOG), .header = SOURCE_HEADER_LOST, .is_live = live};
+    *source = (struct source){.name = file_name(number, FILE_LOG),
+                              .header = SOURCE_HEADER_LOST,
+                              .is_live = live,
+                              .whole_end = UINT64_MAX};
     source->fd = fileio->open_at(dir_fd, source->name.text, O_RDONLY | O_NOFOLLOW, 0);
     if (source->fd < 0 && errno == ENOENT)
         return kv_error_set(error, KV_NOT_FOUND, "%s: no such file", source->name.text);
@@ -222,6 +224,23 @@ static enum kv_status open_source(struct source *source, int dir_fd, uint32_t nu
     if (status != KV_OK)
         source_close(source);
     return status;
+}
+
+bool source_grow(struct source *source)
+{
+    struct stat facts;
+    if (fstat(source->fd, &facts) != 0 || (uint64_t)facts.st_size <= source->map_bytes ||
+        (uint64_t)facts.st_size > LOGFILE_MAX_BYTES)
+        return false;
+    void *map = fileio->map((size_t)facts.st_size, PROT_READ, source->fd);
+    if (map == MAP_FAILED)
+        return false;
+    if (source->map)
+        fileio->unmap((void *)(uintptr_t)source->map, source->map_bytes);
+    source->map = map;
+    source->size_bytes = source->map_bytes = (uint64_t)facts.st_size;
+    source->used_bytes = find_used_bytes(source);
+    return true;
 }
 
 enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,

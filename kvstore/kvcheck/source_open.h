@@ -6,6 +6,7 @@
 #ifndef MQKV_KVSTORE_KVCHECK_SOURCE_OPEN_H
 #define MQKV_KVSTORE_KVCHECK_SOURCE_OPEN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kvstore/kvcheck/source.h"
@@ -21,6 +22,11 @@ enum kv_status source_open(struct source *source, int dir_fd, uint32_t number,
  * go on changing; the commit log is not looked at. */
 enum kv_status source_open_live(struct source *source, int dir_fd, uint32_t number,
                                 struct kv_error *error);
+
+/* Maps what the file of such a store has grown by since it was opened. Slices of the mapping before
+ * are then of no use. False: it has not grown, or cannot be mapped. */
+bool source_grow(struct source *source);
+
 void source_close(struct source *source);
 
 #endif

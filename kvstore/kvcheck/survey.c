@@ -42,7 +42,7 @@ static void survey_count_key(struct survey *survey, const struct record *record,
     survey->keys += one;
     survey->live_bytes += one * size_bytes;
     survey->expiring_keys += record->expiry_ms != 0 ? one : 0;
-    survey->expired_keys += record_has_expired(record, clock_realtime_ms()) ? one : 0;
+    survey->expired_keys += record_has_expired(record, survey->now_ms) ? one : 0;
 }
 
 /* Counts the key no more whose newest record is replaced, if that was a put with a content. */
@@ -267,9 +267,10 @@ static bool weigh_hollow(struct survey *survey)
     return true;
 }
 
-static bool survey_begin(struct survey *survey, const struct source *source)
+static bool survey_begin(struct survey *survey, const struct source *source, uint64_t now_ms)
 {
     *survey = (struct survey){.source = source,
+                              .now_ms = now_ms,
                               .damage_limit = UINT64_MAX,
                               .hash_key = {{random_secret(), random_secret()}},
                               .arena = arena_create(-1, SHARED_STORE_HEADER_BYTES)};
@@ -283,7 +284,7 @@ static bool survey_begin(struct survey *survey, const struct source *source)
 static bool survey_again(struct survey *survey, const struct layout *layout)
 {
     struct survey first = *survey;
-    bool began = survey_begin(survey, first.source);
+    bool began = survey_begin(survey, first.source, first.now_ms);
     survey->is_read_again = true;
     survey->lost = first.lost;
     survey->bare = first.bare;
@@ -299,7 +300,7 @@ static bool survey_again(struct survey *survey, const struct layout *layout)
 enum kv_status survey_run(struct survey *survey, const struct source *source,
                           const struct layout *layout)
 {
-    if (!survey_begin(survey, source))
+    if (!survey_begin(survey, source, clock_realtime_ms()))
         return KV_NO_MEMORY;
     if (source->header == SOURCE_HEADER_LOST)
         return KV_OK;

@@ -32,10 +32,11 @@ struct survey {
     struct index *newest;           /* of each key the newest record, be it a deletion */
     struct arena *arena;            /* its memory */
     struct shared_generation words; /* its numbers */
+    uint64_t now_ms;                /* clock_realtime_ms: when it began */
     uint64_t records;
     uint64_t keys;          /* whose newest record is a put */
     uint64_t expiring_keys; /* of those, with an expiry */
-    uint64_t expired_keys;  /* of those, passed by now */
+    uint64_t expired_keys;  /* of those, passed by now_ms */
     uint64_t live_bytes;    /* of the records of keys */
     uint64_t record_bytes;  /* of all */
     uint64_t max_version;

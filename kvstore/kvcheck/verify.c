@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/report/error.h"
@@ -30,6 +31,9 @@ struct row {
 /* How many times a data file that compactions replace is looked at again. */
 #define LIVE_TRIES 10u
 
+/* After so many looks that found damage there is some, though each has found another. */
+#define LIVE_DAMAGED_LOOKS 3u
+
 static void report_fault(const struct source *source, const struct survey_fault *fault,
                          struct findings *findings)
 {
@@ -37,6 +41,11 @@ static void report_fault(const struct source *source, const struct survey_fault 
     if (fault->kind == WALK_RECORD)
         findings_add(findings, REMEDY_SALVAGE, name, fault->offset,
                      "the record's key belongs in another data file");
+    else if (fault->kind == WALK_TORN && fault->offset == source->whole_end)
+        findings_add(findings, REMEDY_NONE, name, fault->offset,
+                     "the transaction is not whole: %" PRIu64 " bytes from here on, which were "
+                     "never acknowledged as on disk, do not count; the next open cuts them off",
+                     fault->size_bytes);
     else if (fault->kind == WALK_TORN &&
              !source->is_live) /* in a live store it is what is being written */
         findings_add(findings, REMEDY_NONE, name, fault->offset,
@@ -183,6 +192,7 @@ static enum kv_status verify_file(int dir_fd, const struct layout *layout, uint3
         return report_missing(layout, findings, row);
     if (status != KV_OK)
         return status;
+    layout_bound(layout, &source, number);
     status = check_source(layout, &source, number, findings, row, error);
     if (status == KV_OK && source.header == SOURCE_HEADER_SOUND && source.progress_sound)
         row->checkpoint = check_checkpoint(dir_fd, number, &row->survey, findings);
@@ -236,33 +246,63 @@ static enum kv_status look_at_live(struct running_store *live, const struct layo
     return status;
 }
 
+/* What one look at a file that is in use has found. */
+struct live_look {
+    char *text; /* the findings; NULL: there was no look yet */
+    uint64_t damages;
+    bool was_replaced; /* the file was, meanwhile: nothing counts */
+};
+
+static enum kv_status look_for_text(struct running_store *live, const struct layout *layout,
+                                    uint32_t number, const char *dir, struct row *row,
+                                    struct live_look *look, struct kv_error *error)
+{
+    size_t size = 0;
+    *look = (struct live_look){.text = NULL};
+    struct findings found = {.dir = dir, .stream = open_memstream(&look->text, &size)};
+    if (!found.stream)
+        return kv_error_set(error, KV_NO_MEMORY, "no memory to check %s",
+                            file_name(number, FILE_LOG).text);
+    enum kv_status status =
+        look_at_live(live, layout, number, &found, row, &look->was_replaced, error);
+    fclose(found.stream);
+    look->damages = found.damages;
+    return status;
+}
+
+/* Looks until nothing is damaged, or two looks have found the same, or LIVE_DAMAGED_LOOKS some: the
+ * file changes under the first one. */
 static enum kv_status check_live_file(struct running_store *live, const struct layout *layout,
                                       uint32_t number, struct findings *findings, struct row *row,
                                       struct kv_error *error)
 {
-    enum kv_status status = KV_OK;
-    bool again = true;
-    for (unsigned tries = 0; again && status == KV_OK; tries++) {
-        char *text = NULL;
-        size_t size = 0;
-        struct findings found = {.dir = findings->dir, .stream = open_memstream(&text, &size)};
-        if (!found.stream)
-            return kv_error_set(error, KV_NO_MEMORY, "no memory to check %s",
-                                file_name(number, FILE_LOG).text);
-        status = look_at_live(live, layout, number, &found, row, &again, error);
-        fclose(found.stream);
-        if (!again) {
-            fputs(text, findings->stream);
-            findings->damages += found.damages;
+    struct live_look last = {.text = NULL};
+    unsigned replaced = 0, damaged = 0;
+    for (;;) {
+        struct live_look look;
+        enum kv_status status =
+            look_for_text(live, layout, number, findings->dir, row, &look, error);
+        if (status == KV_OK && look.was_replaced && ++replaced > LIVE_TRIES)
+            status = kv_error_set(error, KV_BUSY,
+                                  "%s: compactions replace the file faster than it can be read; "
+                                  "try again when there is less to do",
+                                  row->name.text);
+        bool counts = status == KV_OK && !look.was_replaced;
+        bool is_certain = counts && (look.damages == 0 || ++damaged == LIVE_DAMAGED_LOOKS ||
+                                     (last.text && strcmp(look.text, last.text) == 0));
+        if (is_certain) {
+            fputs(look.text, findings->stream);
+            findings->damages += look.damages;
         }
-        free(text);
-        if (again && tries == LIVE_TRIES)
-            return kv_error_set(error, KV_BUSY,
-                                "%s: compactions replace the file faster than it can be read; "
-                                "try again when there is less to do",
-                                row->name.text);
+        free(counts ? last.text : look.text);
+        last = counts ? look : last;
+        if (status != KV_OK || is_certain) {
+            free(last.text);
+            return status;
+        }
+        if (counts)
+            running_store_settle();
     }
-    return status;
 }
 
 static void print_survey_row(FILE *stream, const struct row *row)

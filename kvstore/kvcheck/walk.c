@@ -159,8 +159,22 @@ static bool give_gap(struct walk *walk, struct walk_step *step)
     return true;
 }
 
+/* Gives what stands behind the end of the log, if there is something. */
+static bool give_rest(struct walk *walk, struct walk_step *step)
+{
+    uint64_t end = round_up(walk->source->used_bytes, RECORD_ALIGNMENT);
+    if (walk->offset >= end)
+        return false;
+    *step = (struct walk_step){
+        .kind = WALK_TORN, .offset = walk->offset, .size_bytes = end - walk->offset};
+    walk->offset = end;
+    return true;
+}
+
 bool walk_next(struct walk *walk, struct walk_step *step)
 {
+    if (walk->offset >= walk->source->whole_end)
+        return give_rest(walk, step);
     step->offset = walk->offset;
     if (walk->offset < walk->source->size_bytes && walk_read_record(walk, walk->offset, step)) {
         walk->offset += step->size_bytes;

@@ -19,7 +19,8 @@ enum walk_kind {
     WALK_HOLLOW, /* a placed record, intact, whose content is not in its berth (record.h) */
     WALK_DAMAGE, /* a gap before the synced offset: something that was on disk is gone */
     WALK_HOLE,   /* a gap at or after it, with intact records behind */
-    WALK_TORN    /* such a gap with none behind: remains of writes that nobody was promised */
+    WALK_TORN    /* such a gap with none behind: remains of writes that nobody was promised; also
+                    what stands behind the end of the log (source.whole_end) */
 };
 
 struct walk_step {
@@ -43,7 +44,8 @@ struct walk {
 
 void walk_start(struct walk *walk, const struct source *source, const struct offset_list *lost);
 
-/* Takes a step. False: the end of the log. A gap never crosses the synced offset. */
+/* Takes a step. False: the end of the log. A gap never crosses the synced offset, except behind
+ * source.whole_end. */
 bool walk_next(struct walk *walk, struct walk_step *step);
 
 /* Gives the content of a berth that lies at `offset` as a record that counts by itself. False: no

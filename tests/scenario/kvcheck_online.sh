@@ -136,3 +136,69 @@ start_server -d 2 --ordered
 wait_until 20 order_is_whole || not_ok 'the order is built'
 check_status 0 'a new daemon has built it anew' kvcheck --online data
 stop_server
+
+# What happens while kvcheck looks: the file grows when it was mapped; the clock goes on.
+beside=$MQKV_TEST_DIR/beside.so
+if [ "${MQKV_VARIANT:-release}" = release ] && cc -shared -fPIC -o "$beside" -x c - -ldl <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Runs $ON_MAP each time that data.0000 was mapped. */
+void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    void *(*real)(void *, size_t, int, int, int, off_t) = dlsym(RTLD_NEXT, "mmap");
+    void *map = real(at, size, protection, flags, fd, offset);
+    char link[64], name[300] = "";
+    const char *command = getenv("ON_MAP");
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (command && fd >= 0 && readlink(link, name, sizeof name - 1) > 0 &&
+        strstr(name, "/data.0000") && system(command) != 0)
+        abort();
+    return map;
+}
+
+void *mmap64(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    return mmap(at, size, protection, flags, fd, offset);
+}
+
+/* Each look at the clock finds it $CLOCK_STEP_S seconds further. */
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    static long looks;
+    int (*real)(clockid_t, struct timespec *) = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(clock, now);
+    const char *step = getenv("CLOCK_STEP_S");
+    if (step && clock == CLOCK_REALTIME)
+        now->tv_sec += looks++ * atol(step);
+    return result;
+}
+C
+then
+    cat >grow <<END
+unset LD_PRELOAD
+seq 1 300 | sed 's/.*/put grown& $(printf %08000d 0)/' |
+    "$MQKV_BUILD/clientk" -m $server_queue batch -q - &&
+    "$MQKV_BUILD/clientk" -m $server_queue sync
+END
+    server_dir=grown
+    start_server -d 1 --sync interval:1h
+    client put first x >/dev/null
+    check_status 0 'a file that grows when it was mapped is sound' \
+        env LD_PRELOAD="$beside" ON_MAP="sh ./grow" "$MQKV_BUILD/kvcheck" --online grown
+    check_match '^data.0000 .* 301 .* sound$' "$output" 'to the end that it has now'
+    stop_server
+    server_dir=clock
+    start_server -d 1
+    for i in 1 2 3; do client put "brief$i" x --ttl 90s >/dev/null; done
+    for i in 1 2 3; do client put "brief$i" y >/dev/null; done
+    stop_server
+    check_status 0 'a store is sound though an entry that was replaced expires meanwhile' \
+        env LD_PRELOAD="$beside" CLOCK_STEP_S=60 "$MQKV_BUILD/kvcheck" clock
+fi
