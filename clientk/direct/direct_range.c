@@ -28,9 +28,13 @@
 #define LOOK_TRIES 64u
 
 /* After so many looks a page is made sure of as far as it has come: it ends there if it is
- * disturbed later. */
+ * disturbed later, and has more bytes than this. A smaller one begins anew, or goes by message, so
+ * that it shows transactions as of one moment. */
 #ifndef LOOKS_TO_LOSE
 #define LOOKS_TO_LOSE 16u
+#endif
+#ifndef RANGE_WHOLE_BYTES
+#define RANGE_WHOLE_BYTES 8192u
 #endif
 
 /* Pages that go by message, at most, after one that was disturbed before it had come anywhere. */
@@ -688,7 +692,7 @@ static enum range_outcome fill_range(struct range_page *page)
         if (tries > 0)
             pause_cpu();
         outcome = fill_range_once(page);
-        if (outcome == OUTCOME_AGAIN && page->sure_bytes > 0) {
+        if (outcome == OUTCOME_AGAIN && page->sure_bytes > RANGE_WHOLE_BYTES) {
             page->bytes = page->sure_bytes;
             page->is_cut = true;
             outcome = OUTCOME_FOUND;

@@ -7,9 +7,9 @@
  *
  * Of each data file the leaf is copied in which the range goes on, and its keys are found by their
  * hashes, some at once. If a log was replaced meanwhile, or a transaction done, the page ends where
- * it was last sure that none was; one that has not come so far begins anew. After a few attempts,
- * and where something makes no sense or there is no order to read, the page has to go by message;
- * beside many transactions that is tried less and less often.
+ * it was last sure that none was; one that has no more than 8 KiB there begins anew. After a few
+ * attempts, and where something makes no sense or there is no order to read, the page has to go by
+ * message; beside many transactions that is tried less and less often.
  *
  * Threads: any, with a reader of its own each.
  */

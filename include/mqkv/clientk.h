@@ -299,9 +299,10 @@ enum kv_status clientk_cursor_open(struct clientk *client, const struct clientk_
 /* Gives the next entry; its slices live until the next call for the cursor. KV_NOT_FOUND: there is
  * none any more. Entries come page by page: those of a page from the server are as they were at one
  * moment, in all of the store. A page that is read in place (direct) has all of a transaction or
- * nothing, but others may write meanwhile, as they may between two pages. Each key that is there
- * all the while comes exactly once, in order, also over restarts of the server, since the cursor's
- * place is a key.
+ * nothing, but others may write meanwhile, as they may between two pages. A page of more than 8 KiB
+ * may have fewer entries than it could: it ends where transactions disturbed it, or where the
+ * largest answer does; what follows is another page. Each key that is there all the while comes
+ * exactly once, in order, also over restarts of the server, since the cursor's place is a key.
  *
  * KV_CORRUPT, KV_IO: records that are damaged or cannot be read were left out, as
  * clientk_last_error says: call again to go on. KV_UNSUPPORTED: the server keeps no order (serverk

@@ -165,8 +165,6 @@ static bool was_closed(int dir_fd, const struct layout *layout)
 static enum kv_status read_files(struct log_search *search, int dir_fd, struct kv_error *error)
 {
     enum kv_status status = KV_OK;
-    for (uint32_t number = 0; number < search->count; number++)
-        search->logs[number].end = UINT64_MAX;
     for (uint32_t number = 0; number < search->count && status == KV_OK; number++)
         status = read_file(search, dir_fd, number, error);
     if (status == KV_OK)
@@ -181,16 +179,19 @@ enum kv_status log_ends_find(int dir_fd, const struct layout *layout, uint64_t *
     enum kv_status status = KV_OK;
     search.logs = calloc(search.count, sizeof *search.logs);
     *ends = malloc(search.count * sizeof **ends);
-    if (!search.logs || !*ends)
+    if (!search.logs || !*ends) {
         status =
             kv_error_set(error, KV_NO_MEMORY, "no memory for %" PRIu32 " data files", search.count);
-    bool closed = status == KV_OK && was_closed(dir_fd, layout);
-    if (status == KV_OK && !closed)
-        status = read_files(&search, dir_fd, error);
-    for (uint32_t number = 0; number < search.count && status == KV_OK; number++)
-        (*ends)[number] = closed ? UINT64_MAX : search.logs[number].end;
-    for (uint32_t number = 0; number < search.count && search.logs; number++)
-        free(search.logs[number].parts);
+    } else {
+        for (uint32_t number = 0; number < search.count; number++)
+            search.logs[number].end = UINT64_MAX;
+        if (!was_closed(dir_fd, layout))
+            status = read_files(&search, dir_fd, error);
+        for (uint32_t number = 0; number < search.count; number++) {
+            (*ends)[number] = search.logs[number].end;
+            free(search.logs[number].parts);
+        }
+    }
     free(search.logs);
     if (status != KV_OK) {
         free(*ends);

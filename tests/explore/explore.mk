@@ -6,7 +6,7 @@
 #   every other tests/explore/*.c      the scheduler, which is no part of what it schedules
 
 # MQKV_EXPLORED: with the fences, which the thread sanitizer does not know.
-EXPLORE_CFLAGS := -DMQKV_EXPLORED -Wno-tsan -DCOMMIT_LOG_BYTES=16384 -DPLACE_MIN_BYTES=800u -DVERIFIED_MIN_BYTES=512u -DLINK_SLOTS=16u -DORDER_KEYS_PER_HOLD=2u -DORDER_LEAF_ITEMS=4u -DORDER_CHILDREN=4u -DLOOKS_TO_LOSE=2u \
+EXPLORE_CFLAGS := -DMQKV_EXPLORED -Wno-tsan -DCOMMIT_LOG_BYTES=16384 -DPLACE_MIN_BYTES=800u -DVERIFIED_MIN_BYTES=512u -DLINK_SLOTS=16u -DORDER_KEYS_PER_HOLD=2u -DORDER_LEAF_ITEMS=4u -DORDER_CHILDREN=4u -DLOOKS_TO_LOSE=2u -DRANGE_WHOLE_BYTES=0u \
 	-O1 -fno-omit-frame-pointer -fno-inline-functions-called-once
 EXPLORE_HARNESSES := $(wildcard tests/explore/explore_*.c) tests/explore/explored_server.c \
 	tests/explore/explored_redis_store.c tests/history/history.c

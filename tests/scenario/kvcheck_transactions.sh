@@ -23,14 +23,12 @@ file.write(bytes(len(data) - start))
 END
 }
 
-# values DIR: what a server that is started from DIR has of the keys.
+# values DIR: sets values to what a server that is started from DIR has of the keys.
 values() {
-    (
-        server_dir=$1 server_log=$1.log
-        start_server >&2
-        for key in "${keys[@]}"; do echo "$(client get "$key")"; done | tr '\n' ' '
-        stop_server
-    )
+    server_dir=$1
+    start_server
+    values=$(for key in "${keys[@]}"; do client get "$key" && echo ' '; done | tr -d '\n')
+    stop_server
 }
 
 # live DIR: the values of the keys that are live in a dump.
@@ -64,9 +62,11 @@ check_match ' dead put .* a new' "$(kvcheck --dump one 2>/dev/null)" 'but as dea
 check_status 1 'salvage leaves it out, and something is lost then' kvcheck --salvage one.saved one
 check_match '^lost: .* a transaction that is not whole, and what stands behind it' "$output" \
     'as it says'
-check_equal 'old old old old ' "$(values one.saved)" 'what was before counts'
+values one.saved
+check_equal 'old old old old ' "$values" 'what was before counts'
 check_status 4 '--resize wants a start first' kvcheck --resize 2 --to one.sized one
-check_equal 'old old old old ' "$(values one)" 'as for serverk'
+values one
+check_equal 'old old old old ' "$values" 'as for serverk'
 
 # In several data files: the part of one of them is missing.
 keys=(a b c d e f)
@@ -91,9 +91,12 @@ check_match "^note: two/data.000$((1 - last)): offset [0-9]+: the transaction is
     "$output" 'but a note'
 check_equal 'old old old old old old ' "$(live two)" 'a dump shows nothing of it as live'
 check_status 1 'salvage leaves it out' kvcheck --salvage two.saved two
-check_equal 'old old old old old old ' "$(values two.saved)" 'what was before counts'
-check_equal 'old old old old old old ' "$(values two)" 'as for serverk'
-check_equal 'new new new new new new ' "$(values whole)" 'which has all of it where all parts are'
+values two.saved
+check_equal 'old old old old old old ' "$values" 'what was before counts'
+values two
+check_equal 'old old old old old old ' "$values" 'as for serverk'
+values whole
+check_equal 'new new new new new new ' "$values" 'which has all of it where all parts are'
 
 # Where damage has taken a part, the others were acknowledged, and stay.
 cp -r whole damaged

@@ -544,12 +544,48 @@ START_TEST(a_page_beside_transactions_ends_where_it_is_sure)
 }
 END_TEST
 
+#define FEW_PAIRS 40 /* a page beside which LOOKS_TO_LOSE is little, and 8 KiB are much */
+
+/* A page of few bytes is not cut, so that all of it shows the transactions as of one moment. */
+START_TEST(a_small_page_beside_transactions_is_whole)
+{
+    pthread_t thread;
+    struct clientk_result result = {.number = 0};
+    unsigned given = 0;
+    begin_ordered(3, CLIENTK_DIRECT_MAP, true);
+    for (unsigned i = 0; i < 2 * FEW_PAIRS; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "pair %03u %u", i / 2, i % 2);
+        must_put(ordered.store, key, "-");
+    }
+    pthread_create(&thread, NULL, overwrite_pairs, NULL);
+    for (uint64_t until_ms = clock_monotonic_coarse_ms() + RANGE_RUN_MS;
+         clock_monotonic_coarse_ms() < until_ms;) {
+        char end[] = "pair 040";
+        const struct direct_range range = {.to = kv_slice_from_string(end)};
+        struct pairs_seen seen = {.entries = 0};
+        if (!direct_range_page(&ordered.direct, &ordered.reader, &range, &result))
+            continue;
+        given++;
+        clientk_read_page(&result.value, see_half, &seen);
+        ck_assert_int_eq(result.number, 0);
+        ck_assert_uint_eq(seen.entries, 2 * FEW_PAIRS);
+    }
+    atomic_store(&ordered.stop, true);
+    pthread_join(thread, NULL);
+    clientk_value_free(&result.value);
+    end_ordered();
+    ck_assert_uint_gt(given, 0);
+}
+END_TEST
+
 TEST_SUITE(clientk_direct_range)
 {
     TCase *tcase = tcase_create("direct_range");
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, direct_ranges_are_those_of_the_engine, 0, 4);
     tcase_add_test(tcase, a_page_beside_transactions_ends_where_it_is_sure);
+    tcase_add_test(tcase, a_small_page_beside_transactions_is_whole);
     tcase_add_test(tcase, keys_of_one_hash_are_told_apart);
     tcase_add_test(tcase, without_an_order_ranges_go_by_message);
     tcase_add_loop_test(tcase, a_damaged_record_is_asked_for_by_message, 0, 2);
