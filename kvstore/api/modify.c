@@ -83,7 +83,7 @@ enum kv_status kvstore_add(struct kvstore *store, struct kv_slice key, int64_t d
             return status;
         status =
             write_end(&write, number_add(&write, delta, options, sum ? sum : &unwanted, written));
-    } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    } while (status != KV_OK && write_may_repeat(store, key, status, &tries));
     return status;
 }
 
@@ -136,7 +136,7 @@ enum kv_status kvstore_append(struct kvstore *store, struct kv_slice key, struct
         if (status == KV_OK && value_bytes)
             *value_bytes = (uint32_t)(write.record.value.size + suffix.size);
         write_end(&write, status);
-    } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    } while (status != KV_OK && write_may_repeat(store, key, status, &tries));
     return status;
 }
 
@@ -174,7 +174,7 @@ enum kv_status kvstore_exchange_to(struct kvstore *store, struct kv_slice key,
             status = write_append(&write, kv_slice(NULL, 0), written);
         }
         write_end(&write, status);
-    } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    } while (status != KV_OK && write_may_repeat(store, key, status, &tries));
     return status;
 }
 
@@ -203,6 +203,6 @@ enum kv_status kvstore_touch(struct kvstore *store, struct kv_slice key, uint64_
         write_keep_entry(&write);
         write.record.expiry_ms = expiry_ms;
         status = write_end(&write, write_append(&write, kv_slice(NULL, 0), written));
-    } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    } while (status != KV_OK && write_may_repeat(store, key, status, &tries));
     return status;
 }

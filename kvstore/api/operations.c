@@ -77,10 +77,25 @@ enum kv_status write_end(struct write *write, enum kv_status status)
     return status;
 }
 
-bool write_may_repeat(struct kvstore *store, struct kv_slice key, unsigned *tries)
+/* Others may have taken the store above its bound for the moment until they have evicted. */
+static bool may_repeat_when_full(struct kvstore *store, uint32_t number, unsigned *tries)
+{
+    if (store->bound.evict != KVSTORE_EVICT_TTL || ++*tries >= WRITE_TRIES)
+        return false;
+    write_evict(store, number);
+    if (bound_is_exceeded(&store->bound))
+        return false;
+    bound_forget_refusal(&store->bound);
+    return true;
+}
+
+bool write_may_repeat(struct kvstore *store, struct kv_slice key, enum kv_status status,
+                      unsigned *tries)
 {
     uint32_t number = key_place(&store->context, key).file->number;
-    if (store->bound.evict == KVSTORE_EVICT_NONE)
+    if (status == KV_FULL)
+        return may_repeat_when_full(store, number, tries);
+    if (status != KV_NO_SPACE || store->bound.evict == KVSTORE_EVICT_NONE)
         return false;
     if (++*tries < WRITE_TRIES && evict_for_room(store, number))
         return true;
@@ -135,7 +150,7 @@ enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv
             status = write_append(&write, kv_slice(NULL, 0), written);
         }
         status = write_end(&write, status);
-    } while (status == KV_NO_SPACE && write_may_repeat(store, key, &tries));
+    } while (status != KV_OK && write_may_repeat(store, key, status, &tries));
     return status;
 }
 

@@ -44,10 +44,12 @@ void write_evict(struct kvstore *store, uint32_t file);
 /* How many times a call that finds no room is tried, at most. */
 #define WRITE_TRIES 8u
 
-/* After a call for `key` ended with KV_NO_SPACE: makes room by eviction and compaction, where the
- * store evicts, and waits for that. True: the call may begin again. *tries counts the tries, from
- * 0. The caller holds no lock. */
-bool write_may_repeat(struct kvstore *store, struct kv_slice key, unsigned *tries);
+/* After a call for `key` ended with `status`. KV_NO_SPACE: makes room by eviction and compaction,
+ * where the store evicts, and waits for that. KV_FULL: evicts what others have written above the
+ * bound. True: the call may begin again. *tries counts the tries, from 0. The caller holds no lock.
+ */
+bool write_may_repeat(struct kvstore *store, struct kv_slice key, enum kv_status status,
+                      unsigned *tries);
 
 /* A write of a value of PLACE_MIN_BYTES or more, or in the place of one. */
 struct apart_write {

@@ -725,6 +725,7 @@ enum kv_status kvstore_transact(struct kvstore *store,
             sync_raise_format(store->sync, work.older_file);
             status = transact_once(&work);
         }
-    } while (status == KV_NO_SPACE && write_may_repeat(store, key_that_failed(&work), &tries));
+    } while (status == KV_NO_SPACE &&
+             write_may_repeat(store, key_that_failed(&work), status, &tries));
     return status;
 }

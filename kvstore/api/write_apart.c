@@ -234,5 +234,9 @@ enum kv_status write_apart(struct kvstore *store, struct kv_slice key,
     for (unsigned tries = 0; status == KV_BUSY && tries < APART_TRIES; tries++)
         status = try_apart(&apart, written);
     /* The way of all values makes room, or says that there is none. */
+    if (status == KV_FULL && store->bound.evict == KVSTORE_EVICT_TTL) {
+        bound_forget_refusal(&store->bound);
+        status = KV_NO_SPACE;
+    }
     return status == KV_NO_SPACE ? KV_BUSY : status;
 }

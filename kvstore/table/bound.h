@@ -62,6 +62,12 @@ enum kv_status bound_check(const struct bound_share *share, const struct lookup 
                            const struct record *record, struct kv_slice value_tail,
                            bool transacting);
 
+/* Counts a KV_FULL no more, after which the write is tried again. */
+static inline void bound_forget_refusal(struct bound *bound)
+{
+    atomic_fetch_sub_explicit(&bound->refusals, 1, memory_order_relaxed);
+}
+
 /* How a write has changed a key's entry. */
 struct bound_change {
     struct kv_slice key;

@@ -291,6 +291,38 @@ START_TEST(ttl_evicts_what_has_an_expiry)
 }
 END_TEST
 
+#define FULL_WRITERS 4
+#define FULL_PUTS    3000
+
+static void *put_what_expires(void *argument)
+{
+    char name[16];
+    unsigned refused = 0;
+    snprintf(name, sizeof name, "of %u", (unsigned)(uintptr_t)argument);
+    for (int i = 0; i < FULL_PUTS; i++)
+        refused += put_value(numbered(name, i), i % 8 == 0 ? MAX_BYTES / 16 : VALUE_BYTES,
+                             clock_realtime_ms() + HOUR_MS) == KV_FULL;
+    return (void *)(uintptr_t)refused;
+}
+
+/* That others are above the bound for a moment, until they have evicted, refuses no write. */
+START_TEST(ttl_refuses_nothing_where_all_expires)
+{
+    pthread_t writers[FULL_WRITERS];
+    open_with(KVSTORE_EVICT_TTL, KVSTORE_FILE_RWLOCK, MAX_BYTES);
+    for (uintptr_t i = 0; i < FULL_WRITERS; i++)
+        ck_assert_int_eq(pthread_create(&writers[i], NULL, put_what_expires, (void *)i), 0);
+    for (unsigned i = 0; i < FULL_WRITERS; i++) {
+        void *refused;
+        pthread_join(writers[i], &refused);
+        ck_assert_uint_eq((uintptr_t)refused, 0);
+    }
+    ck_assert_uint_eq(bound().refusals, 0);
+    ck_assert_uint_gt(bound().evictions, 0);
+    check_sum();
+}
+END_TEST
+
 /* What is charged survives restarts, and is given back by deletes, expiry and replacement. */
 START_TEST(quotas_charge_the_longest_prefix)
 {
@@ -460,6 +492,7 @@ TEST_SUITE(kvstore_bound)
     tcase_add_test(tests, a_restart_keeps_the_order);
     tcase_add_test(tests, a_restart_counts_once_what_goes_meanwhile);
     tcase_add_test(tests, ttl_evicts_what_has_an_expiry);
+    tcase_add_test(tests, ttl_refuses_nothing_where_all_expires);
     tcase_add_test(tests, quotas_charge_the_longest_prefix);
     tcase_add_loop_test(tests, what_is_evicted_while_it_is_copied_is_given_back_to_its_quota, 0,
                         store_io_count());
