@@ -53,24 +53,53 @@ static enum kv_status look_for_records(int dir_fd, const char *dir, const char *
     return KV_OK;
 }
 
+/* Looks whether there is a file with records under the name of one that is not complete, which a
+ * copy has left (the creation of a store leaves none with records). */
+static enum kv_status look_for_copy(int dir_fd, const char *dir, uint32_t number,
+                                    struct kv_error *error)
+{
+    struct file_name unfinished = file_name(number, FILE_LOG_NEW);
+    bool found;
+    enum kv_status status = look_for_records(dir_fd, dir, unfinished.text, &found, error);
+    if (status != KV_OK || !found)
+        return status;
+    return kv_error_set(
+        error, KV_CORRUPT,
+        "%s: no store, but one that was not finished (%s): clientk restore, clientk "
+        "backup or kvcheck was stopped before its end. Run that again (clientk "
+        "backup goes on here, the others want an empty directory); for a new store, "
+        "remove data.*.new",
+        dir, unfinished.text);
+}
+
+static enum kv_status look_for_store(int dir_fd, const char *dir, uint32_t number,
+                                     struct kv_error *error)
+{
+    struct file_name log = file_name(number, FILE_LOG);
+    struct file_name checkpoint = file_name(number, FILE_CHECKPOINT);
+    bool has_log;
+    enum kv_status status = look_for_records(dir_fd, dir, log.text, &has_log, error);
+    if (status != KV_OK)
+        return status;
+    /* A checkpoint is written when a store is closed, never while it is made. */
+    if (!has_log && faccessat(dir_fd, checkpoint.text, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        return KV_OK;
+    return kv_error_set(error, KV_CORRUPT,
+                        "%s: data.0000 is missing, but %s is there; bring data.0000 back, or save "
+                        "what other data files hold: kvcheck --salvage OUT %s; for a new store, "
+                        "move the files away",
+                        dir, has_log ? log.text : checkpoint.text, dir);
+}
+
 enum kv_status store_check_vacant(int dir_fd, const char *dir, struct kv_error *error)
 {
-    for (uint32_t number = 0; number < KVSTORE_MAX_DATAFILES; number++) {
-        struct file_name log = file_name(number, FILE_LOG);
-        struct file_name checkpoint = file_name(number, FILE_CHECKPOINT);
-        bool has_log;
-        enum kv_status status = look_for_records(dir_fd, dir, log.text, &has_log, error);
-        if (status != KV_OK)
-            return status;
-        /* A checkpoint is written when a store is closed, never while it is made. */
-        if (has_log || faccessat(dir_fd, checkpoint.text, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-            return kv_error_set(error, KV_CORRUPT,
-                                "%s: data.0000 is missing, but %s is there; bring data.0000 back, "
-                                "or save what other data files hold: kvcheck --salvage OUT %s; for "
-                                "a new store, move the files away",
-                                dir, has_log ? log.text : checkpoint.text, dir);
-    }
-    return KV_OK;
+    /* A copy gives its files their names when all are there, data.0000 last. */
+    enum kv_status status = look_for_copy(dir_fd, dir, 0, error);
+    for (uint32_t number = 0; number < KVSTORE_MAX_DATAFILES && status == KV_OK; number++)
+        status = look_for_store(dir_fd, dir, number, error);
+    for (uint32_t number = 1; number < KVSTORE_MAX_DATAFILES && status == KV_OK; number++)
+        status = look_for_copy(dir_fd, dir, number, error);
+    return status;
 }
 
 struct creation {

@@ -16,8 +16,8 @@ enum kv_status store_identify(int dir_fd, const char *dir, struct file_identity 
                               struct kv_error *error);
 
 /* In a directory without data.0000: KV_OK if a store may be made there; KV_CORRUPT if there was a
- * store, whose other data files have records in them or were closed; KV_IO: the disk does not tell.
- * With a sentence in `error`. */
+ * store, whose other data files have records in them or were closed, or a copy of one was begun
+ * there and not finished; KV_IO: the disk does not tell. With a sentence in `error`. */
 enum kv_status store_check_vacant(int dir_fd, const char *dir, struct kv_error *error);
 
 /* Makes an empty store of `datafiles` files, durably, in a directory that store_check_vacant found
