@@ -59,6 +59,15 @@ static enum kv_status grow_to(struct logfile *log, uint64_t bytes, uint64_t leav
     return KV_OK;
 }
 
+uint64_t logtail_most_to_leave(const struct logfile *log)
+{
+    struct statvfs disk;
+    if (fstatvfs(log->fd, &disk) != 0)
+        return 0;
+    return at_most((uint64_t)disk.f_blocks * disk.f_frsize / LOGTAIL_LEAVE_SHARE,
+                   LOGTAIL_LEAVE_BYTES);
+}
+
 /* How much more than is needed. */
 static uint64_t growth_step(const struct logfile *log)
 {

@@ -21,6 +21,14 @@
  * mostly dead. */
 #define LOGTAIL_SPARE_BYTES (2 * LOGFILE_UNIT_BYTES)
 
+/* For the copy of a compaction writes leave no more than this part of the disk, nor more than these
+ * bytes: what a file has alive after deletions is to fit, not all of it. */
+#define LOGTAIL_LEAVE_SHARE 16u
+#define LOGTAIL_LEAVE_BYTES (UINT64_C(1) << 30)
+
+/* Returns how many bytes that is at most, on the disk of the log. */
+uint64_t logtail_most_to_leave(const struct logfile *log);
+
 /* Ensures that `bytes` after the tail are allocated: KV_OK, KV_NO_SPACE, KV_IO, ... */
 enum kv_status logtail_ensure_room(struct logfile *log, uint64_t bytes);
 

@@ -194,6 +194,7 @@ static void name_log(const struct generation *generation)
 void datafile_set_current(const struct store_context *context, struct datafile *file,
                           struct generation *generation)
 {
+    generation->leaves_room = true;
     if (context->lockless || arena_is_shared(context->arena))
         index_keep_directories(generation->index);
     if (!file->next) /* the store is being opened; what a compaction has written is all new */

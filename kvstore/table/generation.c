@@ -169,8 +169,12 @@ grow_log(struct generation *generation, const struct record *record, uint64_t by
     struct logfile *log = &generation->log;
     if (record->kind == RECORD_DELETE)
         return logtail_ensure_room(log, bytes);
-    if (!generation->reserve)
-        return logtail_ensure_room_for_data(log, bytes, LOGTAIL_SPARE_BYTES);
+    if (!generation->reserve) {
+        uint64_t copy_bytes = generation->leaves_room ? at_most(generation_copy_bytes(generation),
+                                                                logtail_most_to_leave(log))
+                                                      : 0;
+        return logtail_ensure_room_for_data(log, bytes, LOGTAIL_SPARE_BYTES + copy_bytes);
+    }
     enum kv_status status = ensure_room_beside_copy(generation, bytes);
     if (generation->copied_from != 0)
         atomic_store(&generation->reserve->grown_bytes,

@@ -33,7 +33,8 @@ struct generation {
     struct shared_generation *words; /* the sums over log and index, and the numbers of the index */
     uint64_t last; /* offset of the record before the tail; 0: none was appended since it was
                       opened, or what is before the tail is damaged */
-    struct copy_reserve *reserve; /* NULL: writes leave no room for a copy */
+    struct copy_reserve *reserve; /* NULL: entries are not evicted */
+    bool leaves_room;             /* it is the current one: writes leave room for a copy */
     uint64_t copied_from;  /* the tail when the compaction under way began; 0: there is none */
     uint64_t transacting;  /* 1: changes of a transaction are being made, so that `writing` of the
                              words stays set between them; else 0 */

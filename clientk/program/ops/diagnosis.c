@@ -62,6 +62,14 @@ void fix_by_hand(struct diagnosis *diagnosis)
     fix(diagnosis, "%s", "");
 }
 
+bool has_fixes(const struct diagnosis *diagnosis)
+{
+    for (unsigned i = 0; i < diagnosis->fix_count; i++)
+        if (diagnosis->fixes[i].command[0] != '\0')
+            return true;
+    return false;
+}
+
 void print_fixes(const struct diagnosis *diagnosis, FILE *stream)
 {
     for (unsigned i = 0; i < diagnosis->fix_count; i++) {

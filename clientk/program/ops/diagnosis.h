@@ -52,6 +52,9 @@ const char *shell_word(const char *text, char quoted[DIAGNOSIS_WORD_BYTES]);
 /* Notes that no command mends the last finding. */
 void fix_by_hand(struct diagnosis *diagnosis);
 
+/* Returns true if there is a command that mends something. */
+bool has_fixes(const struct diagnosis *diagnosis);
+
 /* Prints all commands for a shell, each below a comment with its reason. */
 void print_fixes(const struct diagnosis *diagnosis, FILE *stream);
 

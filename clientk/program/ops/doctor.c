@@ -314,7 +314,7 @@ int doctor_run(struct cli_context *context, const void *options, const struct wo
     doctor_check_config(&diagnosis, diagnosis.server);
     check_shared_memory(&diagnosis);
     doctor_print_limit_advice(&diagnosis);
-    if (diagnosis.fix_count > 0)
+    if (has_fixes(&diagnosis))
         finding(&diagnosis, "", "to mend this:         clientk doctor --fix prints the commands");
     heading(&diagnosis, conclusion(&diagnosis));
     if (wanted->fix) {

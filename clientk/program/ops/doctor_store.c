@@ -14,6 +14,9 @@
 
 #define FILES_NAMED 4u
 
+/* A compaction is advised if at least this part of what lives is dead. */
+#define DEAD_SHARE 8u
+
 /* The longest directory in the command that salvages, which names it twice. */
 #define SALVAGE_BYTES (DIAGNOSIS_FIX_BYTES - 112)
 
@@ -221,6 +224,19 @@ static void diagnose_directory(struct diagnosis *diagnosis, const char *path)
     }
 }
 
+/* Says what makes room: a compaction, if some of the files is dead. */
+static void fix_space(struct diagnosis *diagnosis, const struct json_value *sum)
+{
+    uint64_t dead_bytes = fact_number(sum, "dead_bytes"),
+             live_bytes = fact_number(sum, "live_bytes");
+    char word[DIAGNOSIS_WORD_BYTES];
+    if (dead_bytes >= live_bytes / DEAD_SHARE && dead_bytes > 0)
+        fix(diagnosis, "clientk -m %s compact   # if that fails, delete more first",
+            shell_word(diagnosis->context->global.queue, word));
+    else
+        fix_by_hand(diagnosis);
+}
+
 static void check_space(struct diagnosis *diagnosis, const struct json_value *document,
                         const struct json_value *files)
 {
@@ -236,18 +252,20 @@ static void check_space(struct diagnosis *diagnosis, const struct json_value *do
     if (told)
         format_size(free_bytes, size);
     if (fact_number(sum, "full_files") > 0)
-        finding(diagnosis, "BAD",
-                "no space: the last put to %s was refused (%" PRIu64
-                " since the start); %s has %s free "
-                "(else a quota, or the server's ulimit -f)",
-                name_files(files, "full", names), refused, where, size);
+        finding(
+            diagnosis, "BAD",
+            "no space: the last put to %s was refused (%" PRIu64
+            " since the start); %s has %s free "
+            "(else a quota, or the server's ulimit -f); reads and deletes go on: make room on the "
+            "disk, or delete entries and run clientk compact",
+            name_files(files, "full", names), refused, where, size);
     else if (told && free_bytes < largest_bytes)
         finding(diagnosis, "BAD", "no space for the largest value: %s has %s free", where, size);
     else if (told)
         finding(diagnosis, refused > 0 ? "low" : "ok", "%s has %s free%s", where, size,
                 refused > 0 ? "; earlier puts were refused for lack of space" : "");
     if (fact_number(sum, "full_files") > 0 || (told && free_bytes < largest_bytes))
-        fix_by_hand(diagnosis);
+        fix_space(diagnosis, sum);
     if (dir)
         diagnose_directory(diagnosis, where);
 }
