@@ -161,6 +161,19 @@ enum kv_status logtail_cut(struct logfile *log, uint64_t tail)
     return KV_OK;
 }
 
+bool logtail_give_room(struct logfile *log, uint64_t keep_bytes)
+{
+    uint64_t end = round_up(log->tail + keep_bytes, PAGE_BYTES);
+    KV_ASSERT(log->writable && !log->bundle);
+    if (end >= log->allocated_bytes || log->unerased_end != 0 ||
+        fileio->truncate(log->fd, (off_t)end) != 0)
+        return false;
+    log->allocated_bytes = end;
+    log->populated_bytes = at_most(log->populated_bytes, end);
+    log->zeroed_bytes = at_most(log->zeroed_bytes, end);
+    return true;
+}
+
 void logtail_allocate_room(struct logfile *log)
 {
     uint64_t from = log->tail / PAGE_BYTES * PAGE_BYTES;

@@ -11,15 +11,24 @@
 #ifndef MQKV_KVSTORE_LOG_LOGTAIL_H
 #define MQKV_KVSTORE_LOG_LOGTAIL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "mqkv/error.h"
+#include "common/memory/machine_sizes.h"
 #include "kvstore/log/logfile.h"
 
 /* The least that writes of data leave free of the disk. A compaction needs room for the live
  * records of a file before it gives back the rest; on a full disk it begins with files that are
  * mostly dead. */
 #define LOGTAIL_SPARE_BYTES (2 * LOGFILE_UNIT_BYTES)
+
+/* What writes of data keep allocated after the tail, beyond what deletions need: on a disk that
+ * others have filled, giving it back makes room for the copy of a file in which nothing lives. */
+#define LOGTAIL_GIVEN_BYTES (FILE_HEADER_BYTES + 2 * (uint64_t)PAGE_BYTES)
+
+/* Gives back to the disk what is allocated after the tail, but for keep_bytes. False: nothing. */
+bool logtail_give_room(struct logfile *log, uint64_t keep_bytes);
 
 /* For the copy of a compaction writes leave no more than this part of the disk, nor more than these
  * bytes: what a file has alive after deletions is to fit, not all of it. */

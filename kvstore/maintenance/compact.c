@@ -20,6 +20,7 @@
 #include "kvstore/maintenance/old_logs.h"
 #include "kvstore/maintenance/past_logs.h"
 #include "kvstore/log/fileio.h"
+#include "kvstore/log/logtail.h"
 #include "kvstore/table/bound.h"
 #include "kvstore/table/disk_fit.h"
 #include "kvstore/table/placing.h"
@@ -369,6 +370,19 @@ static bool free_replaced(struct compactor *compactor)
     return old_logs->count < before;
 }
 
+/* Gives back what a file in which nothing lives has allocated after its tail. False: nothing. */
+static bool give_room(const struct store_context *context, uint32_t number)
+{
+    struct datafile *file = &context->files[number];
+    lockset_write_lock(context->locks, number);
+    KV_ASSERT(!file->copying);
+    struct generation *current = file->current;
+    bool gave = !datafile_is_read_only(file) && current->words->live_bytes == 0 &&
+                logtail_give_room(&current->log, current->words->reserve_bytes);
+    lockset_write_unlock(context->locks, number);
+    return gave;
+}
+
 /* Compacts the file. If entries can be evicted, writes have left room for the copy, and the blocks
  * of the replaced log are given back at once. */
 static enum kv_status compact_in_reserve(struct compactor *compactor, uint32_t number,
@@ -377,7 +391,7 @@ static enum kv_status compact_in_reserve(struct compactor *compactor, uint32_t n
     const struct store_context *context = compactor->with.context;
     struct bound *bound = bound_with_eviction(context, number);
     enum kv_status status = compact_file(compactor, number, bound, error);
-    if (status == KV_NO_SPACE && free_replaced(compactor))
+    if (status == KV_NO_SPACE && (free_replaced(compactor) | give_room(context, number)))
         status = compact_file(compactor, number, bound, error);
     if (bound) {
         free_replaced(compactor);

@@ -112,6 +112,12 @@ void generation_discount(struct generation *generation, const struct record *rec
     subtract_from_sum(&generation->words->expiring_keys, record->expiry_ms != 0);
 }
 
+/* A copy needs no more than there is. */
+static uint64_t bytes_to_give(const struct generation *generation)
+{
+    return generation->leaves_room ? LOGTAIL_GIVEN_BYTES : 0;
+}
+
 /* Bytes that are needed after the tail: for the record, and so that every key can be deleted, a new
  * one among them. */
 static uint64_t space_for(const struct generation *generation, const struct lookup *lookup,
@@ -123,7 +129,7 @@ static uint64_t space_for(const struct generation *generation, const struct look
         return size_bytes + generation->words->reserve_bytes -
                at_most(lookup->found ? delete_size(record) : 0, generation->words->reserve_bytes);
     uint64_t later = generation->words->reserve_bytes + (lookup->found ? 0 : delete_size(record));
-    return size_bytes + later;
+    return size_bytes + later + bytes_to_give(generation);
 }
 
 /* How much of the disk a write that needs `bytes` of room leaves free. A compaction copies what is
@@ -280,7 +286,8 @@ enum kv_status generation_append_berth(struct generation *generation, const stru
     if (status == KV_OK)
         status = ensure_room_for(generation, record,
                                  RECORD_BERTH_HEAD_BYTES + size_bytes + placed_bytes +
-                                     generation->words->reserve_bytes + delete_size(record));
+                                     generation->words->reserve_bytes + delete_size(record) +
+                                     bytes_to_give(generation));
     if (status != KV_OK)
         return status;
     generation_begin_change(generation);

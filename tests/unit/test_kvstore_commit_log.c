@@ -18,6 +18,7 @@
 #include "kvstore/format/commit_entry.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/log/fileio.h"
+#include "kvstore/log/logtail.h"
 #include "mqkv/kvstore.h"
 #include "tests/support/fault.h"
 #include "tests/support/no_sync.h"
@@ -435,8 +436,8 @@ static uint64_t grow_in_vain(struct kvstore *store, struct kvstore_ticket *ticke
     ck_assert_uint_lt(room, sizeof large);
     /* While somebody follows, no value takes the place of one that was replaced. */
     ck_assert_int_eq(kvstore_changes_now(store, ticket->file, &followed), KV_OK);
-    if (room > 2000) {
-        struct kv_slice most = kv_slice(large, room - 1000);
+    if (room > LOGTAIL_GIVEN_BYTES + 2000) {
+        struct kv_slice most = kv_slice(large, room - LOGTAIL_GIVEN_BYTES - 1000);
         ck_assert_int_eq(kvstore_put(store, key, most, NULL, &written), KV_OK);
         *ticket = written.ticket;
     }
