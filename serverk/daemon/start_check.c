@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "bridges/cluster/natskv/natskv.h"
@@ -175,15 +176,15 @@ static enum kv_status check_files(const struct server_options *options, struct k
  * configuration is checked while it runs. 0: there is none. */
 static pid_t running_service(const struct server_options *options)
 {
-    char path[PATH_MAX];
-    long owner = 0;
+    char path[PATH_MAX], text[32];
     snprintf(path, sizeof path, "%s/lock", options->dir);
-    FILE *lock = fopen(path, "re");
-    if (!lock)
-        return 0;
-    bool named = fscanf(lock, "%ld", &owner) == 1;
-    fclose(lock);
-    return named && owner > 0 && claim_owner(options->queue) == (pid_t)owner ? (pid_t)owner : 0;
+    int lock = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* it may be a FIFO */
+    ssize_t size = lock < 0 ? -1 : read(lock, text, sizeof text - 1);
+    if (lock >= 0)
+        close(lock);
+    text[size > 0 ? size : 0] = '\0';
+    pid_t owner = (pid_t)strtol(text, NULL, 10);
+    return owner > 0 && claim_owner(options->queue) == owner ? owner : 0;
 }
 
 enum kv_status start_check(const struct server_options *options, struct kv_error *error)
