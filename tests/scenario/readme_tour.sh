@@ -2,7 +2,7 @@
 # readme_tour: the commands of README's tour and its first program print what README says.
 . "$(dirname "$0")/lib.sh"
 if [ "${MQKV_VARIANT:-release}" != release ]; then
-    skip "README's tour: a program that is built as README says has no sanitizer to go with the library's"
+    skip "README's tour: a program that is built so cannot be linked with sanitizers"
     exit
 fi
 
