@@ -14,6 +14,7 @@
 #include "common/report/log.h"
 #include "common/report/log_pace.h"
 #include "common/text/parse.h"
+#include "common/time/clock.h"
 #include "serverk/lanes/claim.h"
 #include "serverk/lanes/guest_lanes.h"
 #include "serverk/lanes/own_lanes.h"
@@ -28,6 +29,13 @@
 #define SESSION_WEIGHT 2u
 
 #define MAX_CREDITS 8u
+
+/* How often queues may be made anew until sessions that have been idle since then are told again
+ * that they need not begin anew: they see for themselves that their lane has no name. */
+#define EPOCHS 64u
+
+/* A tick of the clock that clients go by (CLOCK_MONOTONIC_COARSE). */
+#define TICK_AT_MOST_MS 10u
 
 _Static_assert(LANE_PLAN_MAX_QUEUES < 32, "sets of queues are bits of a uint32_t");
 _Static_assert(PAYERS <= 32, "sets of payers are bits of a uint32_t");
@@ -45,6 +53,8 @@ struct lanes {
     pthread_mutex_t lock;
     unsigned assigned;                     /* sessions so far; guarded by lock, like the next */
     uint32_t weights[LANE_PLAN_MAX_LANES]; /* of the sessions that were given the lane */
+    unsigned epoch;                        /* of assignments; guarded by lock */
+    _Atomic bool spoiled[EPOCHS];
     _Atomic unsigned in_use;
     struct served_lanes served; /* with the descriptors of all queues */
     lanes_listener listener;
@@ -216,22 +226,44 @@ static enum kv_status renew_claim(struct lanes *lanes, struct kv_error *error)
     return status;
 }
 
+/* Sessions that were given lanes before now are to begin anew, as their replies tell them. Holds:
+ * lock. */
+static void spoil_assignments(struct lanes *lanes)
+{
+    KV_ASSERT(mutex_is_held(&lanes->lock));
+    atomic_store(&lanes->spoiled[lanes->epoch], true);
+    lanes->epoch = (lanes->epoch + 1) % EPOCHS;
+    atomic_store(&lanes->spoiled[lanes->epoch], false);
+}
+
+/* Whoever has not heard of it yet looks, once a tick of its clock, whether its lane has a name. */
+static void empty_old_queues(struct lanes *lanes, const mqd_t old[LANE_PLAN_MAX_QUEUES])
+{
+    clock_sleep_ms(TICK_AT_MOST_MS);
+    for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++)
+        if (old[queue] != (mqd_t)-1)
+            own_lanes_empty(old[queue], lanes->served.queues[queue]);
+}
+
 enum kv_status lanes_renew(struct lanes *lanes, struct kv_error *error)
 {
-    uint32_t renewed = 0;
+    mqd_t old[LANE_PLAN_MAX_QUEUES];
+    for (unsigned queue = 0; queue < LANE_PLAN_MAX_QUEUES; queue++)
+        old[queue] = (mqd_t)-1;
     pthread_mutex_lock(&lanes->lock);
     enum kv_status status = renew_claim(lanes, error);
     if (status == KV_OK)
-        status = own_lanes_renew(&lanes->own, &renewed, error);
-    if (status == KV_OK && lanes->readers.base && wire_queue_unlinked(lanes->readers.queue)) {
-        status = read_lane_renew(&lanes->readers, &lanes->own.plan, error);
-        renewed |= status == KV_OK ? bits(LANE_PLAN_READ_LANE, 1) : 0;
-    }
-    renewed &= served_lanes_set(&lanes->served);
+        spoil_assignments(lanes);
+    if (status == KV_OK)
+        status = own_lanes_renew(&lanes->own, old, error);
+    if (status == KV_OK && lanes->readers.base && wire_queue_unlinked(lanes->readers.queue))
+        status =
+            read_lane_renew(&lanes->readers, &lanes->own.plan, &old[LANE_PLAN_READ_LANE], error);
     for (unsigned queue = 0; lanes->listener && queue < LANE_PLAN_MAX_QUEUES; queue++)
-        if ((renewed >> queue & 1) != 0)
+        if (old[queue] != (mqd_t)-1 && (served_lanes_set(&lanes->served) >> queue & 1) != 0)
             lanes->listener(lanes->listener_context, queue);
     pthread_mutex_unlock(&lanes->lock);
+    empty_old_queues(lanes, old);
     return status;
 }
 
@@ -367,6 +399,7 @@ struct lane_assignment lanes_assign(struct lanes *lanes, const struct lane_reque
     uint16_t depth = request->reply_depth;
     struct lane_assignment assignment = {.credits = depth < MAX_CREDITS ? depth : MAX_CREDITS};
     pthread_mutex_lock(&lanes->lock);
+    assignment.spoiled = &lanes->spoiled[lanes->epoch];
     if (request->reads_only) { /* its HELLO came through that queue: to the client it is lane 0 */
         atomic_fetch_add(&lanes->readers.sessions, 1);
         assignment.queue = LANE_PLAN_READ_LANE;

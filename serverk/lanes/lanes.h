@@ -115,7 +115,7 @@ struct lane_assignment {
     uint8_t queue;               /* of the lane */
     bool opening;                /* the lane is open to others until lanes_arrived, or for 100 ms */
     unsigned round;              /* of that: guest_lanes.h */
-    const _Atomic bool *spoiled; /* if set, others send to the lane; NULL: it is no guest lane */
+    const _Atomic bool *spoiled; /* if set, the session is to begin anew with another lane */
 };
 
 /* The client that wants a lane. */

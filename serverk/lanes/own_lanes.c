@@ -155,23 +155,28 @@ static void move_messages(mqd_t from, mqd_t to)
     free(message);
 }
 
-bool own_lanes_move(mqd_t queue, mqd_t fresh)
+mqd_t own_lanes_exchange(mqd_t queue, mqd_t fresh)
 {
     struct mq_attr flags;
     int old = fcntl((int)queue, F_DUPFD_CLOEXEC, 0);
-    bool moved = old >= 0 && mq_getattr(queue, &flags) == 0 && mq_setattr(fresh, &flags, NULL) == 0;
-    if (moved) {
+    bool exchanged =
+        old >= 0 && mq_getattr(queue, &flags) == 0 && mq_setattr(fresh, &flags, NULL) == 0;
+    if (exchanged) {
         move_messages(queue, fresh);
-        moved = dup3((int)fresh, (int)queue, O_CLOEXEC) >= 0;
+        exchanged = dup3((int)fresh, (int)queue, O_CLOEXEC) >= 0;
     }
-    if (moved) /* those of who sent meanwhile */
-        move_messages((mqd_t)old, queue);
     int error_number = errno;
-    if (old >= 0)
+    if (old >= 0 && !exchanged)
         close(old);
     mq_close(fresh);
     errno = error_number;
-    return moved;
+    return exchanged ? (mqd_t)old : (mqd_t)-1;
+}
+
+void own_lanes_empty(mqd_t old, mqd_t queue)
+{
+    move_messages(old, queue);
+    mq_close(old);
 }
 
 /* Returns the number to begin with: that of before; behind all others of the role, if somebody has
@@ -193,14 +198,16 @@ static unsigned number_to_try(const struct own_lanes *own, unsigned queue)
     return number;
 }
 
-static enum kv_status renew_lane(struct own_lanes *own, unsigned queue, struct kv_error *error)
+static enum kv_status renew_lane(struct own_lanes *own, unsigned queue, mqd_t *old,
+                                 struct kv_error *error)
 {
     mqd_t fresh;
     own->lanes[queue].linked = false;
     enum kv_status status = create_lane_queue(own, queue, number_to_try(own, queue), &fresh, error);
     if (status != KV_OK)
         return status;
-    if (own_lanes_move(own->queues[queue], fresh))
+    *old = own_lanes_exchange(own->queues[queue], fresh);
+    if (*old != (mqd_t)-1)
         return lock_lane(own, queue, error);
     char name[WIRE_QUEUE_NAME_BYTES];
     lane_name(own, queue, name);
@@ -210,16 +217,11 @@ static enum kv_status renew_lane(struct own_lanes *own, unsigned queue, struct k
     return status;
 }
 
-enum kv_status own_lanes_renew(struct own_lanes *own, uint32_t *renewed, struct kv_error *error)
+enum kv_status own_lanes_renew(struct own_lanes *own, mqd_t *old, struct kv_error *error)
 {
     enum kv_status status = KV_OK;
-    *renewed = 0;
-    for (unsigned queue = 0; queue < own->count && status == KV_OK; queue++) {
-        if (!wire_queue_unlinked(own->queues[queue]))
-            continue;
-        status = renew_lane(own, queue, error);
-        if (status == KV_OK)
-            *renewed |= UINT32_C(1) << queue;
-    }
+    for (unsigned queue = 0; queue < own->count && status == KV_OK; queue++)
+        if (wire_queue_unlinked(own->queues[queue]))
+            status = renew_lane(own, queue, &old[queue], error);
     return status;
 }

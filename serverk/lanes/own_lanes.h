@@ -3,7 +3,7 @@
  * behind them. They are created by a plan, or by the first smaller one that the kernel grants; and
  * made anew under their old descriptors where somebody took their names away.
  *
- * Threads: one at a time; own_lanes_renew while others receive from the queues.
+ * Threads: one at a time; own_lanes_renew and own_lanes_empty while others receive from the queues.
  */
 #ifndef MQKV_SERVERK_LANES_OWN_LANES_H
 #define MQKV_SERVERK_LANES_OWN_LANES_H
@@ -50,13 +50,18 @@ bool own_lanes_have_door(const struct own_lanes *own);
 enum kv_status own_lanes_set_mode(struct own_lanes *own, mode_t mode, gid_t group,
                                   struct kv_error *error);
 
-/* Makes the queues anew whose names are gone; *renewed (as bits): which, also after an error. What
- * waits in the old ones moves along, and descriptors keep their numbers; who sleeps in a receive or
- * an epoll set has to be told. As own_lanes_open; KV_DENIED, too, if somebody else has NAME. */
-enum kv_status own_lanes_renew(struct own_lanes *own, uint32_t *renewed, struct kv_error *error);
+/* Makes the queues anew whose names are gone; their descriptors keep their numbers. old[queue] is
+ * set, also before an error, for each that is another queue now: a descriptor of the old one, which
+ * is the caller's (own_lanes_empty). Who sleeps in a receive or an epoll set has to be told. As
+ * own_lanes_open; KV_DENIED, too, if somebody else has NAME. */
+enum kv_status own_lanes_renew(struct own_lanes *own, mqd_t *old, struct kv_error *error);
 
-/* Makes the descriptor `queue` one of the queue `fresh`, and closes that one; what waits in the old
- * queue is moved, as far as there is room. Locks on the old queue are gone. False: errno. */
-bool own_lanes_move(mqd_t queue, mqd_t fresh);
+/* Makes the descriptor `queue` one of the queue `fresh`, and closes that one; what waits in the
+ * queue is moved there, as far as there is room, and its locks are gone. Returns another descriptor
+ * of the old queue; -1 with errno: nothing was changed. */
+mqd_t own_lanes_exchange(mqd_t queue, mqd_t fresh);
+
+/* Moves what has come to the old queue since, and closes it. */
+void own_lanes_empty(mqd_t old, mqd_t queue);
 
 #endif

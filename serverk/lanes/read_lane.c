@@ -64,7 +64,7 @@ enum kv_status read_lane_open(struct read_lane *lane, const char *base, gid_t gr
     return let_group_in(lane, name, error);
 }
 
-enum kv_status read_lane_renew(struct read_lane *lane, const struct lane_plan *plan,
+enum kv_status read_lane_renew(struct read_lane *lane, const struct lane_plan *plan, mqd_t *old,
                                struct kv_error *error)
 {
     struct read_lane fresh = {.base = NULL};
@@ -75,7 +75,8 @@ enum kv_status read_lane_renew(struct read_lane *lane, const struct lane_plan *p
     }
     lane->linked = true;
     lane->geometry = fresh.geometry;
-    if (own_lanes_move(lane->queue, fresh.queue) && wire_lock_lane(lane->queue) == 0)
+    *old = own_lanes_exchange(lane->queue, fresh.queue);
+    if (*old != (mqd_t)-1 && wire_lock_lane(lane->queue) == 0)
         return KV_OK;
     status = kv_error_set_errno(error, "cannot serve the queue of readers that was made anew");
     read_lane_unlink(lane);

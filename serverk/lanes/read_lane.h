@@ -37,8 +37,8 @@ unsigned read_lane_remove_stale(const char *base);
 enum kv_status read_lane_open(struct read_lane *lane, const char *base, gid_t group,
                               const struct lane_plan *plan, struct kv_error *error);
 
-/* Makes the queue anew, whose name is gone; its descriptor keeps its number. As read_lane_open. */
-enum kv_status read_lane_renew(struct read_lane *lane, const struct lane_plan *plan,
+/* Makes the queue anew, whose name is gone. *old as own_lanes_renew has it; as read_lane_open. */
+enum kv_status read_lane_renew(struct read_lane *lane, const struct lane_plan *plan, mqd_t *old,
                                struct kv_error *error);
 
 /* Harmless if there is none. */

@@ -16,8 +16,8 @@
 #include "serverk/session/session_table.h"
 #include "wire/message.h"
 
-/* Returns the header of a REPLY. It tells the client if others send to its lane: a new session gets
- * another one. */
+/* Returns the header of a REPLY. It tells the client if its lane is of no more use, since others
+ * send to it, or it lost its name: a new session gets another one. */
 static inline struct wire_header deliver_header(const struct session *session, uint64_t request_id,
                                                 enum kv_status status)
 {

@@ -75,6 +75,24 @@ if has_lab '--dispatch'; then
     done
 fi
 
+# Who is at work meanwhile notices a pause
+server_log=$MQKV_TEST_DIR/log.at_work
+start_server -d 2
+exec_client --timeout 60000 bench -n 4 --direct off --mix put=50,get=50 --verify -t 6 \
+    >"$MQKV_TEST_DIR/bench" 2>&1 &
+bench_pid=$!
+for time in 1 2 3; do
+    sleep 1
+    hold_still "$server_pid"
+    remove_queues
+    kill -CONT "$server_pid"
+    wait_until 60 are_there_again "$time"
+done
+wait "$bench_pid"
+check_equal 0 $? 'four threads are at work while the queues are removed three times'
+check_match ', 0 errors, 0 wrong values' "$(cat "$MQKV_TEST_DIR/bench")" 'and none of it is lost'
+stop_server
+
 # Only some; and one whose name somebody has taken meanwhile
 start_server -d 2
 large=$(head -c 3000 /dev/zero | tr '\0' x)
