@@ -241,6 +241,8 @@ void commit_hold(struct commit *commit, struct session *session, struct kv_slice
     /* However slow a sync is, a session's replies take no more memory than its credits allow. */
     if (atomic_fetch_add(&session->held_replies, 1) >= session->assignment.credits) {
         atomic_fetch_sub(&session->held_replies, 1);
+        if (extended)
+            fragments_cancel(&session->fragments, commit->budget);
         session_end(commit->sessions, session, SESSION_FAULT);
         return;
     }

@@ -251,6 +251,24 @@ START_TEST(a_session_has_no_more_replies_held_than_credits)
 }
 END_TEST
 
+/* Nor is what a large reply had reserved lost to all others. */
+START_TEST(a_reply_that_is_not_kept_gives_back_its_memory)
+{
+    struct fragments *fragments = &client.session->fragments;
+    struct commit_waits waits;
+    uint8_t message[WIRE_HEADER_BYTES] = {0};
+    ck_assert(commit_waits_init(&waits, kvstore_datafiles(fixture.service.store)));
+    commit_waits_add(&waits, (struct kvstore_ticket){put_file(), 1});
+    ck_assert(fragments_reserve(fragments, fixture.service.budget));
+    atomic_store(&client.session->held_replies, client.session->assignment.credits);
+    commit_hold(fixture.service.commit, client.session, kv_slice(message, sizeof message), true,
+                &waits);
+    atomic_store(&client.session->held_replies, 0);
+    ck_assert_uint_eq(fragments->reserved, 0);
+    commit_waits_free(&waits);
+}
+END_TEST
+
 START_TEST(sync_waits_for_all_files)
 {
     struct wire_operation sync = {.opcode = WIRE_OP_SYNC};
@@ -273,6 +291,7 @@ TEST_SUITE(serverk_commit)
     tcase_add_test(cases, many_in_flight_are_released_together);
     tcase_add_test(cases, a_session_that_ends_is_held_until_its_reply_is_gone);
     tcase_add_test(cases, a_session_has_no_more_replies_held_than_credits);
+    tcase_add_test(cases, a_reply_that_is_not_kept_gives_back_its_memory);
     tcase_add_test(cases, sync_waits_for_all_files);
     suite_add_tcase(suite, cases);
 }
