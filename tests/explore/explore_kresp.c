@@ -374,12 +374,15 @@ static bool changes_key(enum atom_kind kind)
     return kind == A_SET || kind == AN_APPEND || kind == A_DELETE || kind == A_GETDEL;
 }
 
-/* Time may jump over all that a script has. */
-static bool is_late_script(const char *line, size_t size)
+/* Time may jump over all that a script or a transaction has. */
+static bool is_late(const char *line, size_t size)
 {
-    static const char late[] = "-BUSY kresp: the script takes longer";
-    return !explore_keeps_time() && size >= sizeof late - 1 &&
-           memcmp(line, late, sizeof late - 1) == 0;
+    static const char *const late[] = {"-BUSY kresp: the script takes longer",
+                                       "-BUSY kresp: the transaction takes longer"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof late / sizeof late[0]; i++)
+        found |= size >= strlen(late[i]) && memcmp(line, late[i], strlen(late[i])) == 0;
+    return found && !explore_keeps_time();
 }
 
 /* The store has failed: what the command has done is not known. */
@@ -387,7 +390,7 @@ static void take_error(struct kresp_client *client, const struct atom *atom, con
                        size_t size)
 {
     EXPLORE_CHECK(atom->kind == AN_ERROR || (bridged.may_fail && atom->kind != LITERAL) ||
-                      is_late_script(line, size),
+                      is_late(line, size),
                   "client %u is told %.*s", client->number, (int)size, line);
     if (changes_key(atom->kind))
         client->models[atom->key].is_unknown = true;
