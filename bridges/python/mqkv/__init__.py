@@ -24,9 +24,9 @@ from .cache import Cache, FanoutCache
 from .client import Batch, Client, Pipeline
 from .errors import (BadKey, ConditionFailed, Corrupt, Crowded, DeadlineExceeded, Denied, Error,
                      Exists, GuardFailed, LimitReached, Missed, NoServer, NoSpace, NotANumber,
-                     NotDurable, NotFound, OutcomeUnknown, OutOfBounds, Overloaded, ReadOnly,
-                     StorageError, Timeout, TransactionConflict, Unavailable, UnknownOutcome,
-                     Unsupported, UsageError, ValueTooBig, VersionMismatch)
+                     NotDurable, NotFound, NotOwned, OutcomeUnknown, OutOfBounds, Overloaded,
+                     ReadOnly, StorageError, Timeout, TransactionConflict, Unavailable,
+                     UnknownOutcome, Unsupported, UsageError, ValueTooBig, VersionMismatch)
 from .jobs import Job, Queue
 from .mapping import Mapping
 from .persistent import Deque, Index
@@ -37,13 +37,13 @@ from .watch import Change, ChangePart, Watch
 
 __all__ = [
     "Averager", "BadKey", "Batch", "BoundedSemaphore", "Cache", "Change", "ChangePart",
-    "Client", "ConditionFailed",
-    "Corrupt", "Crowded", "DeadlineExceeded", "Denied", "Deque", "Entry", "Error", "Exists",
-    "FanoutCache", "GuardFailed", "Index", "Job", "LimitReached", "Lock", "Mapping", "Missed",
-    "NoServer", "NoSpace", "NotANumber", "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown",
-    "Overloaded", "Pipeline", "Queue", "RLock", "ReadOnly", "Result", "Stat", "StorageError",
-    "Timeout", "Transaction", "TransactionConflict", "Unavailable", "UnknownOutcome", "Unsupported",
-    "UsageError", "ValueTooBig", "VersionMismatch", "Watch", "barrier", "library_version",
-    "memoize_stampede", "throttle",
+    "Client", "ConditionFailed", "Corrupt", "Crowded", "DeadlineExceeded", "Denied", "Deque",
+    "Entry", "Error", "Exists", "FanoutCache", "GuardFailed", "Index", "Job", "LimitReached",
+    "Lock", "Mapping", "Missed", "NoServer", "NoSpace", "NotANumber", "NotDurable", "NotFound",
+    "NotOwned", "OutOfBounds", "OutcomeUnknown", "Overloaded", "Pipeline", "Queue", "RLock",
+    "ReadOnly", "Result", "Stat", "StorageError", "Timeout", "Transaction",
+    "TransactionConflict", "Unavailable", "UnknownOutcome", "Unsupported", "UsageError",
+    "ValueTooBig", "VersionMismatch", "Watch", "barrier", "library_version", "memoize_stampede",
+    "throttle",
 ]
 __version__ = library_version

@@ -9,6 +9,8 @@ class of its own.
                 TransactionConflict     what a transaction has read has changed since
             GuardFailed         a guard of a transaction does not hold
             OutOfBounds         add: the sum would leave its bounds; .number is what is there
+            NotOwned            a lock is given back that is not held, or not any more (an
+                                AssertionError too)
             NotANumber          add: the value is no decimal number (a ValueError too)
         UsageError              the same call fails again (a ValueError too)
             BadKey, ValueTooBig, Unsupported
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BadKey", "ConditionFailed", "Corrupt", "Crowded", "DeadlineExceeded", "Denied", "Error",
     "Exists", "GuardFailed", "LimitReached", "Missed", "NoServer", "NoSpace", "NotANumber",
-    "NotDurable", "NotFound", "OutOfBounds", "OutcomeUnknown", "Overloaded", "ReadOnly",
-    "StorageError", "Timeout", "TransactionConflict", "Unavailable", "UnknownOutcome",
+    "NotDurable", "NotFound", "NotOwned", "OutOfBounds", "OutcomeUnknown", "Overloaded",
+    "ReadOnly", "StorageError", "Timeout", "TransactionConflict", "Unavailable", "UnknownOutcome",
     "Unsupported", "UsageError", "ValueTooBig", "VersionMismatch",
 ]
 
@@ -91,6 +93,11 @@ class OutOfBounds(ConditionFailed):
 
 class NotANumber(ConditionFailed, ValueError):
     """The value is not a decimal number of 64 bits."""
+
+
+class NotOwned(ConditionFailed, AssertionError):
+    """A lock or semaphore of mqkv.Cache is given back by who does not hold it, or not any more,
+    since its time (expire=) was over. Nothing was given back, and others may have held it since."""
 
 
 class UsageError(Error, ValueError):

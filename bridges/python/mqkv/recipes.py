@@ -1,8 +1,9 @@
 """Recipes on a Cache, as diskcache has them: locks, a semaphore, an average, decorators.
 
 A lock of which nobody knows that its holder has died is held for ever: give it expire=, longer than
-anybody holds it. In a cache that makes room (size_limit) a lock may be evicted: locks belong in one
-with eviction_policy='none'.
+anybody holds it. Who held it longer gives back nothing, least of all what somebody else holds now:
+release, and the end of a with statement, raise NotOwned then. In a cache that makes room
+(size_limit) a lock may be evicted: locks belong in one with eviction_policy='none'.
 """
 
 from __future__ import annotations
@@ -11,23 +12,34 @@ import functools
 import math
 import os
 import random
+import secrets
 import threading
 import time
 from typing import Any, Callable, Iterable, Optional, TypeVar
 
 from .cache import ENOVAL, Cache, Step, args_to_key, full_name
+from .errors import NotOwned
 
 __all__ = ["Averager", "BoundedSemaphore", "Lock", "RLock", "barrier", "memoize_stampede",
            "throttle"]
 
 _T = TypeVar("_T")
 _LONGEST_S = 0.02
+_LATE = 16  # so many tokens whose time was over a thread keeps at most
+_thread = threading.local()
 _ANEW = "anew"  # after the key of an answer: somebody makes it anew
 
 
 def _wait(attempt: int) -> None:
     """Before the next look at a lock."""
     time.sleep(random.uniform(0.5, 1) * min(0.0005 * 2 ** min(attempt, 10), _LONGEST_S))
+
+
+def _thread_name() -> str:
+    """This thread, by a name that no other one has, not even a later one of the same numbers."""
+    if getattr(_thread, "process", None) != os.getpid():
+        _thread.process, _thread.name = os.getpid(), secrets.token_hex(8)
+    return str(_thread.name)
 
 
 class _Entry:
@@ -47,19 +59,20 @@ class Averager(_Entry):
     def add(self, value: float) -> None:
         """Adds a number."""
         def add(_: Step) -> None:
-            total, count = self._cache.get(self._key, (0.0, 0))
-            self._cache.set(self._key, (total + value, count + 1), self._expire, tag=self._tag)
+            total, count = self._cache.get(self._key, (0.0, 0), retry=True)
+            self._cache.set(self._key, (total + value, count + 1), self._expire, tag=self._tag,
+                            retry=True)
 
         self._cache.atomically(add)
 
     def get(self) -> Optional[float]:
         """The average; None of nothing."""
-        total, count = self._cache.get(self._key, (0.0, 0))
+        total, count = self._cache.get(self._key, (0.0, 0), retry=True)
         return None if count == 0 else float(total / count)
 
     def pop(self) -> Optional[float]:
         """The average, and begins anew."""
-        total, count = self._cache.pop(self._key, (0.0, 0))
+        total, count = self._cache.pop(self._key, (0.0, 0), retry=True)
         return None if count == 0 else float(total / count)
 
 
@@ -76,24 +89,82 @@ class _Held(_Entry):
             attempt += 1
 
     def release(self) -> None:
-        """Gives it back."""
+        """Gives it back. NotOwned: it is not this thread's, or its time was over."""
         raise NotImplementedError
+
+    def _not_owned(self) -> NotOwned:
+        error = NotOwned(f"{type(self).__name__} {self._key!r} cannot be released: it was not "
+                         "acquired here, or its time (expire=) was over")
+        error.status = "not_owned"
+        return error
 
     def __enter__(self) -> None:
         self.acquire()
 
-    def __exit__(self, *_: Any) -> None:
-        self.release()
+    def __exit__(self, kind: "Optional[type[BaseException]]", *_: Any) -> None:
+        try:
+            self.release()
+        except NotOwned:
+            if kind is None:
+                raise
 
 
-class Lock(_Held):
-    """A lock of programs and threads. expire: seconds after which it is free in any case."""
+class _ByToken(_Held):
+    """Each acquire makes a token, which is in the entry as long as it is held. A thread gives back
+    its own last one, or, if it has none, one that another thread has taken by the same object."""
 
-    def _take(self) -> bool:
-        return self._cache.add(self._key, None, self._expire, tag=self._tag, retry=True)
+    _most = 1  # that may be held at once
+
+    def __init__(self, cache: Cache, key: Any, expire: Optional[float] = None,
+                 tag: Any = None) -> None:
+        super().__init__(cache, key, expire, tag)
+        self._tokens: "dict[tuple[int, int], list[str]]" = {}  # by process and thread
+
+    def _keep(self, token: str) -> None:
+        tokens = self._tokens.setdefault((os.getpid(), threading.get_ident()), [])
+        tokens.append(token)
+        del tokens[:-self._most - _LATE]
+
+    def _give(self, tokens: "list[str]") -> Optional[str]:
+        """Takes one of these tokens out of the entry; None: none of them is there."""
+        raise NotImplementedError
 
     def release(self) -> None:
-        self._cache.delete(self._key, retry=True)
+        process, thread = os.getpid(), threading.get_ident()
+        own = self._tokens.get((process, thread))
+        if own:
+            if self._give([own.pop()]) is None:
+                raise self._not_owned()
+            return
+        others = [tokens for (where, _), tokens in list(self._tokens.items()) if where == process]
+        given = self._give([token for tokens in others for token in tokens])
+        if given is None:
+            raise self._not_owned()
+        for tokens in others:
+            if given in tokens:
+                tokens.remove(given)
+
+
+class Lock(_ByToken):
+    """A lock of programs and threads. expire: seconds after which it is free in any case. Whoever
+    has it, cache.delete(key) makes it free."""
+
+    def _take(self) -> bool:
+        token = secrets.token_hex(8)
+        if not self._cache.add(self._key, token, self._expire, tag=self._tag, retry=True):
+            return False
+        self._keep(token)
+        return True
+
+    def _give(self, tokens: "list[str]") -> Optional[str]:
+        def give(_: Step) -> Optional[str]:
+            held: Optional[str] = self._cache.get(self._key, retry=True)
+            if held not in tokens:
+                return None
+            self._cache.delete(self._key, retry=True)
+            return held
+
+        return self._cache.atomically(give)
 
     def locked(self) -> bool:
         """Whether somebody has it."""
@@ -104,13 +175,14 @@ class RLock(_Held):
     """A lock that its thread may take again, and gives back as often."""
 
     def _change(self, change: int) -> bool:
-        mine = f"{os.getpid()}-{threading.get_ident()}"
+        mine = _thread_name()
 
         def try_it(_: Step) -> bool:
-            owner, count = self._cache.get(self._key, (None, 0))
+            owner, count = self._cache.get(self._key, (None, 0), retry=True)
             if count > 0 and owner != mine or count + change < 0:
                 return False
-            self._cache.set(self._key, (mine, count + change), self._expire, tag=self._tag)
+            self._cache.set(self._key, (mine, count + change), self._expire, tag=self._tag,
+                            retry=True)
             return True
 
         return self._cache.atomically(try_it)
@@ -119,32 +191,60 @@ class RLock(_Held):
         return self._change(1)
 
     def release(self) -> None:
-        assert self._change(-1), "cannot release un-acquired lock"
+        if not self._change(-1):
+            raise self._not_owned()
 
 
-class BoundedSemaphore(_Held):
-    """A semaphore that value holders may have at once."""
+class BoundedSemaphore(_ByToken):
+    """A semaphore that value holders may have at once. expire: seconds after which each of them
+    has it no more."""
 
     def __init__(self, cache: Cache, key: Any, value: int = 1, expire: Optional[float] = None,
                  tag: Any = None) -> None:
         super().__init__(cache, key, expire, tag)
-        self._value = value
+        self._most = value
 
-    def _change(self, change: int) -> bool:
-        def try_it(_: Step) -> bool:
-            left = self._cache.get(self._key, self._value) + change
-            if not 0 <= left <= self._value:
-                return False
-            self._cache.set(self._key, left, self._expire, tag=self._tag)
-            return True
+    def _holders(self) -> "dict[str, Optional[float]]":
+        """The tokens of those that hold it, and when they end (None: never)."""
+        now = time.time()
+        held: "dict[str, Optional[float]]" = self._cache.get(self._key, {}, retry=True)
+        return {token: end for token, end in held.items() if end is None or end > now}
 
-        return self._cache.atomically(try_it)
+    def _store(self, holders: "dict[str, Optional[float]]") -> None:
+        ends = [end for end in holders.values() if end is not None]
+        left: Optional[float] = 0.0  # of nobody the entry is deleted
+        if ends:
+            left = max(ends) - time.time()
+        if len(ends) < len(holders):
+            left = None
+        self._cache.set(self._key, holders, left, tag=self._tag, retry=True)
 
     def _take(self) -> bool:
-        return self._change(-1)
+        token = secrets.token_hex(8)
 
-    def release(self) -> None:
-        assert self._change(1), "cannot release un-acquired semaphore"
+        def take(_: Step) -> bool:
+            holders = self._holders()
+            if len(holders) >= self._most:
+                return False
+            end = None if self._expire is None else time.time() + self._expire
+            self._store({**holders, token: end})
+            return True
+
+        if not self._cache.atomically(take):
+            return False
+        self._keep(token)
+        return True
+
+    def _give(self, tokens: "list[str]") -> Optional[str]:
+        def give(_: Step) -> Optional[str]:
+            holders = self._holders()
+            mine = next((token for token in tokens if token in holders), None)
+            if mine is not None:
+                del holders[mine]
+                self._store(holders)
+            return mine
+
+        return self._cache.atomically(give)
 
 
 def throttle(cache: Cache, count: int, seconds: float, name: Optional[str] = None,
@@ -161,11 +261,11 @@ def throttle(cache: Cache, count: int, seconds: float, name: Optional[str] = Non
 
         def ask(_: Step) -> float:
             now = time_func()
-            last, tally = cache.get(key, (now, count))
+            last, tally = cache.get(key, (now, count), retry=True)
             tally = min(tally + (now - last) * rate, count)
             if tally < 1:
                 return float((1 - tally) / rate)
-            cache.set(key, (now, tally - 1), expire, tag=tag)
+            cache.set(key, (now, tally - 1), expire, tag=tag, retry=True)
             return 0
 
         @functools.wraps(function)

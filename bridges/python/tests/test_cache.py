@@ -446,49 +446,6 @@ def test_who_waits_for_transact_waits_for_its_time_only(tmp_path):
         assert cache["k"] == 1
 
 
-def test_locks_of_threads(cache):
-    inside, most = [], []
-
-    def work(lock):
-        for _ in range(5):
-            with lock:
-                inside.append(1)
-                most.append(len(inside))
-                time.sleep(0.001)
-                inside.pop()
-
-    for lock, limit in ((mqkv.Lock(cache, "l"), 1), (mqkv.RLock(cache, "r"), 1),
-                        (mqkv.BoundedSemaphore(cache, "s", 2), 2)):
-        most.clear()
-        threads = [threading.Thread(target=work, args=(lock,)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert max(most) <= limit
-    with pytest.raises(AssertionError):
-        mqkv.RLock(cache, "r").release()
-    with pytest.raises(AssertionError):
-        mqkv.BoundedSemaphore(cache, "s", 2).release()
-
-
-def test_throttle_and_barrier(cache):
-    now = [0.0]
-
-    @mqkv.throttle(cache, 2, 1, time_func=lambda: now[0],
-                   sleep_func=lambda s: now.__setitem__(0, now[0] + s))
-    def call():
-        return now[0]
-
-    assert [call() for _ in range(5)] == [0.0, 0.0, 0.5, 1.0, 1.5]
-
-    @mqkv.barrier(cache, mqkv.Lock)
-    def alone(value):
-        return value
-
-    assert alone(3) == 3
-
-
 def test_kill_9_of_the_daemon_is_a_pause(tmp_path):
     with mqkv.Cache(tmp_path / "c") as cache:
         for number in range(20):
