@@ -299,8 +299,7 @@ class Cache:
                 store = {**_bound(wanted["size_limit"], policy), "direct": _POLICIES[policy]}
                 home.prepare(self._directory, store,
                              home.TEMPORARY_IDLE_EXIT if self._is_temporary else None)
-                self._opened = Client(directory=self._directory, timeout=self._timeout,
-                                      repeat_writes=True)
+                self._opened = Client(directory=self._directory, timeout=self._timeout)
             self._get_data = self._opened.get
             return self._opened
 

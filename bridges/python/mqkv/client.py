@@ -60,7 +60,13 @@ class Client(_mqkv.Client):
     `timeout` seconds, with a sentence of what was wrong; when the server restarts, calls wait for
     it that long.
 
-        repeat_writes   repeat writes without condition whose fate is unknown
+    What the server had and did not answer before it ended is repeated: reads, and put, delete,
+    touch and delete_range without a condition. It may be executed twice then. A repeated write may
+    replace (or delete) what somebody else wrote between the two, which others may have read: where
+    that matters, give a condition, or repeat_writes=False. The version is that of the last time,
+    and 0 of a delete that found nothing then. Other writes are not repeated: OutcomeUnknown.
+
+        repeat_writes   whether writes without a condition are repeated (True), else OutcomeUnknown
         fail_fast       NoServer at once instead of waiting for a server to come
         fail_fast_open  the same, but while opening only
         spin            how to wait: 'auto', 'off', microseconds
@@ -79,7 +85,7 @@ class Client(_mqkv.Client):
 
     def __init__(self, queue: "Union[str, os.PathLike[str], None]" = None, *,
                  directory: "Union[str, os.PathLike[str], None]" = None, timeout: float = 5.0,
-                 repeat_writes: bool = False, fail_fast: bool = False,
+                 repeat_writes: bool = True, fail_fast: bool = False,
                  fail_fast_open: bool = False, spin: Optional[str] = None, combine_above: int = 0,
                  combine_groups: int = 0, priority: int = 0,
                  server_uid: Union[int, str, None] = None,

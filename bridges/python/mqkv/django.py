@@ -84,7 +84,6 @@ class Cache(BaseCache):  # type: ignore[misc]
         if callable(serializer):
             serializer = serializer()
         self._serializer = serializer or _Pickle(protocol)
-        options.setdefault("repeat_writes", True)
         self._queue = location or None
         self._options = options
 

@@ -22,7 +22,8 @@ class of its own.
             LimitReached        a kernel limit on queues, memory or descriptors
         UnknownOutcome          a write may or may not have been executed
             Timeout             no answer in time (a TimeoutError too)
-            OutcomeUnknown      the server ended (a ConnectionError too)
+            OutcomeUnknown      the server ended, and a write with a condition, an add, append,
+                                exchange or transaction is not repeated (a ConnectionError too)
         StorageError            the store cannot do it
             NoSpace, ReadOnly, NotDurable, Corrupt, Crowded
         Missed                  of a watcher: changes that are not kept any more
@@ -149,7 +150,8 @@ class Timeout(UnknownOutcome, TimeoutError):
 
 
 class OutcomeUnknown(UnknownOutcome, ConnectionError):
-    """The server ended before it answered."""
+    """The server ended before it answered, and the write is none that is repeated: see
+    repeat_writes of mqkv.Client."""
 
 
 class StorageError(Error):

@@ -1,7 +1,9 @@
 """Forks, signals, and servers that end."""
 
 import contextlib
+import itertools
 import multiprocessing
+import operator
 import os
 import signal
 import subprocess
@@ -12,6 +14,7 @@ import time
 import pytest
 
 import mqkv
+from conftest import wait_until
 
 
 def in_child(work):
@@ -243,6 +246,69 @@ def test_a_write_whose_fate_is_unknown(own_server):
         caller.join(60)
         # Killed before it received the message, or after.
         assert isinstance(outcome[0], (int, mqkv.OutcomeUnknown, mqkv.Timeout))
+
+
+def kill_under(server, client, writes, is_enough):
+    """Kills the server and starts it again, up to ten times, while a thread for each of the writes
+    calls it with 1, 2, ...; returns how many answers each got, and what each raised."""
+    answered, raised, ending = [0] * len(writes), [[] for _ in writes], threading.Event()
+
+    def work(number):
+        for count in itertools.count(1):
+            if ending.is_set():
+                return
+            try:
+                writes[number](client, count)
+                answered[number] += 1
+            except mqkv.Error as error:
+                raised[number].append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(writes))]
+    for thread in threads:
+        thread.start()
+    try:
+        for kills in range(1, 11):
+            goal = [count + 20 for count in answered]
+            assert wait_until(lambda: all(map(operator.ge, answered, goal)), 60)
+            server.kill()
+            server.start()
+            if is_enough(kills, raised):
+                break
+    finally:
+        ending.set()
+        for thread in threads:
+            thread.join(90)
+    return answered, raised
+
+
+def test_writes_without_a_condition_are_repeated(own_server):
+    own_server.start()
+    with mqkv.Client(own_server.queue, timeout=60) as client:
+        client.put("touched", "1")
+        writes = [lambda c, n: c.put("a", str(n)), lambda c, n: c.put("b", str(n), ttl=600),
+                  lambda c, n: c.put("gone", "1") and c.delete("gone"),
+                  lambda c, n: c.touch("touched", 600),
+                  lambda c, n: c.put_many({"d": str(n), "e": str(n)})]
+        answered, raised = kill_under(own_server, client, writes, lambda kills, _: kills == 4)
+        assert raised == [[]] * len(writes)
+        assert client.get_many(["a", "b", "d", "e", "gone"]) == {
+            key: str(count).encode() for key, count in
+            zip((b"a", b"b", b"d", b"e"), (*answered[:2], answered[4], answered[4]))}
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_what_may_not_be_done_twice_is_not_repeated(own_server, repeats):
+    own_server.start()
+    with mqkv.Client(own_server.queue, timeout=60, repeat_writes=repeats) as client:
+        writes = [lambda c, n: c.add("n"), lambda c, n: c.append("text", "x"),
+                  lambda c, n: c.put(f"k{n}", "", if_absent=True)]
+        if not repeats:
+            writes.append(lambda c, n: c.put("a", str(n)))
+        answered, raised = kill_under(own_server, client, writes, lambda _, raised: all(raised))
+        assert {type(error) for errors in raised for error in errors} == {mqkv.OutcomeUnknown}
+        assert all(raised)
+        for number, count in ((0, int(client.get("n"))), (1, len(client.get("text")))):
+            assert answered[number] <= count <= answered[number] + len(raised[number])
 
 
 def test_close_while_others_are_in_a_call(running, queue):
