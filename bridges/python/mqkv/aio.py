@@ -332,6 +332,8 @@ class Client:
         value = await future
         return default if value is None else value
 
+    __iter__ = None  # keys() or scan(); without this iter() would ask for the keys 0, 1, ...
+
     async def __getitem__(self, key: "Bytes") -> bytes:
         """The value of the key: `await client[key]`. NotFound, which is a KeyError."""
         return (await self.entry(key)).value

@@ -57,6 +57,8 @@ class Mapping:
         value = await self.client.get(self._key(key))
         return default if value is None else value
 
+    __iter__ = None  # `async for`; without this iter() would ask for the keys 0, 1, ...
+
     async def __getitem__(self, key: "Bytes") -> bytes:
         """The value: `await mapping[key]`. KeyError."""
         value = await self.client.get(self._key(key))

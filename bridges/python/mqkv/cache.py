@@ -299,6 +299,8 @@ class Cache:
                 store = {**_bound(wanted["size_limit"], policy), "direct": _POLICIES[policy]}
                 home.prepare(self._directory, store,
                              home.TEMPORARY_IDLE_EXIT if self._is_temporary else None)
+                # A daemon may take longer to start than to answer.
+                home.start(self._directory, home.queue_of(self._directory))
                 self._opened = Client(directory=self._directory, timeout=self._timeout)
             self._get_data = self._opened.get
             return self._opened

@@ -14,7 +14,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Concatenate, Iterable, Iterato
                     Literal, Mapping as MappingType, Optional, ParamSpec, Protocol, TypeVar, Union)
 
 from . import _mqkv, home
-from .errors import NotFound, StorageError, TransactionConflict
+from .errors import NoServer, NotFound, StorageError, TransactionConflict, UsageError
 from .ranges import RangePages
 from .transaction import Transaction, as_bytes, check_function, read_together
 
@@ -50,15 +50,36 @@ def _is_path(queue: "Union[str, os.PathLike[str], None]") -> bool:
     return queue is not None and (not isinstance(queue, str) or "/" in queue[1:])
 
 
+def _is_without_store(queue: Optional[str]) -> bool:
+    """Whether somebody who means the directory of that name gives it as a queue's: there is one,
+    and no daemon of such a queue can be expected for what is in it."""
+    return (queue is not None and os.path.isdir(queue)
+            and not os.path.exists(os.path.join(queue, "data.0000")))
+
+
+def _with_advice(error: "Union[NoServer, UsageError]",
+                 queue: Optional[str]) -> "Union[NoServer, UsageError]":
+    """The error of an opening, with a word more if a directory may have been meant."""
+    if queue is None or not (os.path.isdir(queue) if isinstance(error, NoServer)
+                             else queue and not queue.startswith("/")):
+        return error
+    advised = type(error)(f"{error}; a directory? mqkv.Client(directory={queue!r}) opens the store "
+                          "in it")
+    advised.status = error.status
+    return advised
+
+
 class Client(_mqkv.Client):
     """A client of the store behind one queue, or of the store in a directory.
 
     queue is the name that `serverk -m` was given; by default $MQKV_QUEUE, else /serverk. A path
     instead (a pathlib.Path, or text with a slash after its first letter), or directory=, is the
     directory of a store of this user, whose daemon is started if nobody serves it yet, and ends
-    when nobody uses it any more: see mqkv.home. Every call returns within
-    `timeout` seconds, with a sentence of what was wrong; when the server restarts, calls wait for
-    it that long.
+    when nobody uses it any more: see mqkv.home. "/data" is a queue, "/data/" a directory.
+
+    Every call, opening too, returns within `timeout` seconds, with a sentence of what was wrong;
+    when the server restarts, calls wait for it that long. A daemon that takes longer to start goes
+    on starting.
 
     What the server had and did not answer before it ended is repeated: reads, and put, delete,
     touch and delete_range without a condition. It may be executed twice then. A repeated write may
@@ -101,15 +122,22 @@ class Client(_mqkv.Client):
             directory = home.expand(directory)
             queue = home.queue_of(directory)
             server_uid = os.geteuid() if server_uid is None else server_uid
+            if not timeout > 0:
+                raise ValueError("timeout must be above 0")
             # From now on a thread starts another one, should it end before this client is there.
-            home.keep(directory, queue, home.start(directory, queue))
+            home.keep(directory, queue, home.start(directory, queue, timeout))
             self._drop = weakref.finalize(self, home.drop, queue)
-        super().__init__(
-            queue if queue is None else os.fspath(queue), timeout=timeout,
-            repeat_writes=repeat_writes, fail_fast=fail_fast, fail_fast_open=fail_fast_open,
-            spin=spin, combine_above=combine_above, combine_groups=combine_groups,
-            priority=priority, server_uid=server_uid, replies=replies, direct=direct,
-            direct_stale=direct_stale)
+        name = queue if queue is None else os.fspath(queue)
+        try:
+            super().__init__(
+                name, timeout=timeout, repeat_writes=repeat_writes, fail_fast=fail_fast,
+                fail_fast_open=fail_fast_open or _is_without_store(name), spin=spin,
+                combine_above=combine_above, combine_groups=combine_groups, priority=priority,
+                server_uid=server_uid, replies=replies, direct=direct, direct_stale=direct_stale)
+        except (NoServer, UsageError) as error:
+            if (advised := _with_advice(error, name)) is error:
+                raise
+            raise advised from None
 
     def close(self) -> None:
         """Closes; closing twice is harmless."""
@@ -129,6 +157,8 @@ class Client(_mqkv.Client):
 
     def __contains__(self, key: "Bytes") -> bool:
         return self.exists(key)
+
+    __iter__ = None  # keys() or scan(); without this iter() would ask for the keys 0, 1, ...
 
     def __getitem__(self, key: "Bytes") -> bytes:
         """The value of the key. NotFound, which is a KeyError."""

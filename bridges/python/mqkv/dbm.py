@@ -10,6 +10,8 @@
 
 What dbm calls a file is a name in the store: the database "addresses" has the key dbm\\0addresses,
 and its entries begin with dbm\\0addresses\\0. A name and a key together have up to 65,500 bytes.
+The store is that of a daemon (queue=, else $MQKV_QUEUE, else /serverk), or that of a directory,
+whose daemon is started if need be: open("addresses", "c", directory="~/.cache/myprogram").
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterator, Optional, Union
 
 from .client import Client
+from .errors import NoServer
 from .mapping import Mapping
 
 if TYPE_CHECKING:
@@ -132,7 +135,7 @@ def open(file: "Union[str, bytes, os.PathLike[str], os.PathLike[bytes]]",  # noq
 
     flag: 'r' an existing one for reading (the default), 'w' for reading and writing, 'c' make it if
     there is none, 'n' always begin with an empty one. mode is not used: who may do what is a matter
-    of the queue. queue and the other options are those of mqkv.Client.
+    of the queue. queue and the other options, as directory=, are those of mqkv.Client.
     """
     del mode
     name = os.fsencode(file)
@@ -140,7 +143,15 @@ def open(file: "Union[str, bytes, os.PathLike[str], os.PathLike[bytes]]",  # noq
         raise ValueError("a name is not empty and has no NUL")
     if flag not in ("r", "w", "c", "n"):
         raise error("the flag must be 'r', 'w', 'c' or 'n'")
-    client = Client(queue, **options)
+    try:
+        client = Client(queue, **options)
+    except NoServer as failed:
+        if queue is not None or options.get("directory") is not None:
+            raise
+        advised = NoServer(f"{failed}; a database without a daemon: "
+                           f"mqkv.dbm.open({os.fsdecode(name)!r}, {flag!r}, directory=...)")
+        advised.status = failed.status
+        raise advised from None
     try:
         database = Database(client, name, flag == "r")
         if flag in ("c", "n"):

@@ -33,7 +33,7 @@ from .errors import Denied, Error, NoServer
 
 __all__ = ["Path", "expand", "find_serverk", "queue_of", "settings_of", "change_settings"]
 
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, bytes, "os.PathLike[str]"]
 
 # After this time without a user the daemon of a directory ends.
 IDLE_EXIT = "60s"
@@ -46,13 +46,14 @@ _SETTINGS: dict[str, dict[str, str]] = {
     "process": {},
 }
 _START_S = 60.0  # a start, which may have to wait for the end of the last daemon
+_ANSWER_S = 5.0  # of a daemon that is there
 _RETRY_S = 0.05
 _log = logging.getLogger("mqkv")
 
 
 def expand(directory: Path) -> str:
     """The absolute path; `~` and variables are expanded as diskcache does."""
-    return os.path.abspath(os.path.expandvars(os.path.expanduser(os.fspath(directory))))
+    return os.path.abspath(os.path.expandvars(os.path.expanduser(os.fsdecode(directory))))
 
 
 def _candidates() -> Iterator[str]:
@@ -233,50 +234,61 @@ def change_settings(directory: str, changes: Mapping[str, str]) -> None:
         _replace_settings(directory, lines)
 
 
-def prepare(directory: str, store: Mapping[str, str], idle_exit: Optional[str] = None) -> None:
+def prepare(directory: str, store: Mapping[str, str], idle_exit: Optional[str] = None,
+            patience_s: float = _START_S) -> None:
     """Writes serverk.conf with these options of [store], unless there is one."""
     if os.path.exists(_settings_file(directory)):
         return
-    with _locked(directory, time.monotonic() + _START_S):
+    with _locked(directory, time.monotonic() + patience_s):
         if not os.path.exists(_settings_file(directory)):
             _write_settings(directory, _default_settings(store, idle_exit))
 
 
 # Starting ----------------------------------------------------------------------------------------
 
-def _pid_of(queue: str) -> int:
+def _pid_of(queue: str, patience_s: float = _ANSWER_S) -> int:
     """The process that serves the queue. NoServer: nobody."""
-    client = _mqkv.Client(queue, fail_fast_open=True, server_uid=os.geteuid(), direct="off")
+    client = _mqkv.Client(queue, fail_fast_open=True, server_uid=os.geteuid(), direct="off",
+                          timeout=max(_RETRY_S, min(patience_s, _ANSWER_S)))
     try:
         return int(client.info()["server_pid"])
     finally:
         client.close()
 
 
-def _start_once(directory: str, queue: str) -> Optional[str]:
+def _start_once(directory: str, queue: str, patience_s: float) -> Optional[str]:
     """Starts the daemon, if nobody serves. What serverk says if it does not start; it may be that
-    the last one has not ended yet."""
+    the last one has not ended yet. TimeoutExpired: it is still starting, and goes on."""
     command = [find_serverk(), "--mq", queue, "--dir", directory, "--config",
                _settings_file(directory), "--log", os.path.join(directory, "serverk.log"),
                "--daemon"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.PIPE, cwd="/", check=False)
-    text = done.stderr.decode("utf-8", "replace").strip()
-    return None if done.returncode == 0 else text or f"serverk: exit status {done.returncode}"
+    starting = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, cwd="/")
+    try:
+        _, said = starting.communicate(timeout=max(_RETRY_S, patience_s))
+    except BaseException:  # what it says must be read, and its end be known
+        threading.Thread(target=starting.communicate, daemon=True).start()
+        raise
+    text = said.decode("utf-8", "replace").strip()
+    return None if starting.returncode == 0 else text or f"serverk: status {starting.returncode}"
 
 
 def start(directory: str, queue: str, patience_s: float = _START_S) -> int:
     """Returns the pid of the directory's daemon, started if there was none. NoServer tells why it
-    does not start."""
+    does not start, or that it takes longer than patience_s and goes on."""
     end = time.monotonic() + patience_s
-    prepare(directory, {})
+    prepare(directory, {}, patience_s=patience_s)
     with _locked(directory, end):
         while True:
             failure: Optional[str] = None
             try:
-                return _pid_of(queue)
+                return _pid_of(queue, end - time.monotonic())
             except NoServer:
-                failure = _start_once(directory, queue)
+                try:
+                    failure = _start_once(directory, queue, end - time.monotonic())
+                except subprocess.TimeoutExpired:
+                    failure = (f"it is still starting after {patience_s:g} s, and goes on: a later "
+                               "attempt, or a longer timeout=, finds it")
             if failure is not None and (time.monotonic() > end or not _may_pass(failure)):
                 error = NoServer(f"the daemon of {directory} does not start: {failure}")
                 error.status = "no_server"

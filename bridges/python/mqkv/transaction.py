@@ -287,6 +287,8 @@ class Transaction(_Steps):
     def __contains__(self, key: "Bytes") -> bool:
         return self.exists(key)
 
+    __iter__ = None  # it has no keys of its own; iter() would ask for the keys 0, 1, ...
+
     def __getitem__(self, key: "Bytes") -> bytes:
         value = self.get(key)
         if value is None:

@@ -9,6 +9,7 @@ import pytest
 
 import mqkv
 import mqkv.dbm
+from mqkv import home
 
 
 def test_flags(queue):
@@ -122,3 +123,14 @@ def test_many_programs_have_it_open(queue):
         thread.join()
     with mqkv.dbm.open("shared") as db:
         assert len(db) == 200
+
+
+def test_a_database_in_a_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("MQKV_QUEUE", "/nobody-serves-this")
+    with pytest.raises(mqkv.NoServer, match=r"mqkv.dbm.open\('~/x', 'c', directory=...\)"):
+        mqkv.dbm.open("~/x", "c", timeout=0.1)
+    monkeypatch.setattr(home, "IDLE_EXIT", "300ms")
+    with mqkv.dbm.open("x", "c", directory=tmp_path / "d") as db:
+        db["a"] = "1"
+    with mqkv.dbm.open("x", directory=tmp_path / "d") as db:
+        assert db["a"] == b"1"

@@ -185,6 +185,79 @@ def test_what_does_not_start_says_why(directory, monkeypatch, tmp_path):
         mqkv.Client("/serverk", directory=directory)
 
 
+@pytest.fixture
+def slow_serverk(tmp_path, monkeypatch):
+    """A serverk that does not start before the file `go` is there."""
+    real, program, go = home.find_serverk(), tmp_path / "slow_serverk", tmp_path / "go"
+    program.write_text(f'#!/bin/sh\nn=0\n'
+                       f'while [ ! -e "{go}" ] && [ $n -lt 600 ]; do\n'
+                       '    n=$((n + 1))\n    sleep 0.1\ndone\n'
+                       f'exec "{real}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("MQKV_SERVERK", str(program))
+    yield go
+    go.touch()
+
+
+def test_the_timeout_is_that_of_the_open_too(directory, slow_serverk):
+    with pytest.raises(mqkv.NoServer, match="still starting after 0.3 s, and goes on"):
+        mqkv.Client(directory, timeout=0.3)
+    slow_serverk.touch()
+    with mqkv.Client(directory, timeout=60) as client:
+        client.put("n", "1")
+
+
+def test_the_timeout_is_that_of_the_lock_too(directory):
+    descriptor = home._lock_file(str(directory))
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(mqkv.NoServer, match="holds the lock"):
+            mqkv.Client(directory, timeout=0.1)
+    finally:
+        os.close(descriptor)
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(ValueError, match="timeout must be above 0"):
+            mqkv.Client(directory, timeout=wrong)
+
+
+def test_a_fanout_cache_waits_longer_for_the_daemon_than_for_answers(directory, slow_serverk):
+    threading.Timer(1.5, slow_serverk.touch).start()
+    with mqkv.FanoutCache(directory, timeout=1) as cache:
+        cache["k"] = 1
+        assert cache["k"] == 1
+
+
+def test_a_directory_that_is_named_as_a_queue_is_told_at_once():
+    with pytest.raises(mqkv.NoServer, match=r"a directory\? mqkv.Client\(directory='/usr'\)"):
+        mqkv.Client("/usr", timeout=3600)  # at once
+    for name in ("relative", "~", "."):
+        with pytest.raises(mqkv.UsageError, match=r"a directory\? mqkv.Client\(directory="):
+            mqkv.Client(name)
+    with pytest.raises(mqkv.UsageError) as told:
+        mqkv.Client("/a queue")
+    assert "a directory?" not in str(told.value)
+    with pytest.raises(mqkv.NoServer) as told:
+        mqkv.Client("/nothing-at-all", timeout=0.1)
+    assert "a directory?" not in str(told.value)
+
+
+def test_the_queue_of_a_store_may_be_called_as_its_directory(monkeypatch):
+    """A daemon of /data on the queue /data, that restarts: it is waited for."""
+    monkeypatch.setattr(os.path, "isdir", lambda path: path == "/data")
+    monkeypatch.setattr(os.path, "exists", lambda path: path == "/data/data.0000")
+    begin = time.monotonic()
+    with pytest.raises(mqkv.NoServer, match=r"directory='/data'"):
+        mqkv.Client("/data", timeout=0.3)
+    assert time.monotonic() - begin >= 0.25
+
+
+def test_a_directory_may_be_bytes(directory):
+    with mqkv.Client(os.fsencode(directory)) as client:
+        client.put("n", "1")
+    with mqkv.Client(directory=os.fsencode(directory)) as client:
+        assert client.get("n") == b"1"
+
+
 def test_a_store_that_another_daemon_serves_is_refused(own_server, monkeypatch):
     own_server.start()
     monkeypatch.setattr(home, "_START_S", 0.2)

@@ -1,5 +1,6 @@
 """Batches, pipelines, scans, and the dict."""
 
+import collections.abc
 import random
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 import pytest
 
 import mqkv
+import mqkv.aio
 from conftest import wait_until
 
 
@@ -344,3 +346,12 @@ def test_very_many_puts(client):
     with pytest.raises(TypeError):
         client.put_many((f"k{number}", 5) for number in range(8000))
     client.put_many([])
+
+
+def test_what_is_read_by_key_is_not_iterated_by_number(client):
+    things = [client, client.transaction(), mqkv.aio.Client(client.queue)]
+    things.append(things[2].mapping())
+    for thing in things:
+        assert not isinstance(thing, collections.abc.Iterable)
+        with pytest.raises(TypeError, match="not iterable"):
+            iter(thing)
