@@ -66,6 +66,7 @@ _POLICIES = {  # `direct` of [store] of serverk.conf: reads in place are not see
 _FIRST_PUSHED = 500_000_000_000_000
 _LEASE_S = 10.0  # of the lock of transact: so long others wait for one that has died
 _PLACE = struct.Struct(">cQ")
+_LAST = 1 << 64  # behind the places of all that is stored
 
 
 def _bound(limit: Any, policy: str) -> "dict[str, str]":
@@ -125,11 +126,11 @@ def _split(data: bytes, expiry_ms: int = 0) -> _Stored:
     return _Stored(value, tag, place, expiry_ms)
 
 
-def _joined(value: bytes, tag: Any, place: int = 0) -> bytes:
+def _joined(value: bytes, tag: Any) -> bytes:
     if tag is not None:
         named = key_bytes(tag)
         value = b"t" + len(named).to_bytes(3, "big") + named + value
-    return _PLACE.pack(b"q", place) + value if place else value
+    return value
 
 
 class Step:
@@ -160,10 +161,30 @@ class Step:
         except NotFound:
             return 0
 
+    def version(self, stored: bytes) -> int:
+        """Of the entry, if it was read and not written since; else 0."""
+        return 0 if stored in self._written else self._transaction._version_read(stored)
+
+    def written(self, root: bytes) -> "dict[bytes, Optional[bytes]]":
+        """What was written to keys that begin so, in the order in which it gets its versions."""
+        return {stored: data for stored, (data, _) in self._written.items()
+                if stored.startswith(root)}
+
     def write(self, stored: bytes, data: bytes, expiry_ms: int = 0) -> None:
-        """Writes the entry at the end."""
+        """Writes the entry at the end, after all that was written before."""
         self._transaction.put(stored, data, expiry_ms=expiry_ms or None)
+        self._written.pop(stored, None)
         self._written[stored] = (data, expiry_ms)
+
+    def write_in_place(self, stored: bytes, data: bytes, expiry_ms: int = 0) -> None:
+        """The same, but before all that was written after it."""
+        names = list(self._written)
+        later = names[names.index(stored) + 1:] if stored in self._written else []
+        self.write(stored, data, expiry_ms)
+        for name in later:
+            again, ends_ms = self._written[name]
+            if again is not None:
+                self.write(name, again, ends_ms)
 
     def remove(self, stored: bytes) -> None:
         """Deletes the entry at the end."""
@@ -441,8 +462,9 @@ class Cache:
         """What the block does to this cache is done at its end, in one step, or not at all. Blocks
         of all programs come one after the other; other writes do not wait, and one that changes
         what the block has read is a TransactionConflict at its end. At most 128 keys are read or
-        written. Blocks nest: the outermost counts. set_many, get_many, clear, evict, iteration and
-        len are no part of it: they see and change the store at once."""
+        written. Blocks nest: the outermost counts. set_many, get_many, delete_many, clear and evict
+        are no part of it: they see and change the store at once. Iteration, len and peekitem see
+        the store as it is, with what the block has written."""
         return _Transact(self, retry)
 
     def running(self) -> "Optional[Step]":
@@ -524,7 +546,7 @@ class Cache:
             if expire is not None and expire <= 0:
                 step.remove(stored)
             else:
-                step.write(stored, data, self._expiry_ms(expire))
+                self._write(step, stored, data, self._expiry_ms(expire))
         elif expire is None:
             if self.keeps_places:
                 self._put_in_place(stored, data)
@@ -551,6 +573,15 @@ class Cache:
                     return
                 except Exists:
                     continue
+
+    def _write(self, step: Step, stored: bytes, data: bytes, expiry_ms: int) -> None:
+        """Writes the entry, where it was if this cache keeps places. data: without a place."""
+        if not self.keeps_places:
+            step.write(stored, data, expiry_ms)
+            return
+        old = step.read(stored)
+        place = 0 if old is None else _split(old).place or step.version(stored)
+        step.write_in_place(stored, (_PLACE.pack(b"q", place) if place else b"") + data, expiry_ms)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.set(key, value)
@@ -598,8 +629,11 @@ class Cache:
         if self._transacting and (step := self.running()) is not None:
             data = step.read(stored)
             if data is not None:
-                step.write(stored, data, self._expiry_ms(expire))
+                old = _split(data)
+                self._write(step, stored, _joined(old.value, old.tag), self._expiry_ms(expire))
             return data is not None
+        if self.keeps_places:
+            return self.atomically(lambda _: self.touch(key, expire))
         if expire is not None and expire <= 0:
             return self.client.discard(stored)
         try:
@@ -613,7 +647,8 @@ class Cache:
         """Adds to the number, from default if there is none; returns the sum. One step. KeyError:
         there is none, and default is None."""
         stored = self._stored(key)
-        if not self._transacting and type(delta) is int and type(default) in (int, type(None)):
+        if (not (self._transacting or self.keeps_places) and type(delta) is int
+                and type(default) in (int, type(None))):
             try:
                 if default is None:
                     return self.client.add(stored, delta, if_present=True)
@@ -633,8 +668,8 @@ class Cache:
                 return total
             old = _split(data)
             total = self._coder.loads(old.value) + delta
-            step.write(stored, _joined(self._coder.dumps(total), old.tag, old.place),
-                       step.expiry_ms(stored))
+            self._write(step, stored, _joined(self._coder.dumps(total), old.tag),
+                        step.expiry_ms(stored))
             return total
 
         return self.atomically(add)
@@ -785,12 +820,15 @@ class Cache:
     def _in_order(self) -> "list[bytes]":
         """The stored keys, in the order in which their values were stored."""
         if self.keeps_places:
-            found = [(_split(entry.value).place or entry.version, entry.key)
-                     for entry in self.client.scan(self._data)]
+            places = {entry.key: _split(entry.value).place or entry.version
+                      for entry in self.client.scan(self._data)}
         else:
-            found = [(entry.version, entry.key)
-                     for entry in self.client.scan(self._data, keys_only=True)]
-        found.sort()
+            places = {entry.key: entry.version
+                      for entry in self.client.scan(self._data, keys_only=True)}
+        if (step := self.running()) is not None:
+            for number, (stored, data) in enumerate(step.written(self._data).items()):
+                places[stored] = -1 if data is None else _split(data).place or _LAST + number
+        found = sorted((place, stored) for stored, place in places.items() if place >= 0)
         return [stored for _, stored in found]
 
     def __iter__(self) -> "Iterator[Any]":
@@ -806,14 +844,18 @@ class Cache:
         ranks = {b"i": 0, b"f": 0, b"s": 1, b"b": 2}
         sizes = len(self._data)
         found = [(ranks.get(stored[sizes:sizes + 1], 3), stored)
-                 for stored in self.client.keys(self._data)]
+                 for stored in self._names()]
         keyed = [((rank, self._key(stored) if rank < 3 else stored), stored)
                  for rank, stored in found]
         for _, stored in sorted(keyed, reverse=reverse):
             yield self._key(stored)
 
+    def _names(self) -> "Iterable[bytes]":
+        """The stored keys, in no order."""
+        return self.client.keys(self._data) if self.running() is None else self._in_order()
+
     def __len__(self) -> int:
-        return sum(1 for _ in self.client.scan(self._data, keys_only=True))
+        return sum(1 for _ in self._names())
 
     def __bool__(self) -> bool:
         return True

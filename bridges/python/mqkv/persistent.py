@@ -37,14 +37,22 @@ class _InCache:
         return self._cache.transact(retry=True)
 
 
+def _limit(maxlen: "Optional[float]") -> float:
+    if maxlen is None:
+        return float("inf")
+    if not maxlen >= 0:
+        raise ValueError(f"maxlen is None, or a number of items from 0 on, not {maxlen!r}")
+    return maxlen
+
+
 class Deque(_InCache, Sequence):  # type: ignore[type-arg]
     """A deque that programs share: each method is one step, but for those of many items (extend,
     rotate, reverse, clear), which are one step for each. Nothing of it is evicted."""
 
     def __init__(self, iterable: "Iterable[Any]" = (), directory: "Optional[home.Path]" = None,
                  maxlen: "Optional[float]" = None, **options: Any) -> None:
+        self._maxlen = _limit(maxlen)
         self._cache = Cache(directory, eviction_policy="none", **options)
-        self._maxlen = float("inf") if maxlen is None else maxlen
         self.extend(iterable)
 
     @classmethod
@@ -53,7 +61,7 @@ class Deque(_InCache, Sequence):  # type: ignore[type-arg]
         """A deque in a cache that is open."""
         made = cls.__new__(cls)
         made._cache = cache
-        made._maxlen = float("inf") if maxlen is None else maxlen
+        made._maxlen = _limit(maxlen)
         made.extend(iterable)
         return made
 
@@ -65,13 +73,14 @@ class Deque(_InCache, Sequence):  # type: ignore[type-arg]
 
     @property
     def maxlen(self) -> float:
-        """The most items: one more pushes one out at the other end."""
+        """The most items: one more pushes one out at the other end. None, if it is set: any
+        number."""
         return self._maxlen
 
     @maxlen.setter
-    def maxlen(self, value: float) -> None:
-        self._maxlen = value
-        while len(self) > value:
+    def maxlen(self, value: "Optional[float]") -> None:
+        self._maxlen = _limit(value)
+        while len(self) > self._maxlen:
             self.popleft()
 
     # Places --------------------------------------------------------------------------------------
@@ -179,12 +188,12 @@ class Deque(_InCache, Sequence):  # type: ignore[type-arg]
 
     def extend(self, iterable: "Iterable[Any]") -> None:
         """Adds all values at the back."""
-        for value in iterable:
+        for value in _apart(iterable):
             self.append(value)
 
     def extendleft(self, iterable: "Iterable[Any]") -> None:
         """Adds all values at the front, one after the other."""
-        for value in iterable:
+        for value in _apart(iterable):
             self.appendleft(value)
 
     def __iadd__(self, iterable: "Iterable[Any]") -> "Deque":
@@ -288,6 +297,11 @@ class Deque(_InCache, Sequence):  # type: ignore[type-arg]
         return self._compare(other, operator.ge)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _apart(iterable: "Iterable[Any]") -> "Iterable[Any]":
+    """The values, also if it is a Deque that changes while they are added to it."""
+    return list(iterable) if isinstance(iterable, Deque) else iterable
 
 
 def _deque_again(cache: Cache, maxlen: float) -> Deque:

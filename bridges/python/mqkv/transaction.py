@@ -125,6 +125,10 @@ class _Steps:
         if self._versions.setdefault(key, version) != version:
             raise self._conflict(key)
 
+    def _version_read(self, key: "Bytes") -> int:
+        """The version of the key, as the block has read it; 0: absent, or not read."""
+        return self._versions.get(as_bytes(key), 0)
+
     def _note(self, key: bytes, version: int, value: Optional[bytes]) -> None:
         self._note_version(key, version if value is not None else 0)
         self._values[key] = value

@@ -1,5 +1,6 @@
 """mqkv.Cache and what is built on it. diskcache's own tests run on it too (make check-python)."""
 
+import collections
 import datetime
 import decimal
 import io
@@ -342,6 +343,89 @@ def test_an_index_keeps_the_order_in_which_keys_came(tmp_path):
     del index["a"]
     assert not index and index.pop("a", 7) == 7
     index.cache.close()
+
+
+def part_of(cache, prefix):
+    made = mqkv.Cache(client=cache.client, prefix=prefix)
+    made.clear()
+    return made
+
+
+def test_an_index_keeps_places_in_transact_too(cache):
+    index = mqkv.Index.fromcache(part_of(cache, "i"), [("a", 1), ("b", 2), ("c", 3)])
+    with index.transact():
+        index["a"] = 10
+        assert list(index) == ["a", "b", "c"] and len(index) == 3
+    with index.transact():
+        index["a"] = 11
+        index["a"] = 12
+    assert list(index.items()) == [("a", 12), ("b", 2), ("c", 3)]
+    with index.transact():
+        index["new"], index["newer"], index["new"] = 1, 2, 3
+        assert list(index) == ["a", "b", "c", "new", "newer"]
+        assert list(reversed(index)) == ["newer", "new", "c", "b", "a"]
+        assert list(index.cache.iterkeys()) == ["a", "b", "c", "new", "newer"]
+    assert list(index) == ["a", "b", "c", "new", "newer"]
+    with index.transact():
+        index["a"] = index.pop("a")  # taken out and stored again: it comes last
+        del index["c"]
+        assert list(index) == ["b", "new", "newer", "a"] and len(index) == 4
+    assert list(index) == ["b", "new", "newer", "a"]
+    index.cache.incr("b")
+    index.cache.touch("new", 600)
+    assert list(index.items()) == [("b", 3), ("new", 3), ("newer", 2), ("a", 12)]
+    assert index.cache.get("new", expire_time=True)[1] is not None
+
+
+def test_an_index_takes_what_its_block_has_stored(cache):
+    index = mqkv.Index.fromcache(part_of(cache, "t"), [("a", 1), ("b", 2)])
+    with index.transact():
+        index["new"] = 1
+        assert index.peekitem() == index.popitem() == ("new", 1)
+        assert index.popitem(last=False) == ("a", 1)
+        assert index.peekitem(last=False) == index.popitem() == ("b", 2)
+        with pytest.raises(KeyError):
+            index.popitem()
+        assert not index and len(index) == 0
+    assert not index
+    plain = part_of(cache, "p")
+    with plain.transact():
+        plain["x"], plain["y"], plain["x"] = 1, 2, 3
+        assert plain.peekitem() == ("x", 3)  # a Cache's item that is stored again is the last
+    assert plain.peekitem() == ("x", 3)
+
+
+def test_a_deque_is_extended_by_itself(cache):
+    ours = mqkv.Deque.fromcache(part_of(cache, "d"), range(150), maxlen=150)
+    theirs = collections.deque(range(150), maxlen=150)
+    for extend in ("extendleft", "extend", "__iadd__"):
+        for _ in range(2):
+            getattr(ours, extend)(ours)
+            getattr(theirs, extend)(theirs)
+            assert list(ours) == list(theirs)
+            ours.rotate(60)
+            theirs.rotate(60)
+    again = mqkv.Deque.fromcache(ours.cache, maxlen=150)
+    ours.extendleft(again)
+    theirs.extendleft(list(theirs))
+    assert list(ours) == list(theirs)
+
+
+def test_the_limit_of_a_deque(cache):
+    items = mqkv.Deque.fromcache(part_of(cache, "l"), "abc", maxlen=3)
+    for wrong in (-1, float("nan"), "2"):
+        with pytest.raises((ValueError, TypeError)):
+            items.maxlen = wrong
+        with pytest.raises((ValueError, TypeError)):
+            mqkv.Deque.fromcache(items.cache, maxlen=wrong)
+        with pytest.raises((ValueError, TypeError)):
+            mqkv.Deque(maxlen=wrong)
+        assert (list(items), items.maxlen) == (["a", "b", "c"], 3)
+    items.maxlen = None
+    items.append("d")
+    assert (list(items), items.maxlen) == (["a", "b", "c", "d"], math.inf)
+    items.maxlen = 0
+    assert list(items) == []
 
 
 def test_a_deque_has_holes(tmp_path):
