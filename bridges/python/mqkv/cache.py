@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import io
 import itertools
 import json
@@ -79,6 +80,13 @@ def _bound(limit: Any, policy: str) -> "dict[str, str]":
     return {"evict": "s3fifo", "max-bytes": str(size)}
 
 
+def _refuse_read_only(settings: "dict[str, Any]") -> None:
+    if settings.get("read_only"):
+        raise ValueError("read_only: who may open a directory may write to it. Who may only read "
+                         "is a user of a daemon without the right to write (serverk(1), [user ...])"
+                         ": Cache(client=mqkv.Client(QUEUE))")
+
+
 def args_to_key(base: "tuple[Any, ...]", args: "tuple[Any, ...]", kwargs: "dict[str, Any]",
                 typed: bool, ignore: "Union[set[Any], tuple[Any, ...]]") -> "tuple[Any, ...]":
     """The key of a call of a memoized function, as diskcache makes it."""
@@ -92,6 +100,22 @@ def args_to_key(base: "tuple[Any, ...]", args: "tuple[Any, ...]", kwargs: "dict[
     if typed:
         key += tuple(type(arg) for arg in args) + tuple(type(value) for _, value in items)
     return key
+
+
+def ignored_in(function: "Callable[..., Any]", ignore: "Iterable[Any]") -> "set[Any]":
+    """Those arguments by place and by name, however they were told, so that it makes no difference
+    how a call passes them."""
+    ignored = set(ignore)
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # nobody knows
+        return ignored
+    for place, parameter in enumerate(parameters):
+        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            break
+        if place in ignored or parameter.name in ignored:
+            ignored |= {place, parameter.name}
+    return ignored
 
 
 def full_name(function: "Callable[..., Any]") -> str:
@@ -259,8 +283,9 @@ class Cache:
         eviction_policy  'least-recently-stored', 'least-recently-used', 'none'
         statistics       whether hits and misses are counted
 
-    Others of diskcache (cull_limit, sqlite_..., disk_...) are accepted and do nothing. A cache may
-    be used by any number of threads and programs; one that was closed opens again when it is used.
+    Others of diskcache (cull_limit, sqlite_..., disk_...) are accepted and do nothing, but for
+    read_only=True, which is a ValueError. A cache may be used by any number of threads and
+    programs; one that was closed opens again when it is used.
     A cache that evicts may evict what was pushed, and items of a Deque or an Index in it, too:
     those that nothing may lose belong in one with eviction_policy='none'.
     """
@@ -271,6 +296,7 @@ class Cache:
                  disk: Any = None, *, serializer: "Union[str, Serializer]" = "json",
                  client: "Optional[Client]" = None, prefix: "Union[str, bytes]" = b"cache:",
                  **settings: Any) -> None:
+        _refuse_read_only(settings)
         if disk is not None:
             raise ValueError("values are not stored by a diskcache.Disk: serializer= takes 'json', "
                              "'msgpack', 'pickle', or an object with dumps and loads")
@@ -992,12 +1018,14 @@ class Cache:
                 ignore: "Iterable[Any]" = ()) -> "Callable[[Callable[..., _T]], Callable[..., _T]]":
         """A decorator: the function is called once for each set of arguments, and its answer is
         kept here. function.__cache_key__(...) is the key of a call. typed: 1 and 1.0 are not the
-        same; ignore: arguments, by place or name, that make no difference."""
+        same; ignore: arguments that make no difference, each by its place (from 0) or its name,
+        however a call passes it."""
         if callable(name):
             raise TypeError("name cannot be callable")
-        ignored = set(ignore)
+        ignore = set(ignore)
 
         def decorate(function: "Callable[..., _T]") -> "Callable[..., _T]":
+            ignored = ignored_in(function, ignore)
             base = (full_name(function) if name is None else name,)
             get, set_ = self.get, self.set
 
@@ -1093,6 +1121,7 @@ class Cache:
 
     def part_of(self, root: bytes, **settings: Any) -> "Cache":
         """The part whose keys begin so."""
+        _refuse_read_only(settings)
         made = _Part.__new__(_Part)
         made.__dict__.update(self.__dict__)
         made._local = threading.local()

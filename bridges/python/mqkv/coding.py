@@ -17,6 +17,7 @@ import decimal
 import json
 import pickle
 import sys
+import types
 import uuid
 from typing import Any, Callable, Optional, Protocol, Union
 
@@ -30,6 +31,9 @@ _LITERALS = frozenset({str, bytes, int, bool, _NONE})
 _BARE = frozenset({_NONE, bool, float})
 _PLAIN = frozenset({_NONE, bool, float, int, str})
 _NAMES = frozenset({str})
+# Those that say that they are of builtins, and are not there: NoneType, function, ...
+_HIDDEN = {kind.__qualname__: kind for kind in vars(types).values()
+           if isinstance(kind, type) and kind.__module__ == "builtins"}
 
 
 class Serializer(Protocol):
@@ -81,9 +85,17 @@ def _wrap(value: Any, with_types: bool) -> Any:
         return {_MARK: [kind.__name__, str(value)]}
     elif kind is complex:
         return {_MARK: ["complex", [value.real, value.imag]]}
+    elif with_types and kind is _TypeName:
+        return {_MARK: ["type", str(value)]}
     elif with_types and isinstance(value, type):
-        return {_MARK: ["type", f"{value.__module__}:{value.__qualname__}"]}
+        name = f"{value.__module__}:{value.__qualname__}"
+        if _type_named(name) is value:  # not of a class within a function
+            return {_MARK: ["type", name]}
     raise PickleRefused(f"a value of {kind.__module__}.{kind.__qualname__}")
+
+
+class _TypeName(str):
+    """The name of a class whose module is not loaded. Within a key it stands for the class."""
 
 
 def _type_named(name: str) -> Any:
@@ -92,7 +104,9 @@ def _type_named(name: str) -> Any:
     found: Any = sys.modules.get(module)
     for part in path.split("."):
         found = getattr(found, part, None)
-    return found if isinstance(found, type) else name
+    if module == "builtins" and found is None:
+        found = _HIDDEN.get(path)
+    return found if isinstance(found, type) else _TypeName(name)
 
 
 _UNWRAP: "dict[str, Callable[[Any], Any]]" = {

@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any, Callable, Iterable, Optional, TypeVar
 
-from .cache import ENOVAL, Cache, Step, args_to_key, full_name
+from .cache import ENOVAL, Cache, Step, args_to_key, full_name, ignored_in
 from .errors import NotOwned
 
 __all__ = ["Averager", "BoundedSemaphore", "Lock", "RLock", "barrier", "memoize_stampede",
@@ -305,9 +305,10 @@ def memoize_stampede(cache: Cache, expire: float, name: Optional[str] = None, ty
     thread of one caller, so that not all callers make them at once. The nearer the end, and the
     longer the function takes, the likelier (times beta): "Optimal Probabilistic Cache Stampede
     Prevention", VLDB 2015."""
-    ignored = set(ignore)
+    ignore = set(ignore)
 
     def decorate(function: "Callable[..., _T]") -> "Callable[..., _T]":
+        ignored = ignored_in(function, ignore)
         base = (full_name(function) if name is None else name,)
 
         def cache_key(*args: Any, **kwargs: Any) -> "tuple[Any, ...]":

@@ -543,3 +543,66 @@ def test_delete_many(cache):
     cache.set_many({number: number for number in range(10)})
     assert cache.delete_many([1, 2, "none"]) == 2
     assert sorted(cache) == [0, *range(3, 10)]
+
+
+def test_a_typed_key_is_the_one_that_iteration_gives(cache):
+    @cache.memoize(typed=True)
+    def kind_of(value):
+        return repr(value)
+
+    for value in (None, ..., 1, True, 1.5, "x", b"x", (1, None), datetime.date(1843, 9, 1), len,
+                  int, decimal.Decimal):
+        if value is len:
+            with pytest.raises(coding.PickleRefused):
+                kind_of(value)
+        elif value is not ...:
+            kind_of(value)
+    keys = list(cache)
+    assert len(keys) == 10 and all(key in cache for key in keys)
+    assert cache.delete_many(keys) == 10 and not list(cache)
+
+
+def test_types_in_keys():
+    for kind in (type(None), type(...), type(len), type(lambda: 0), type(time), type, int):
+        key = ("f", kind)
+        assert coding.key_of(coding.key_bytes(key)) == key
+
+    class Local:
+        pass
+
+    with pytest.raises(coding.PickleRefused):
+        coding.key_bytes(("f", Local))
+    stored = coding.key_bytes(("f", uuid.UUID)).replace(b"uuid:", b"not_loaded:")
+    assert coding.key_of(stored) == ("f", "not_loaded:UUID")
+    assert coding.key_bytes(coding.key_of(stored)) == stored
+
+
+@pytest.mark.parametrize("ignore", [{"b"}, {1}, {"b", 1}])
+def test_what_is_ignored_may_be_passed_in_any_way(cache, ignore):
+    runs = []
+
+    def add(a, b, *more, c=0, **named):
+        runs.append(b)
+        return a
+
+    for memoize in (cache.memoize(ignore=ignore), mqkv.memoize_stampede(cache, 60, ignore=ignore)):
+        cache.clear()
+        runs.clear()
+        call = memoize(add)
+        nothing = object()  # which no key can have
+        assert [call(1, 2), call(1, b=3), call(b=4, a=1), call(1, nothing)] == [1] * 4
+        assert runs in ([2, 4], [2])  # a=1 by name is another key, as ever
+        call(1, 2, 3)
+        call(1, 2, c=3)
+        assert len(runs) == 4
+    assert mqkv.Cache.memoize(cache, ignore={0})(abs)(-3) == 3
+
+
+def test_read_only_is_refused(cache, tmp_path):
+    for make in (mqkv.Cache, mqkv.FanoutCache):
+        with pytest.raises(ValueError, match="read_only"):
+            make(tmp_path / "c", read_only=True)
+        assert not (tmp_path / "c").exists()
+    with pytest.raises(ValueError, match="read_only"):
+        mqkv.FanoutCache(client=cache.client).cache("part", read_only=True)
+    mqkv.Cache(client=cache.client, read_only=False)
