@@ -150,6 +150,20 @@ def _split(data: bytes, expiry_ms: int = 0) -> _Stored:
     return _Stored(value, tag, place, expiry_ms)
 
 
+def _tag_of(entry: "Entry") -> Any:
+    try:
+        return _split(entry.value).tag
+    except ValueError:
+        return None
+
+
+def _place_of(entry: "Entry") -> int:
+    try:
+        return _split(entry.value).place or entry.version
+    except ValueError:
+        return entry.version
+
+
 def _joined(value: bytes, tag: Any) -> bytes:
     if tag is not None:
         named = key_bytes(tag)
@@ -813,7 +827,7 @@ class Cache:
 
     def evict(self, tag: Any, retry: bool = False) -> int:
         """Deletes the items with the tag; returns how many there were. It looks at all items."""
-        return self._delete_if(lambda entry: bool(_split(entry.value).tag == tag))
+        return self._delete_if(lambda entry: bool(_tag_of(entry) == tag))
 
     def _delete_if(self, is_due: "Callable[[Entry], bool]") -> int:
         deleted = 0
@@ -846,8 +860,7 @@ class Cache:
     def _in_order(self) -> "list[bytes]":
         """The stored keys, in the order in which their values were stored."""
         if self.keeps_places:
-            places = {entry.key: _split(entry.value).place or entry.version
-                      for entry in self.client.scan(self._data)}
+            places = {entry.key: _place_of(entry) for entry in self.client.scan(self._data)}
         else:
             places = {entry.key: entry.version
                       for entry in self.client.scan(self._data, keys_only=True)}
@@ -857,23 +870,32 @@ class Cache:
         found = sorted((place, stored) for stored, place in places.items() if place >= 0)
         return [stored for _, stored in found]
 
+    def _readable(self, names: "Iterable[bytes]") -> "Iterator[tuple[Any, bytes]]":
+        """Those that a cache has stored, behind their keys. Others may stand in the store, too."""
+        for stored in names:
+            try:
+                key = self._key(stored)
+            except ValueError:
+                continue
+            yield key, stored
+
     def __iter__(self) -> "Iterator[Any]":
-        for stored in self._in_order():
-            yield self._key(stored)
+        for key, _ in self._readable(self._in_order()):
+            yield key
 
     def __reversed__(self) -> "Iterator[Any]":
-        for stored in reversed(self._in_order()):
-            yield self._key(stored)
+        for key, _ in self._readable(reversed(self._in_order())):
+            yield key
 
     def iterkeys(self, reverse: bool = False) -> "Iterator[Any]":
         """The keys in their order: numbers, text, bytes, then others."""
         ranks = {b"i": 0, b"f": 0, b"s": 1, b"b": 2}
         sizes = len(self._data)
-        found = [(ranks.get(stored[sizes:sizes + 1], 3), stored)
-                 for stored in self._names()]
-        keyed = [((rank, self._key(stored) if rank < 3 else stored), stored)
-                 for rank, stored in found]
-        for _, stored in sorted(keyed, reverse=reverse):
+        keyed = []
+        for key, stored in self._readable(self._names()):
+            rank = ranks.get(stored[sizes:sizes + 1], 3)
+            keyed.append((rank, key if rank < 3 else stored, stored))
+        for _, _, stored in sorted(keyed, reverse=reverse):
             yield self._key(stored)
 
     def _names(self) -> "Iterable[bytes]":
@@ -890,10 +912,10 @@ class Cache:
                  retry: bool = False) -> Any:
         """The item that was stored last (or first), as (key, value). KeyError: there is none."""
         found = self._in_order()
-        for stored in reversed(found) if last else found:
+        for key, stored in self._readable(reversed(found) if last else found):
             item = self._find(stored, True)
             if item is not None:
-                pair = (self._key(stored), self._coder.loads(item.value))
+                pair = (key, self._coder.loads(item.value))
                 return self._several(pair, item, expire_time, tag)
         raise KeyError("dictionary is empty")
 

@@ -166,7 +166,16 @@ def key_bytes(key: Any, pickles: bool = False) -> bytes:
 
 
 def key_of(data: bytes, pickles: bool = False) -> Any:
-    """The key of those bytes."""
+    """The key of those bytes. ValueError: nothing that a cache has stored."""
+    try:
+        return _key_of(data, pickles)
+    except (PickleRefused, ValueError):
+        raise
+    except Exception as error:  # of a hostile one MemoryError, SyntaxError, RecursionError, too
+        raise ValueError(f"no key of a cache: {data[:40]!r}: {error}") from error
+
+
+def _key_of(data: bytes, pickles: bool) -> Any:
     kind, content = data[:1], data[1:]
     if kind == b"s":
         return content.decode("utf-8", "surrogatepass")
@@ -184,7 +193,7 @@ def key_of(data: bytes, pickles: bool = False) -> Any:
         if pickles:
             return pickle.loads(content)
         raise PickleRefused("a key that another program stored")
-    raise ValueError(f"no key of a cache: {data!r}")
+    raise ValueError(f"no key of a cache: {data[:40]!r}")
 
 
 # Values ------------------------------------------------------------------------------------------

@@ -606,3 +606,27 @@ def test_read_only_is_refused(cache, tmp_path):
     with pytest.raises(ValueError, match="read_only"):
         mqkv.FanoutCache(client=cache.client).cache("part", read_only=True)
     mqkv.Cache(client=cache.client, read_only=False)
+
+
+HOSTILE_KEYS = [b"t" + b"(" * 30000, b"t(", b"t1 +", b"t\xff",
+                b"t" + b"-" * 60000 + b"1", b"J" + b"[" * 30000, b'J{"\\u0000": 5}', b"i", b"i" * 9,
+                b"f", b"s\xff", b"?", b"", b'J{"\\u0000": ["set", [[1]]]}',
+                b"i" + b"9" * 5000]
+
+
+@pytest.mark.parametrize("keeps_places", [False, True])
+def test_what_is_no_key_does_not_break_iteration(cache, keeps_places):
+    ours = part_of(cache, "h")
+    ours.keeps_places = keeps_places
+    ours.set_many({"a": 1, 2: 3})
+    for number, key in enumerate(HOSTILE_KEYS):
+        value = (b"t\0\xff", b"q", b"5", b"t\0\0\1t(")[number % 4]
+        ours.client.put(b"hk" + key, value)
+        with pytest.raises(ValueError):
+            coding.key_of(key)
+    ours.set("z", 4, tag="t")
+    assert sorted(map(str, ours)) == sorted(map(str, reversed(ours))) == ["2", "a", "z"]
+    assert list(ours.iterkeys()) == [2, "a", "z"]
+    assert ours.peekitem() == ("z", 4) and ours.evict("t") == 1
+    assert ours.peekitem() in (("a", 1), (2, 3)) and ours.evict("none") == 0
+    assert ours.clear() == len(HOSTILE_KEYS) + 2
