@@ -22,7 +22,9 @@ import pathlib
 import pwd
 import select
 import shutil
+import signal
 import stat
+import struct
 import subprocess
 import threading
 import time
@@ -48,6 +50,7 @@ _SETTINGS: dict[str, dict[str, str]] = {
 _START_S = 60.0  # a start, which may have to wait for the end of the last daemon
 _ANSWER_S = 5.0  # of a daemon that is there
 _RETRY_S = 0.05
+_FLOCK = "hhqqi4x"  # struct flock of 64 bits
 _log = logging.getLogger("mqkv")
 
 
@@ -137,8 +140,9 @@ def _lock_file(directory: str) -> int:
 
 
 @contextlib.contextmanager
-def _locked(directory: str, end: float) -> Iterator[None]:
-    """One program at a time. NoServer: others have it until `end`, by time.monotonic."""
+def _locked(directory: str, end: float) -> Iterator[int]:
+    """One program at a time, which gets the descriptor of the lock file. NoServer: others have it
+    until `end`, by time.monotonic."""
     descriptor = _lock_file(directory)
     try:
         while True:
@@ -153,7 +157,7 @@ def _locked(directory: str, end: float) -> Iterator[None]:
                     raise busy from None
                 time.sleep(_RETRY_S)
         try:
-            yield
+            yield descriptor
         finally:  # a child forked meanwhile has a copy of the descriptor: to close ours is not all
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
@@ -256,14 +260,41 @@ def _pid_of(queue: str, patience_s: float = _ANSWER_S) -> int:
         client.close()
 
 
-def _start_once(directory: str, queue: str, patience_s: float) -> Optional[str]:
+def _open_again(directory: str, lock: int) -> int:
+    """The descriptor of the directory that has this lock file, whatever its path leads to now: who
+    owns a directory above may exchange it at any time. Denied."""
+    where = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _check_directory(directory, where)
+        found = os.stat("lock", dir_fd=where, follow_symlinks=False)
+        if not os.path.samestat(found, os.fstat(lock)):
+            raise _denied(f"{directory} was exchanged while its daemon was being started")
+        return where
+    except BaseException:
+        os.close(where)
+        raise
+
+
+def _is_served(lock: int) -> bool:
+    """Whether a daemon has the store of that lock file, by its own lock (fcntl)."""
+    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    found: int = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, asked))[0]
+    return found != fcntl.F_UNLCK
+
+
+def _start_once(directory: str, lock: int, queue: str, patience_s: float) -> Optional[str]:
     """Starts the daemon, if nobody serves. What serverk says if it does not start; it may be that
     the last one has not ended yet. TimeoutExpired: it is still starting, and goes on."""
-    command = [find_serverk(), "--mq", queue, "--dir", directory, "--config",
-               _settings_file(directory), "--log", os.path.join(directory, "serverk.log"),
-               "--daemon"]
-    starting = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                stderr=subprocess.PIPE, cwd="/")
+    # Its options and its log are those of the very directory that was checked. Which one it has
+    # opened as its store is looked at afterwards, before a client writes.
+    command = [find_serverk(), "--mq", queue, "--dir", directory, "--config", "serverk.conf",
+               "--log", "serverk.log", "--daemon"]
+    where = _open_again(directory, lock)
+    try:
+        starting = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.PIPE, cwd=f"/proc/self/fd/{where}")
+    finally:
+        os.close(where)
     try:
         _, said = starting.communicate(timeout=max(_RETRY_S, patience_s))
     except BaseException:  # what it says must be read, and its end be known
@@ -278,14 +309,20 @@ def start(directory: str, queue: str, patience_s: float = _START_S) -> int:
     does not start, or that it takes longer than patience_s and goes on."""
     end = time.monotonic() + patience_s
     prepare(directory, {}, patience_s=patience_s)
-    with _locked(directory, end):
+    with _locked(directory, end) as lock:
         while True:
             failure: Optional[str] = None
             try:
-                return _pid_of(queue, end - time.monotonic())
+                pid = _pid_of(queue, end - time.monotonic())
+                if _is_served(lock):
+                    return pid
+                # Another directory came in between, or the daemon is ending.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+                failure = f"process {pid} serves another directory, or is ending"
             except NoServer:
                 try:
-                    failure = _start_once(directory, queue, end - time.monotonic())
+                    failure = _start_once(directory, lock, queue, end - time.monotonic())
                 except subprocess.TimeoutExpired:
                     failure = (f"it is still starting after {patience_s:g} s, and goes on: a later "
                                "attempt, or a longer timeout=, finds it")

@@ -251,6 +251,37 @@ def test_the_queue_of_a_store_may_be_called_as_its_directory(monkeypatch):
     assert time.monotonic() - begin >= 0.25
 
 
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_who_owns_the_directory_above_cannot_exchange_it(tmp_path, monkeypatch, comes_back):
+    """Between the check and the start; for good, or until the start is over."""
+    above, evil, program = tmp_path / "above", tmp_path / "evil", tmp_path / "exchanging_serverk"
+    store = above / "store"
+    with mqkv.Client(store, timeout=60) as client:
+        client.put("n", "1")
+    assert wait_until(lambda: not is_served(store))
+    evil.mkdir(0o700)
+    (evil / "serverk.conf").write_text(f"[process]\npidfile = {tmp_path}/victim\n"
+                                       "idle-exit = 300ms\n")
+    exchange = f'mv "{store}" "{tmp_path}/aside" && mv "{evil}" "{store}"'
+    back = f'mv "{store}" "{evil}" && mv "{tmp_path}/aside" "{store}"'
+    once, real = tmp_path / "once", home.find_serverk()
+    program.write_text(f'#!/bin/sh\nif [ -e "{once}" ]; then\n    exec "{real}" "$@"\nfi\n'
+                       f'touch "{once}"\n{exchange}\n"{real}" "$@"\nstatus=$?\n'
+                       f'{back if comes_back else ":"}\nexit $status\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("MQKV_SERVERK", str(program))
+    if comes_back:
+        with mqkv.Client(store, timeout=60) as client:
+            assert client.get("n") == b"1"
+    else:
+        with pytest.raises(mqkv.Denied, match="was exchanged"):
+            mqkv.Client(store, timeout=60)
+    assert not (tmp_path / "victim").exists()
+    log = (evil if comes_back else store) / "serverk.log"
+    assert not log.exists()
+    assert wait_until(lambda: not is_served(store))
+
+
 def test_a_directory_may_be_bytes(directory):
     with mqkv.Client(os.fsencode(directory)) as client:
         client.put("n", "1")
