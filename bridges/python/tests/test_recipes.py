@@ -1,6 +1,7 @@
 """Locks, semaphores, averages and decorators on a cache: mqkv.recipes."""
 
 import multiprocessing
+import pathlib
 import pickle
 import threading
 import time
@@ -9,6 +10,7 @@ import pytest
 
 import mqkv
 from conftest import wait_until
+from mqkv import home
 
 
 @pytest.fixture
@@ -152,12 +154,15 @@ def test_holders_of_a_semaphore_end_each_for_itself(cache):
     assert len(cache["s"]) == 2
 
 
-def test_a_lock_can_be_pickled(tmp_path):
+def test_a_lock_can_be_pickled(tmp_path, monkeypatch):
+    monkeypatch.setattr(home, "IDLE_EXIT", "300ms")
     with mqkv.Cache(tmp_path / "c") as cache:
         for kind in LOCKS:
             lock = kind(cache, kind.__name__)
             with pickle.loads(pickle.dumps(lock)):
                 assert lock._key in cache
+    daemon = pathlib.Path("/proc") / (tmp_path / "c/lock").read_text().strip()
+    assert wait_until(lambda: not daemon.exists())
 
 
 def test_those_who_only_take_it_keep_no_memory(cache):
