@@ -3,9 +3,9 @@
 # last logout, makes them anew: who is connected goes on, others find it, and the next daemon, too
 . "$(dirname "$0")/lib.sh"
 
-# remove_queues [PATTERN]: what logind does: the names go, whoever has the queues open.
+# remove_queues PATTERN: what logind does: the names go, whoever has the queues open.
 remove_queues() {
-    python3 - "$server_queue" "${1:-.*}" <<'P'
+    python3 - "$server_queue" "$1" <<'P'
 import ctypes, re, sys
 libc = ctypes.CDLL(None, use_errno=True)
 base, pattern = sys.argv[1:]
@@ -43,7 +43,7 @@ round() {
     wait_until 30 grep -q OK "$MQKV_TEST_DIR/answers"
     for time in 1 2; do
         hold_still "$server_pid" # so that it sees one loss, however long that takes
-        check_status 0 "$text: its queues are removed" remove_queues
+        check_status 0 "$text: its queues are removed" remove_queues '.*'
         kill -CONT "$server_pid"
         check_status 0 'and made anew' wait_until 60 are_there_again "$time"
         check_status 0 'who comes finds it' client --timeout 30000 put "new$time" yes
@@ -60,7 +60,7 @@ round() {
     kill -0 "$server_pid" || not_ok 'it lives'
     stop_server
     rm -f "$MQKV_TEST_DIR/lines" "$MQKV_TEST_DIR/answers"
-    check_status 1 'and removes them when it stops' remove_queues
+    check_status 1 'and removes them when it stops' remove_queues '.*'
 }
 
 round 'a daemon' -d 2
@@ -84,7 +84,7 @@ bench_pid=$!
 for time in 1 2 3; do
     sleep 1
     hold_still "$server_pid"
-    remove_queues
+    remove_queues '.*'
     kill -CONT "$server_pid"
     wait_until 60 are_there_again "$time"
 done

@@ -14,7 +14,7 @@ struct clientk *must_connect_with(const struct clientk_options *options)
 
 struct clientk *must_connect(const char *queue)
 {
-    struct clientk_options options = {.queue = queue, .timeout_ms = 30000};
+    struct clientk_options options = {.queue = queue, .timeout_ms = 300000};
     return must_connect_with(&options);
 }
 
