@@ -112,7 +112,9 @@ struct settling {
     int64_t delay_ms;  /* below 0: as the job's attempts say */
     uint64_t until_ms; /* of an extended lease */
     uint64_t next[QUEUE_LANES];
-    bool dead; /* the plan makes it a dead letter */
+    bool dead;               /* the plan makes it a dead letter */
+    unsigned unknown;        /* outcomes of the change that never came */
+    uint64_t lease_until_ms; /* as far as is known: until then nobody else settles the job */
 };
 
 static uint64_t backoff_of(const struct job_record *record)
@@ -200,10 +202,25 @@ static enum kv_status plan_settlement(struct clientk_queue *queue, const struct 
     return KV_OK;
 }
 
+/* The job is not at its place, or not leased, after a change whose outcome never came. That was
+ * the change only if nobody else could have done it: while the lease holds. */
+static enum kv_status doubted_outcome(const struct settling *settling, enum kv_status status)
+{
+    bool may_be_ours = settling->kind == SETTLE_RELEASE
+                           ? status == KV_NOT_FOUND || status == KV_VERSION_MISMATCH
+                           : status == KV_NOT_FOUND && settling->kind != SETTLE_EXTEND;
+    if (settling->unknown == 0 || !may_be_ours)
+        return status;
+    if (clock_realtime_ms() < settling->lease_until_ms)
+        return KV_OK;
+    return queue_refuse(KV_OUTCOME_UNKNOWN, "the job may have been settled: the server ended "
+                                            "meanwhile, and the lease is over");
+}
+
 static enum kv_status settle(struct clientk_queue *queue, const struct clientk_job *job,
                              struct settling *settling)
 {
-    unsigned unknown = 0;
+    settling->lease_until_ms = job->until_ms;
     for (unsigned tries = 0; tries < QUEUE_TRIES; tries++) {
         struct located located;
         bool done;
@@ -212,11 +229,12 @@ static enum kv_status settle(struct clientk_queue *queue, const struct clientk_j
         enum kv_status status = tries > 0 || !queue->has_tails ? queue_read_tails(queue) : KV_OK;
         if (status == KV_OK)
             status = locate(queue, job, &located);
-        if (unknown > 0 && (status == KV_NOT_FOUND ||
-                            (status == KV_VERSION_MISMATCH && settling->kind == SETTLE_RELEASE)))
-            return KV_OK; /* the change whose answer never came was made */
-        if (status == KV_OK)
+        if (status == KV_NOT_FOUND || status == KV_VERSION_MISMATCH)
+            return doubted_outcome(settling, status);
+        if (status == KV_OK) {
+            settling->lease_until_ms = located.record.until_ms;
             status = plan_settlement(queue, &located, settling);
+        }
         if (status != KV_OK)
             return status;
         status = plan_run(&queue->plan, queue->client, queue->options.durability, &done);
@@ -226,7 +244,7 @@ static enum kv_status settle(struct clientk_queue *queue, const struct clientk_j
             return KV_OK;
         }
         if (status != KV_OK &&
-            (!plan_is_unknown(&queue->plan, status) || ++unknown == QUEUE_UNKNOWN_TRIES))
+            (!plan_is_unknown(&queue->plan, status) || ++settling->unknown == QUEUE_UNKNOWN_TRIES))
             return status;
     }
     return queue_refuse(KV_OVERLOADED, "others change the queue all the time");
@@ -289,18 +307,16 @@ enum kv_status clientk_queue_ack(struct clientk_queue *queue, const struct clien
     }
     for (size_t at = 0; at < count; at += ACKED_TOGETHER) {
         size_t page = count - at < ACKED_TOGETHER ? count - at : ACKED_TOGETHER;
-        bool done = false, doubtful = false;
+        bool done = false;
         enum kv_status status = KV_OK;
         if (are_as_taken(jobs + at, page))
             status = ack_together(queue, jobs + at, page, &done);
         if (status != KV_OK && !plan_is_unknown(&queue->plan, status))
             return status;
-        doubtful = status != KV_OK;
+        const unsigned unknown = status != KV_OK;
         for (size_t i = 0; i < page && !done; i++) {
-            struct settling settling = {.kind = SETTLE_ACK};
+            struct settling settling = {.kind = SETTLE_ACK, .unknown = unknown};
             status = settle(queue, &jobs[at + i], &settling);
-            if (doubtful && status == KV_NOT_FOUND)
-                status = KV_OK; /* that was this call */
             if (status != KV_OK && first == KV_OK)
                 first = status;
         }

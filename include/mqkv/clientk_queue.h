@@ -111,9 +111,10 @@ enum kv_status clientk_queue_take(struct clientk_queue *queue, size_t count, int
 
 /* What becomes of a job that was taken. All of these return KV_OK; KV_VERSION_MISMATCH: the lease
  * is over, and the job was given to somebody else or back; KV_NOT_FOUND: the job is not there any
- * more: it was acknowledged, or lost its place at the end of the lease. A lease that is over by the
- * clock alone is no failure. Of a job, priority, number and token are looked at, and other members
- * help. */
+ * more: it was acknowledged, or lost its place at the end of the lease; KV_OUTCOME_UNKNOWN: the
+ * daemon ended meanwhile, and the lease is over: this call may have settled the job, or another
+ * worker has it or had it. A lease that is over by the clock alone is no failure. Of a job,
+ * priority, number and token are looked at, and other members help. */
 
 /* Acknowledges `count` jobs: they are done, and gone. If the lease of one is over, the others are
  * acknowledged all the same, and the first such status is returned. */

@@ -72,7 +72,8 @@ class Job:
     settled: bool = field(default=False, compare=False)
 
     def ack(self) -> None:
-        """The job is done. NotFound, VersionMismatch: it is not this worker's any more."""
+        """The job is done. NotFound, VersionMismatch: it is not this worker's any more;
+        OutcomeUnknown: the daemon ended meanwhile, and the lease is over (so do all of these)."""
         self.queue.ack([self])
 
     def fail(self, reason: "Union[str, BaseException]" = "",
