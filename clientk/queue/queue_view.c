@@ -10,7 +10,8 @@
 #include "common/report/error.h"
 #include "common/time/clock.h"
 
-/* Leased records stand among the first ones of a lane. */
+/* Leased records stand among the first ones of a lane; and so many of those that wait for a moment
+ * are looked at when jobs are counted. */
 #define LEASED_AMONG 1024u
 
 /* How many records are read, and changed, together. */
@@ -22,8 +23,10 @@ struct viewing {
     enum clientk_job_state state; /* which jobs are wanted */
     uint64_t now_ms;
     uint64_t limit, count;
-    uint64_t absent; /* of the records of a lane: how many were seen to have left */
-    clientk_visit_job visit;
+    uint64_t absent;         /* of the records of a lane: how many were seen to have left */
+    uint64_t seen;           /* of the records of moments: how many */
+    uint64_t away;           /* of `count`: how many stand away from their lanes */
+    clientk_visit_job visit; /* NULL: they are counted */
     void *context;
     bool stopped; /* the visitor has had enough */
     struct clientk_job job;
@@ -58,6 +61,12 @@ static enum kv_status viewing_end(struct viewing *viewing, enum kv_status status
 static bool viewing_is_over(const struct viewing *viewing)
 {
     return viewing->stopped || viewing->count >= viewing->limit;
+}
+
+/* Whether what waits for that moment can be taken: the next worker will bring it to its lane. */
+static bool is_due(const struct viewing *viewing, uint64_t moment_number)
+{
+    return time_of_moment(moment_number) <= viewing->now_ms;
 }
 
 static enum clientk_job_state state_of(const struct job_record *record, uint64_t now_ms)
@@ -107,6 +116,10 @@ static enum kv_status pass_head(struct viewing *viewing, unsigned lane, uint64_t
 static enum kv_status show(struct viewing *viewing, const struct job_record *record,
                            uint64_t number, uint64_t version)
 {
+    if (!viewing->visit) {
+        viewing->count++;
+        return KV_OK;
+    }
     enum kv_status status = queue_fill_job(&viewing->job, record, number, version);
     if (status == KV_OK && record->body_bytes > 0)
         status = queue_read_body(viewing->queue, &viewing->job);
@@ -147,7 +160,8 @@ static enum kv_status list_lane(struct viewing *viewing, unsigned lane)
     return KV_OK;
 }
 
-/* Shows the leased record that a reference stands for, if it is still leased. */
+/* Shows the record that a reference stands for, if its state is the wanted one. Of a lease that was
+ * shortened a second reference tells. */
 static enum kv_status show_away(struct viewing *viewing, const struct job_record *reference)
 {
     struct clientk_queue *queue = viewing->queue;
@@ -159,9 +173,13 @@ static enum kv_status show_away(struct viewing *viewing, const struct job_record
     if (status != KV_OK)
         return status == KV_NOT_FOUND ? KV_OK : status;
     if (!job_record_read(kv_slice(queue->located.data, queue->located.size), &record) ||
-        job_record_is_free(&record, viewing->now_ms))
+        state_of(&record, viewing->now_ms) != viewing->state ||
+        reference->until_ms > record.until_ms)
         return KV_OK;
-    return show(viewing, &record, reference->token, queue->located.version);
+    uint64_t before = viewing->count;
+    status = show(viewing, &record, reference->token, queue->located.version);
+    viewing->away += viewing->count - before;
+    return status;
 }
 
 /* Reads up to VIEW_RECORDS records of a moment into queue->look.results. */
@@ -179,6 +197,8 @@ static enum kv_status list_moment(struct viewing *viewing, const struct time_mom
 {
     struct clientk_queue *queue = viewing->queue;
     enum kv_status status = KV_OK;
+    bool is_wanted =
+        viewing->state == (is_due(viewing, moment->number) ? CLIENTK_JOB_READY : CLIENTK_JOB_LATER);
     for (uint64_t at = moment->head;
          at < moment->tail && status == KV_OK && !viewing_is_over(viewing);) {
         size_t count;
@@ -187,26 +207,31 @@ static enum kv_status list_moment(struct viewing *viewing, const struct time_mom
             struct job_record record = {.state = JOB_FREE};
             enum kv_status one = read_result(queue, i, &record);
             if (one == KV_OK && record.state == JOB_REFERENCE)
-                one = viewing->state == CLIENTK_JOB_LEASED ? show_away(viewing, &record) : KV_OK;
-            else if (one == KV_OK && viewing->state == CLIENTK_JOB_LATER)
+                one = viewing->state == CLIENTK_JOB_LATER ? KV_OK : show_away(viewing, &record);
+            else if (one == KV_OK && is_wanted)
                 one = show(viewing, &record, at + i, queue->look.results[i].value.version);
             if (one != KV_NOT_FOUND)
                 status = one;
         }
         at += count;
+        viewing->seen += count;
+        if (!viewing->visit && viewing->seen >= LEASED_AMONG)
+            viewing->stopped = true;
     }
     return status;
 }
 
+/* Shows what waits for a moment. What is ready and what waits are of different moments. */
 static enum kv_status list_times(struct viewing *viewing)
 {
-    uint64_t number = 0;
+    bool only_due = viewing->state == CLIENTK_JOB_READY;
+    uint64_t number = viewing->state == CLIENTK_JOB_LATER ? time_moment_of(viewing->now_ms) : 0;
     enum kv_status status = KV_OK;
-    for (uint64_t from = 0; status == KV_OK && !viewing_is_over(viewing); from = number + 1) {
+    for (uint64_t from = number; status == KV_OK && !viewing_is_over(viewing); from = number + 1) {
         bool found;
         struct time_moment moment = {.number = 0};
         status = time_find(viewing->queue, from, &found, &number);
-        if (status != KV_OK || !found)
+        if (status != KV_OK || !found || (only_due && !is_due(viewing, number)))
             return status;
         status = time_read_moment(viewing->queue, number, &moment);
         if (status == KV_OK)
@@ -231,7 +256,7 @@ enum kv_status clientk_queue_list(struct clientk_queue *queue, enum clientk_job_
     else if (state != CLIENTK_JOB_LATER)
         for (unsigned lane = CLIENTK_MAX_JOB_PRIORITY + 1; lane-- > 0 && status == KV_OK;)
             status = list_lane(&viewing, lane);
-    if (status == KV_OK && (state == CLIENTK_JOB_LATER || state == CLIENTK_JOB_LEASED))
+    if (status == KV_OK && state != CLIENTK_JOB_DEAD)
         status = list_times(&viewing);
     clientk_job_free(&viewing.job);
     return viewing_end(&viewing, status);
@@ -283,8 +308,9 @@ enum kv_status clientk_queue_length(struct clientk_queue *queue,
     if (!lengths)
         return queue_refuse(KV_USAGE, "NULL was given as the lengths");
     *lengths = (struct clientk_queue_lengths){0};
+    status = count_leased(queue, &lengths->leased);
     if (status == KV_OK)
-        status = count_leased(queue, &lengths->leased);
+        status = list_times(&viewing); /* what is due, and in no lane yet */
     if (status != KV_OK)
         return status;
     plan_begin(&queue->look);
@@ -305,11 +331,13 @@ enum kv_status clientk_queue_length(struct clientk_queue *queue,
         left[lane] = (int64_t)tail - counter_of(&results[lane]);
         in_lanes += lane == QUEUE_DEAD_LANE ? 0 : left[lane];
     }
-    int64_t outside = counter_of(&results[QUEUE_LANES + 1]);
-    int64_t later = counter_of(&results[QUEUE_LANES]);
+    uint64_t due = viewing.count - viewing.away;
+    int64_t outside = counter_of(&results[QUEUE_LANES + 1]) - (int64_t)viewing.away;
+    int64_t later = counter_of(&results[QUEUE_LANES]) - (int64_t)due;
     if ((int64_t)lengths->leased > in_lanes) /* some were acknowledged meanwhile */
         lengths->leased = in_lanes > 0 ? (uint64_t)in_lanes : 0;
     lengths->ready = in_lanes > 0 ? (uint64_t)in_lanes - lengths->leased : 0;
+    lengths->ready += viewing.count;
     lengths->leased += outside > 0 ? (uint64_t)outside : 0;
     lengths->later = later > 0 ? (uint64_t)later : 0;
     lengths->dead = left[QUEUE_DEAD_LANE] > 0 ? (uint64_t)left[QUEUE_DEAD_LANE] : 0;
@@ -449,10 +477,21 @@ static enum kv_status drop_of_moment(struct viewing *viewing, const struct time_
     return plan_run(&queue->plan, queue->client, queue->options.durability, done);
 }
 
+/* Brings what is due to its lanes. */
+static enum kv_status bring_due(struct viewing *viewing)
+{
+    enum kv_status status = KV_OK;
+    for (uint64_t next_ms = 0; status == KV_OK && next_ms <= viewing->now_ms;) {
+        next_ms = UINT64_MAX;
+        status = queue_promote_due(viewing->queue, viewing->now_ms, &next_ms);
+    }
+    return status;
+}
+
 static enum kv_status drop_later(struct viewing *viewing)
 {
     struct clientk_queue *queue = viewing->queue;
-    uint64_t from = 0, number = 0;
+    uint64_t from = time_moment_of(viewing->now_ms + 1), number = 0;
     unsigned tries = 0;
     while (!viewing_is_over(viewing)) {
         bool found, done = true;
@@ -509,9 +548,11 @@ enum kv_status clientk_queue_drop(struct clientk_queue *queue, enum clientk_job_
         status = drop_later(&viewing);
     else if (state == CLIENTK_JOB_DEAD)
         status = change_lane(&viewing, QUEUE_DEAD_LANE, false);
-    else
+    else {
+        status = bring_due(&viewing);
         for (unsigned lane = 0; lane <= CLIENTK_MAX_JOB_PRIORITY && status == KV_OK; lane++)
             status = change_lane(&viewing, lane, false);
+    }
     if (count)
         *count = viewing.count;
     return viewing_end(&viewing, status);

@@ -15,8 +15,9 @@
  * it has been given max_attempts times: then it becomes a dead letter. While a worker's lease
  * holds, nobody else gets the job; the lease of a worker that has died, or is too slow, ends by
  * itself. Jobs of a higher priority come first, and those of one priority in the order in which
- * they were put; a job that comes back at the end of its lease keeps its place, one that failed
- * goes to the end. Nothing is lost when daemon, producers or workers are killed. A worker may be
+ * they were put; a job that comes back at the end of its lease keeps its place, unless it was one
+ * of many slow ones (more than 64) that stood in the way; it and one that failed go to the end of
+ * their priority. Nothing is lost when daemon, producers or workers are killed. A worker may be
  * killed after its work and before its acknowledgement: work has to bear being done twice.
  *
  * Times are those of the host's clock: setting it forward ends leases and delays. A store of
@@ -130,7 +131,8 @@ enum kv_status clientk_queue_ack(struct clientk_queue *queue, const struct clien
 enum kv_status clientk_queue_fail(struct clientk_queue *queue, const struct clientk_job *job,
                                   struct kv_slice reason, int64_t delay_ms, bool *dead);
 
-/* Gives the job back as if it had not been taken: at once, at its old place, or after delay_ms. */
+/* Gives the job back as if it had not been taken: at once, at its old place (of one that stood in
+ * the way, see above: at the end), or after delay_ms. */
 enum kv_status clientk_queue_release(struct clientk_queue *queue, const struct clientk_job *job,
                                      uint64_t delay_ms);
 
@@ -154,15 +156,17 @@ enum kv_status clientk_queue_read_receipt(struct kv_slice text, struct clientk_j
 /* Looking -------------------------------------------------------------------------------------- */
 
 struct clientk_queue_lengths {
-    uint64_t ready;  /* can be taken now */
-    uint64_t leased; /* a worker has them; those whose lease is over count as ready */
+    uint64_t ready;  /* can be taken now: those whose lease or delay is over, too */
+    uint64_t leased; /* a worker has them */
     uint64_t later;  /* delayed, or failed and not tried again yet */
     uint64_t dead;   /* dead letters */
     uint64_t reserved[4];
 };
 
-/* Counts the jobs, without reading more than some hundred of them: the sums are of one moment;
- * leased ones are counted among the first 1,024 of each priority. */
+/* Counts the jobs, without reading more than some thousand of them: the sums are of one moment;
+ * leased ones are counted among the first 1,024 of each priority, and those whose delay is over, or
+ * whose lease, where they stood in the way, among the 1,024 that have been so the longest: others
+ * count as `later` and `leased` until somebody takes jobs. */
 enum kv_status clientk_queue_length(struct clientk_queue *queue,
                                     struct clientk_queue_lengths *lengths);
 

@@ -6,6 +6,10 @@ receipt_of() { # LINE: the first word
     echo "${1%% *}"
 }
 
+has_session() { # PID
+    client sessions | grep -qw "$1"
+}
+
 start_server
 check_status 1 "there is no job at first" client queue take mail
 check_equal "" "$output" "and nothing is printed"
@@ -64,6 +68,19 @@ waiting=$!
 client queue put awaited now >/dev/null
 wait "$waiting"
 check_match ' now$' "$(<"$MQKV_TEST_DIR/awaited")" "who waits gets what is put"
+for how in stop kill; do
+    exec_client queue take awaited --wait-for 1m >"$MQKV_TEST_DIR/awaited" 2>&1 &
+    waiting=$!
+    wait_until 20 has_session "$waiting"
+    "${how}_server"
+    sleep 0.3
+    start_server
+    client queue put awaited "after a $how" >/dev/null
+    wait "$waiting"
+    check_match " \"?after a $how\"?$" "$(<"$MQKV_TEST_DIR/awaited")" \
+        "who waits goes on when the daemon was started again: $how"
+    client queue ack awaited "$(receipt_of "$(<"$MQKV_TEST_DIR/awaited")")" >/dev/null
+done
 exec_client queue take awaited --wait-for 1h >/dev/null 2>&1 &
 waiting=$!
 wait_until 20 grep -q awaited "/proc/$waiting/cmdline"

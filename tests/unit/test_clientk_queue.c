@@ -380,6 +380,60 @@ START_TEST(slow_jobs_hold_nobody_up)
 }
 END_TEST
 
+/* A clientk_visit_job. */
+static bool count_job(void *context, const struct clientk_job *seen, enum clientk_job_state state)
+{
+    (void)seen, (void)state;
+    ++*(size_t *)context;
+    return true;
+}
+
+static size_t jobs_listed(enum clientk_job_state state)
+{
+    size_t count = 0;
+    assert_status(clientk_queue_list(queue, state, 0, count_job, &count), KV_OK);
+    return count;
+}
+
+START_TEST(jobs_of_dead_workers_are_ready)
+{
+    enum { SLOW = 128, ALL = 160, LEASE_MS = 3000 };
+    static struct clientk_job slow[SLOW];
+    const struct clientk_put_job_options soon = {.delay_ms = 1};
+    size_t taken;
+    uint64_t dropped;
+    struct clientk_queue *fixture_queue = queue;
+    struct clientk_queue *dying = must_open_queue(client, "dying", LEASE_MS);
+    queue = must_open_queue(client, "dying", LONG_MS);
+    for (int i = 0; i < ALL; i++)
+        put_text("x");
+    for (int i = 0; i < SLOW; i += 64)
+        assert_status(clientk_queue_take(dying, 64, 0, &slow[i], &taken), KV_OK);
+    for (int i = 0; i < 3; i++) { /* these move the oldest ones away */
+        assert_status(take_one(0), KV_OK);
+        must_ack();
+    }
+    ck_assert_uint_gt(entries_of("dying:away:"), 0);
+    put_with("later", &soon);
+    clock_sleep_ms(LEASE_MS + 50);
+    assert_lengths(ALL - 3 + 1, 0, 0, 0);
+    ck_assert_uint_eq(jobs_listed(CLIENTK_JOB_READY), ALL - 3 + 1);
+    ck_assert_uint_eq(jobs_listed(CLIENTK_JOB_LEASED), 0);
+    ck_assert_uint_eq(jobs_listed(CLIENTK_JOB_LATER), 0);
+    assert_status(clientk_queue_drop(queue, CLIENTK_JOB_LATER, 0, &dropped), KV_OK);
+    ck_assert_uint_eq(dropped, 0);
+    assert_status(clientk_queue_drop(queue, CLIENTK_JOB_READY, 0, &dropped), KV_OK);
+    ck_assert_uint_eq(dropped, ALL - 3 + 1);
+    assert_lengths(0, 0, 0, 0);
+    ck_assert_uint_eq(entries_of("dying:away:"), 0);
+    for (int i = 0; i < SLOW; i++)
+        clientk_job_free(&slow[i]);
+    clientk_queue_close(dying);
+    clientk_queue_close(queue);
+    queue = fixture_queue;
+}
+END_TEST
+
 START_TEST(a_single_slow_job_keeps_no_head)
 {
     enum { QUICK = 200 };
@@ -791,6 +845,7 @@ TEST_SUITE(clientk_queue)
     tcase_add_test(tests, delayed_jobs_come_when_they_are_due);
     tcase_add_test(tests, many_delayed_jobs_come_once_each);
     tcase_add_test(tests, slow_jobs_hold_nobody_up);
+    tcase_add_test(tests, jobs_of_dead_workers_are_ready);
     tcase_add_test(tests, a_single_slow_job_keeps_no_head);
     tcase_add_test(tests, large_payloads_stand_apart);
     tcase_add_test(tests, who_waits_is_woken);

@@ -10,6 +10,7 @@
 #include "clientk/program/cli/interrupt.h"
 #include "common/report/error.h"
 #include "common/text/escape.h"
+#include "common/time/clock.h"
 #include "mqkv/clientk_queue.h"
 
 #define NAME          "queue"
@@ -230,16 +231,35 @@ static int queue_put(struct queue_run *run)
 
 /* take ----------------------------------------------------------------------------------------- */
 
+static bool queue_waits(const struct queue_options *options)
+{
+    return options->wait || options->wait_ms > 0;
+}
+
+/* Takes jobs, and waits for them if the options say so. A claim whose answer was lost with the
+ * daemon is perhaps one whose lease ends without a worker: who waits goes on. */
+static enum kv_status take_jobs(const struct queue_run *run, size_t wanted,
+                                struct clientk_job *jobs, size_t *taken)
+{
+    const uint64_t begin_ms = clock_monotonic_coarse_ms(), wait_ms = run->options->wait_ms;
+    for (;;) {
+        uint64_t waited_ms = clock_monotonic_coarse_ms() - begin_ms;
+        int timeout_ms = wait_ms > waited_ms                  ? (int)(wait_ms - waited_ms)
+                         : run->options->wait && wait_ms == 0 ? -1
+                                                              : 0;
+        enum kv_status status = clientk_queue_take(run->queue, wanted, timeout_ms, jobs, taken);
+        if (status != KV_OUTCOME_UNKNOWN || timeout_ms == 0 || interrupt_pending())
+            return status;
+    }
+}
+
 static int queue_take(struct queue_run *run)
 {
     struct clientk_job jobs[MOST_TAKEN] = {{.id = 0}};
     size_t wanted = run->options->count ? run->options->count : 1, taken = 0;
-    int timeout_ms = run->options->wait_ms > 0 ? (int)run->options->wait_ms
-                     : run->options->wait      ? -1
-                                               : 0;
     if (wanted > MOST_TAKEN)
         return queue_misuse(run->context, "at most 64 jobs are taken at once");
-    enum kv_status status = clientk_queue_take(run->queue, wanted, timeout_ms, jobs, &taken);
+    enum kv_status status = take_jobs(run, wanted, jobs, &taken);
     if (status == KV_OK)
         print_job_header(run);
     for (size_t i = 0; i < taken; i++) {
@@ -437,6 +457,7 @@ int queue_run(struct cli_context *context, const void *options_given, const stru
         snprintf(sentence, sizeof sentence, "usage: %s", word->usage);
         return queue_misuse(context, sentence);
     }
+    context->patient |= queue_waits(options); /* the daemon may be started again meanwhile */
     int code = cli_connect_for(context, NAME);
     if (code != EXIT_DONE)
         return code;
