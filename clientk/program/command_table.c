@@ -38,7 +38,7 @@
 #define TTL_ROW                                                                  \
     {                                                                            \
         "ttl", 0, OPTION_DURATION_MS, "DURATION",                                \
-            "expire after this time: 250 (ms), 30s, 5m, 1h, 7d", FIELD(ttl_ms),  \
+            "expire after this time: 250ms, 30s, 5m, 1h, 7d", FIELD(ttl_ms),     \
             .min = 1, .max = UINT64_MAX / 2, .advise = arguments_duration_advice \
     }
 #define EXPIRES_AT_ROW                                                                        \
@@ -210,7 +210,7 @@ const struct command commands[] = {
     {.name = "touch",
      .alias = "expire",
      .arguments = "KEY DURATION",
-     .summary = "set when a key expires: 250 (ms), 30s, 5m, 1h, 7d from now",
+     .summary = "set when a key expires: 250ms, 30s, 5m, 1h, 7d from now",
      .min_operands = 2,
      .max_operands = 2,
      .options = write_rows,

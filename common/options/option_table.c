@@ -110,8 +110,7 @@ static const char *expected_value(const struct option_row *row, char *out)
                  format_size(row->min, min), format_size(row->max, max));
     if (row->kind == OPTION_DURATION_MS)
         snprintf(out, EXPECTED_BYTES,
-                 "a time such as 250 (milliseconds), 2s, 5m, 1h or 7d, from %" PRIu64 " to %" PRIu64
-                 " ms",
+                 "a time such as 250ms, 2s, 5m, 1h or 7d, from %" PRIu64 " to %" PRIu64 " ms",
                  row->min, row->max);
     if (row->kind == OPTION_NUMBER || row->kind == OPTION_FRACTION) {
         int used = snprintf(out, EXPECTED_BYTES, "a number from %" PRIu64, row->min);
@@ -198,6 +197,13 @@ static enum kv_status unknown_name(const struct option_set *sets, const char *hi
 
 /* Taking them ---------------------------------------------------------------------------------- */
 
+static bool lacks_unit(const struct found_option *found, const char *value)
+{
+    const struct option_row *row = found->row;
+    return found->set->with_units && row->kind == OPTION_DURATION_MS &&
+           strcmp(row->argument, "MS") != 0 && parse_lacks_unit(value);
+}
+
 /* glued: the value that stands in the word of the option, or NULL. */
 static enum kv_status take_option_value(const struct found_option *found, const char *glued,
                                         const char *next, bool *took_next, struct kv_error *error)
@@ -217,6 +223,9 @@ static enum kv_status take_option_value(const struct found_option *found, const 
                             "--%s needs a value: %s; '%.60s' looks like an option (if you mean it: "
                             "--%s=%.60s)",
                             row->name, expected_value(row, expected), next, row->name, next);
+    if (lacks_unit(found, value))
+        return kv_error_set(error, KV_USAGE, "--%s: %.20s what? %.20ss or %.20sms", row->name,
+                            value, value, value);
     if (!store_value(found, value))
         return bad_value(row, "--", value, error);
     note_origin(found, &(struct option_origin){.text = is_flag(row) ? "on" : value});
@@ -251,6 +260,9 @@ enum kv_status option_take(const struct option_set *sets, const char *hint, cons
     size_t size = strcspn(name, "=");
     struct found_option found;
     unsigned matches = find_name(sets, name, size, &found);
+    if (matches == 1 && found.set->whole_names && strlen(found.row->name) != size)
+        return kv_error_set(error, KV_USAGE, "unknown option '--%.*s'; did you mean --%s?",
+                            (int)size, name, found.row->name);
     if (matches != 1)
         return unknown_name(sets, hint, name, (int)size, matches, error);
     return take_option_value(&found, name[size] ? name + size + 1 : NULL, next, took_next, error);

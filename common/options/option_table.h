@@ -4,7 +4,7 @@
  * completion agree.
  *
  * Accepted: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, several flags in one word (-vV), and a
- * long name cut short where one option alone begins so. The value of an option must not begin with
+ * long name cut short where one option alone begins so (unless its set says no). The value of an option must not begin with
  * "--" unless it is glued to it.
  */
 #ifndef MQKV_COMMON_OPTIONS_OPTION_TABLE_H
@@ -71,6 +71,8 @@ struct option_set {
     const struct option_row *rows;
     void *target;
     struct option_origin *origins; /* one per row, noted as values are taken; or NULL */
+    bool whole_names;              /* on a command line no name is cut short */
+    bool with_units; /* there a duration has a unit, unless its argument is shown as "MS", or 0 */
 };
 
 /* Returns true if `word` looks like an option: a dash and a letter, or two dashes. "-" and negative

@@ -150,6 +150,11 @@ bool parse_duration_ms(const char *text, uint64_t min, uint64_t max, uint64_t *m
     return parse_with_unit(text, units, COUNT_OF(units), min, max, ms);
 }
 
+bool parse_lacks_unit(const char *text)
+{
+    return *text && text[strspn(text, "0123456789.")] == '\0' && strpbrk(text, "123456789");
+}
+
 /* "-1", "0.25", ".5", "3."; no exponent, no hexadecimal, no "inf". */
 static bool is_decimal_fraction(const char *text)
 {

@@ -24,6 +24,9 @@ bool parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *bytes);
  * it must be a whole number of milliseconds all the same. */
 bool parse_duration_ms(const char *text, uint64_t min, uint64_t max, uint64_t *ms);
 
+/* Returns true if the text is a number above 0 without a unit, which may be taken for seconds. */
+bool parse_lacks_unit(const char *text);
+
 /* A decimal fraction, min <= value <= max, C locale, finite. */
 bool parse_double(const char *text, double min, double max, double *value);
 

@@ -38,11 +38,11 @@ check_status 0 "it fails" \
     client queue fail mail "$(<"$MQKV_TEST_DIR/receipt")" --reason "no luck" --delay 1h
 check_match '"state":"later".*"reason":"no luck"' "$(client --format json queue list mail later)" \
     "and waits"
-check_status 0 "a lease ends" client queue extend mail "$ada" --lease 1
+check_status 0 "a lease ends" client queue extend mail "$ada" --lease 1ms
 check_status 0 "and gives the job to who waits" client queue take mail --wait
 check_match '"?to Ada"?$' "$output" "the same job"
 check_status 1 "so that it is not the first one's any more" client queue ack mail "$ada"
-check_status 1 "who waits for a while gets nothing" client queue take mail --wait-for 50
+check_status 1 "who waits for a while gets nothing" client queue take mail --wait-for 50ms
 again=$(client --format json queue list mail leased | sed 's/.*"id":"\([^"]*\)".*/\1/')
 check_match '^[0-9a-f]{16}$' "$again" "the leased one is listed"
 

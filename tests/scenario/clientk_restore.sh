@@ -22,7 +22,7 @@ client batch -q puts 2>/dev/null
 seq 1 3 900 | sed 's/.*/PUT key& again/' | client batch -q - 2>/dev/null
 seq 1000 1100 | sed 's/.*/DEL key&/' | client batch -q - 2>/dev/null
 client put brief x --expires-at 4102444800000 >/dev/null
-client put passing x --ttl 1 >/dev/null
+client put passing x --ttl 1ms >/dev/null
 head -c 300000 /dev/urandom >big.value
 client put big - <big.value >/dev/null
 client backup copy 2>/dev/null

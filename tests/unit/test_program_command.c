@@ -19,13 +19,18 @@ static void release(void)
     line_free(&line);
 }
 
-static enum kv_status prepare_text(const char *text)
+static enum kv_status prepare_in(const char *text, unsigned place)
 {
     struct line_error wrong;
     invocation_free(&prepared);
     error = (struct kv_error){0};
     ck_assert(line_parse(&line, text, strlen(text), &wrong));
-    return invocation_prepare(&prepared, line.words, line.count, COMMAND_BATCH, NULL, &error);
+    return invocation_prepare(&prepared, line.words, line.count, place, NULL, &error);
+}
+
+static enum kv_status prepare_text(const char *text)
+{
+    return prepare_in(text, COMMAND_BATCH);
 }
 
 static const struct clientk_operation *operation_of(const char *text)
@@ -99,6 +104,41 @@ START_TEST(times_that_are_none_are_explained)
     ck_assert(refusal_says("put k v --ttl 1,5h", "1.5h"));
     ck_assert(refusal_says("touch k -5s", "del KEY"));
     ck_assert_int_eq(prepare_text("touch k 1.5h"), KV_OK);
+}
+END_TEST
+
+/* Whether the line is refused in each place but a batch, with a sentence that has `part`. */
+static bool people_are_told(const char *text, const char *part)
+{
+    return prepare_in(text, COMMAND_SHELL) == KV_USAGE && strstr(error.text, part) &&
+           prepare_in(text, COMMAND_PROMPT) == KV_USAGE && strstr(error.text, part);
+}
+
+START_TEST(people_write_units)
+{
+    static const char *const lines[] = {"touch k 60", "expire k 1.5", "put k v --ttl 60",
+                                        "add k 1 --ttl 60"};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        ck_assert_msg(people_are_told(lines[i], " what? "), "%s: %s", lines[i], error.text);
+        if (!strchr(lines[i], '.'))
+            ck_assert_int_eq(prepare_text(lines[i]), KV_OK); /* milliseconds, as it always was */
+    }
+    ck_assert(people_are_told("queue put q x --delay 5", "5 what? 5s or 5ms"));
+    ck_assert_int_eq(prepare_in("queue put q x --delay 0", COMMAND_SHELL), KV_OK);
+    ck_assert_int_eq(prepare_in("touch k 60s", COMMAND_SHELL), KV_OK);
+}
+END_TEST
+
+START_TEST(what_decides_about_data_is_not_guessed)
+{
+    ck_assert(people_are_told("put k v --ex 60000", "did you mean --ttl=60s?"));
+    ck_assert(people_are_told("put k v --nx", "did you mean --if-absent?"));
+    ck_assert(people_are_told("put k v --expires 60000", "--ttl"));
+    ck_assert(people_are_told("put k v --if-pres", "did you mean --if-present?"));
+    ck_assert(refusal_says("del k --if-v 7", "did you mean --if-version?"));
+    ck_assert(people_are_told("put k v --expires-at 60000", "60000 is over"));
+    ck_assert_int_eq(prepare_text("put k v --expires-at 60000"), KV_OK); /* as in a dump */
+    ck_assert_int_eq(prepare_in("put k v --expires-at 9000000000000", COMMAND_SHELL), KV_OK);
 }
 END_TEST
 
@@ -227,6 +267,8 @@ TEST_SUITE(program_command)
     tcase_add_test(words, commands_become_operations);
     tcase_add_test(words, words_of_other_stores_get_a_pointer);
     tcase_add_test(words, times_that_are_none_are_explained);
+    tcase_add_test(words, people_write_units);
+    tcase_add_test(words, what_decides_about_data_is_not_guessed);
     tcase_add_test(words, a_dash_is_a_dash_in_a_line);
     tcase_add_test(words, empty_lines_are_no_commands);
     tcase_add_test(words, bad_commands_are_refused_with_a_sentence);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "clientk/program/cli/foreign.h"
 #include "common/report/error.h"
 #include "common/text/parse.h"
 
@@ -20,6 +21,10 @@ static enum kv_status take_option(const struct option_set *sets, const struct wo
     bool took_next;
     if (has_nul(&words[*at]))
         return kv_error_set(error, KV_USAGE, "an option has a NUL byte in it");
+    const char *own = foreign_option(words[*at].data);
+    if (own && option_is_known(sets, own) && !option_is_known(sets, words[*at].data))
+        return kv_error_set(error, KV_USAGE, "unknown option '%.20s'; did you mean %s?",
+                            words[*at].data, own);
     enum kv_status status =
         option_take(sets, hint, words[*at].data, next ? next->data : NULL, &took_next, error);
     if (took_next && next && has_nul(next))
@@ -76,12 +81,15 @@ enum kv_status arguments_integer(const struct word *word, const char *what, int6
                         word->data);
 }
 
-enum kv_status arguments_duration_ms(const struct word *word, const char *what, uint64_t *value,
-                                     struct kv_error *error)
+enum kv_status arguments_duration_ms(const struct word *word, const char *what, bool with_unit,
+                                     uint64_t *value, struct kv_error *error)
 {
+    if (with_unit && strlen(word->data) == word->size && parse_lacks_unit(word->data))
+        return kv_error_set(error, KV_USAGE, "%s: %.20s what? %.20ss or %.20sms", what, word->data,
+                            word->data, word->data);
     if (strlen(word->data) == word->size && parse_duration_ms(word->data, 1, UINT64_MAX / 2, value))
         return KV_OK;
     return kv_error_set(error, KV_USAGE,
-                        "%s, '%.60s', is not a time such as 250 (milliseconds), 2s, 5m, 1h or 7d%s",
-                        what, word->data, arguments_duration_advice(word->data));
+                        "%s, '%.60s', is not a time such as 250ms, 2s, 5m, 1h or 7d%s", what,
+                        word->data, arguments_duration_advice(word->data));
 }

@@ -19,11 +19,11 @@ enum kv_status arguments_take_options(const struct option_set *sets, struct word
                                       size_t *count, bool leading, struct kv_error *error);
 
 /* Reads the word as a number into *value; else KV_USAGE and a sentence that calls the number
- * `what`. */
+ * `what`. with_unit: a time needs its unit, else a bare number is in milliseconds. */
 enum kv_status arguments_integer(const struct word *word, const char *what, int64_t *value,
                                  struct kv_error *error);
-enum kv_status arguments_duration_ms(const struct word *word, const char *what, uint64_t *value,
-                                     struct kv_error *error);
+enum kv_status arguments_duration_ms(const struct word *word, const char *what, bool with_unit,
+                                     uint64_t *value, struct kv_error *error);
 
 /* What was probably meant by a text that is not a time to live, as the end of a sentence. */
 const char *arguments_duration_advice(const char *text);

@@ -28,7 +28,7 @@ static const struct {
     {"unlink getdel", "use get KEY and del KEY"},
     {"flushall flushdb flush_all",
      "del each key that scan --keys lists, or start serverk with an empty directory (-f)"},
-    {"pexpire", "use touch KEY DURATION, such as 250 (ms), 30s or 5m"},
+    {"pexpire", "use touch KEY DURATION, such as 250ms, 30s or 5m"},
     {"expireat pexpireat expiretime pexpiretime",
      "put KEY VALUE --expires-at MS sets the time of expiry, get -v KEY shows it"},
     {"getex", "use get KEY, then touch KEY DURATION"},
@@ -77,5 +77,25 @@ const char *foreign_advice(const char *name)
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
         if (holds(foreign[i].names, name))
             return foreign[i].advice;
+    return NULL;
+}
+
+const char *foreign_option(const char *word)
+{
+    static const char *const options[][2] = {
+        {"--ex", "--ttl=60s"},
+        {"--px", "--ttl=500ms"},
+        {"--exat", "--expires-at=MILLISECONDS"},
+        {"--pxat", "--expires-at=MILLISECONDS"},
+        {"--expire", "--ttl=60s"},
+        {"--expires", "--ttl=60s"},
+        {"--nx", "--if-absent"},
+        {"--xx", "--if-present"},
+        {"--keepttl", "--keep-ttl"},
+    };
+    size_t size = strcspn(word, "=");
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (strlen(options[i][0]) == size && strncasecmp(options[i][0], word, size) == 0)
+            return options[i][1];
     return NULL;
 }

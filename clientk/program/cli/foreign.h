@@ -9,4 +9,8 @@
  * begins "mqkv has no NAME: ". NULL: the name is unknown. */
 const char *foreign_advice(const char *name);
 
+/* Returns what does the same as an option of other stores' clients: an option of clientk as a word,
+ * perhaps with an example behind '='. NULL: it is none of theirs. */
+const char *foreign_option(const char *word);
+
 #endif

@@ -15,13 +15,16 @@ static enum kv_status check_operand_count(const struct command *command, size_t 
 }
 
 static enum kv_status take_command_options(struct invocation *prepared, void *target,
-                                           struct word *words, size_t *count,
+                                           struct word *words, size_t *count, unsigned place,
                                            struct global_options *settings, struct kv_error *error)
 {
     static const struct option_row none[] = {{.name = NULL}};
     const struct command *command = prepared->command;
     const struct option_set sets[] = {
-        {.rows = command->options ? command->options : none, .target = target},
+        {.rows = command->options ? command->options : none,
+         .target = target,
+         .whole_names = true,
+         .with_units = place != COMMAND_BATCH},
         {.rows = settings ? global_option_rows : NULL, .target = settings},
         {.rows = NULL}};
     size_t given = *count;
@@ -67,7 +70,7 @@ enum kv_status invocation_prepare(struct invocation *prepared, struct word *word
                                      error);
     if (status == KV_OK)
         status = take_command_options(prepared, prepared->options, words + 1,
-                                      &prepared->operand_count, settings, error);
+                                      &prepared->operand_count, place, settings, error);
     if (status != KV_OK || (settings && settings->help))
         return status;
     const struct key_command_options *of_key = prepared->options;
@@ -83,7 +86,7 @@ enum kv_status invocation_prepare(struct invocation *prepared, struct word *word
     if (status == KV_OK && prepared->for_key)
         status = key_command_build(&prepared->key_command, command->name, command->key_kind,
                                    prepared->options, prepared->operands, prepared->operand_count,
-                                   place == COMMAND_SHELL, error);
+                                   place, error);
     return status;
 }
 

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clientk/program/cli/cli_context.h"
+#include "clientk/program/cli/command.h"
 #include "common/time/clock.h"
 #include "common/report/error.h"
 
@@ -91,24 +91,26 @@ static enum kv_status take_delta(struct key_command *self, const struct word *wo
 }
 
 static enum kv_status take_operands(struct key_command *self, const struct word *operands,
-                                    size_t count, bool may_read_stdin, struct kv_error *error)
+                                    size_t count, unsigned place, struct kv_error *error)
 {
     switch (self->kind->shape) {
     case SHAPE_KEY:
         return KV_OK;
     case SHAPE_KEY_VALUE:
-        return take_value_words(self, operands, count, may_read_stdin, error);
+        return take_value_words(self, operands, count, place == COMMAND_SHELL, error);
     case SHAPE_KEY_DELTA:
     case SHAPE_KEY_INCREMENT:
     case SHAPE_KEY_DECREMENT:
         return take_delta(self, operands, count, error);
     case SHAPE_KEY_DURATION:
-        return arguments_duration_ms(&operands[0], "the duration", &self->options.ttl_ms, error);
+        return arguments_duration_ms(&operands[0], "the duration", place != COMMAND_BATCH,
+                                     &self->options.ttl_ms, error);
     }
     return KV_OK;
 }
 
-static enum kv_status check_options(const struct key_command *self, struct kv_error *error)
+static enum kv_status check_options(const struct key_command *self, unsigned place,
+                                    struct kv_error *error)
 {
     const struct key_command_options *options = &self->options;
     int conditions = options->if_absent + options->if_present + (options->if_version != 0);
@@ -118,6 +120,12 @@ static enum kv_status check_options(const struct key_command *self, struct kv_er
     if ((options->ttl_ms != 0) + (options->expires_at_ms != 0) + options->keep_ttl > 1)
         return kv_error_set(error, KV_USAGE,
                             "--ttl, --expires-at and --keep-ttl exclude each other");
+    if (place != COMMAND_BATCH && options->expires_at_ms != 0 &&
+        options->expires_at_ms <= clock_realtime_ms())
+        return kv_error_set(error, KV_USAGE,
+                            "--expires-at: %" PRIu64 " is over: it is in milliseconds since 1970, "
+                            "and a time lies ahead; del KEY deletes at once",
+                            options->expires_at_ms);
     if (options->min > options->max)
         return kv_error_set(error, KV_USAGE, "--min %" PRId64 " is above --max %" PRId64,
                             options->min, options->max);
@@ -150,7 +158,7 @@ static void apply_options(struct key_command *self)
 enum kv_status key_command_build(struct key_command *self, const char *name,
                                  const struct key_command_kind *kind,
                                  const struct key_command_options *options,
-                                 const struct word *operands, size_t count, bool may_read_stdin,
+                                 const struct word *operands, size_t count, unsigned place,
                                  struct kv_error *error)
 {
     *self = (struct key_command){
@@ -162,9 +170,9 @@ enum kv_status key_command_build(struct key_command *self, const char *name,
         return kv_error_set(error, KV_BAD_KEY,
                             "the key has %zu bytes; keys have from 1 to 65535 bytes",
                             operands[0].size);
-    enum kv_status status = check_options(self, error);
+    enum kv_status status = check_options(self, place, error);
     if (status == KV_OK)
-        status = take_operands(self, operands + 1, count - 1, may_read_stdin, error);
+        status = take_operands(self, operands + 1, count - 1, place, error);
     if (status == KV_OK)
         apply_options(self);
     return status;
@@ -290,18 +298,17 @@ static void describe_failure(struct clientk *client, struct key_command *self,
     }
 }
 
-enum kv_status key_command_execute(struct clientk *client, struct key_command *commands,
-                                   size_t count)
+enum kv_status key_command_execute(struct clientk *client, struct key_command *asked, size_t count)
 {
     struct clientk_operation operations[KEY_COMMANDS_AT_ONCE] = {0};
     struct clientk_result results[KEY_COMMANDS_AT_ONCE] = {0};
     for (size_t i = 0; i < count; i++)
-        operations[i] = commands[i].operation;
+        operations[i] = asked[i].operation;
     enum kv_status call_status = clientk_execute(client, operations, count, results);
     for (size_t i = 0; i < count; i++) {
-        commands[i].result = results[i];
+        asked[i].result = results[i];
         if (results[i].status != KV_OK && results[i].status != KV_NOT_FOUND)
-            describe_failure(client, &commands[i], call_status);
+            describe_failure(client, &asked[i], call_status);
     }
     return call_status == KV_NO_SERVER ? call_status : KV_OK;
 }

@@ -66,20 +66,20 @@ struct key_command {
 
 #define KEY_COMMANDS_AT_ONCE 64
 
-/* Fills *self from the operands, whose number was checked. With may_read_stdin the value "-" is
- * read from standard input. KV_USAGE, KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_IO, KV_NO_MEMORY with a
+/* Fills *self from the operands, whose number was checked. place: COMMAND_SHELL: the value "-" is
+ * read from standard input; COMMAND_BATCH: a duration without a unit is in milliseconds, and a time
+ * of expiry may be over; elsewhere both are refused. KV_USAGE, KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_IO, KV_NO_MEMORY with a
  * sentence. The caller calls key_command_free in any case. */
 enum kv_status key_command_build(struct key_command *self, const char *name,
                                  const struct key_command_kind *kind,
                                  const struct key_command_options *options,
-                                 const struct word *operands, size_t count, bool may_read_stdin,
+                                 const struct word *operands, size_t count, unsigned place,
                                  struct kv_error *error);
 
 /* Sends the commands, at most KEY_COMMANDS_AT_ONCE, in order and in as few messages as possible,
  * and fills in their results. KV_NO_SERVER: the server is gone; else KV_OK, whatever the
  * results. */
-enum kv_status key_command_execute(struct clientk *client, struct key_command *commands,
-                                   size_t count);
+enum kv_status key_command_execute(struct clientk *client, struct key_command *asked, size_t count);
 
 /* Prints the result as the answer and returns the exit code. */
 int key_command_answer(struct output *output, const struct key_command *self);

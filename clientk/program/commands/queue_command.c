@@ -24,7 +24,7 @@ const struct option_row queue_option_rows[] = {
     {"priority", 0, OPTION_NUMBER, "0..9", "put: which job comes first; 9 does (default 0)",
      QUEUE_FIELD(priority), .max = CLIENTK_MAX_JOB_PRIORITY},
     {"delay", 0, OPTION_DURATION_MS, "DURATION",
-     "put, fail, release: nobody gets the job before: 250 (ms), 30s, 5m, 1h, 7d",
+     "put, fail, release: nobody gets the job before: 250ms, 30s, 5m, 1h, 7d",
      QUEUE_FIELD(delay_ms), .max = CLIENTK_MAX_JOB_DELAY_MS},
     {"attempts", 0, OPTION_NUMBER, "N", "put: how often it is given to a worker (default 5)",
      QUEUE_FIELD(attempts), .min = 1, .max = UINT32_MAX},

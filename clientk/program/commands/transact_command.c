@@ -135,7 +135,7 @@ static enum kv_status add_step(struct transact_job *job, struct word *words, siz
         return kv_error_set(error, KV_USAGE, "a transaction has at most %u guards and steps",
                             CLIENTK_MAX_TRANSACTION_STEPS);
     struct invocation *step = &job->steps[job->step_count++];
-    unsigned place = job->options->place & COMMAND_SHELL ? COMMAND_SHELL : COMMAND_BATCH;
+    unsigned place = job->options->place;
     enum kv_status status = invocation_prepare(step, words, count, place, NULL, &why);
     if (status == KV_OK && count == 0)
         status = kv_error_set(&why, KV_USAGE, "there is no command");
