@@ -64,7 +64,7 @@ static bool viewing_is_over(const struct viewing *viewing)
 }
 
 /* Whether what waits for that moment can be taken: the next worker will bring it to its lane. */
-static bool is_due(const struct viewing *viewing, uint64_t moment_number)
+static bool moment_has_come(const struct viewing *viewing, uint64_t moment_number)
 {
     return time_of_moment(moment_number) <= viewing->now_ms;
 }
@@ -198,7 +198,8 @@ static enum kv_status list_moment(struct viewing *viewing, const struct time_mom
     struct clientk_queue *queue = viewing->queue;
     enum kv_status status = KV_OK;
     bool is_wanted =
-        viewing->state == (is_due(viewing, moment->number) ? CLIENTK_JOB_READY : CLIENTK_JOB_LATER);
+        viewing->state ==
+        (moment_has_come(viewing, moment->number) ? CLIENTK_JOB_READY : CLIENTK_JOB_LATER);
     for (uint64_t at = moment->head;
          at < moment->tail && status == KV_OK && !viewing_is_over(viewing);) {
         size_t count;
@@ -231,7 +232,7 @@ static enum kv_status list_times(struct viewing *viewing)
         bool found;
         struct time_moment moment = {.number = 0};
         status = time_find(viewing->queue, from, &found, &number);
-        if (status != KV_OK || !found || (only_due && !is_due(viewing, number)))
+        if (status != KV_OK || !found || (only_due && !moment_has_come(viewing, number)))
             return status;
         status = time_read_moment(viewing->queue, number, &moment);
         if (status == KV_OK)

@@ -182,3 +182,26 @@ check_equal "seven" "$(MQKV_QUEUE=$server_queue "$MQKV_BUILD/clientk" get words)
 
 check_status 0 'doctor finds all well' client doctor
 check_match "served by process $server_pid" "$output" 'and the server'
+
+# Formats: a command has one, or says so
+for format in json csv; do
+    for command in doctor metrics "dump -"; do
+        # shellcheck disable=SC2086 # a command's words
+        check_status 2 "$command has no $format" client --format "$format" $command
+        check_match "it has no $format, but text, raw" "$errors$output" "and says what it has"
+    done
+done
+for command in "stats files" "top --count 1"; do
+    # shellcheck disable=SC2086
+    check_status 2 "$command has no csv" client --format csv $command
+    # shellcheck disable=SC2086
+    check_status 0 "$command has json" client --format json $command
+    check_status 0 "which can be read" python3 -m json.tool - <<<"$output"
+done
+for command in sessions slow bigkeys "config get" "queue length q" "queue list q" count; do
+    # shellcheck disable=SC2086
+    check_status 0 "$command has csv" client --format csv $command
+    check_match ',|^command' "$output" "with columns"
+    # shellcheck disable=SC2086
+    check_status 0 "$command has json" client --format json $command
+done

@@ -43,6 +43,9 @@ check_status 0 "and gives the job to who waits" client queue take mail --wait
 check_match '"?to Ada"?$' "$output" "the same job"
 check_status 1 "so that it is not the first one's any more" client queue ack mail "$ada"
 check_status 1 "who waits for a while gets nothing" client queue take mail --wait-for 50ms
+check_match '^leased .* later ' "$(client queue list mail | tr '\n' ' ')" \
+    "a list without a state has all"
+check_equal 2 "$(client queue list mail --format json | grep -c '"state"')" "as has json"
 again=$(client --format json queue list mail leased | sed 's/.*"id":"\([^"]*\)".*/\1/')
 check_match '^[0-9a-f]{16}$' "$again" "the leased one is listed"
 

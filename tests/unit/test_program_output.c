@@ -167,7 +167,11 @@ START_TEST(csv_has_one_header_and_quotes_what_needs_it)
     output.format = OUTPUT_CSV;
     answer_value(VALUE("a,b\"c\n"));
     PRINTED("command,key,status,value,number,version,expiry_ms,error\n"
-            "get,key,ok,\"a,b\"\"c\\n\",,7,0,\n");
+            "get,key,ok,\"a,b\"\"c\n\",,7,0,\n");
+    answer_value(VALUE("a\tb\\"));
+    PRINTED("get,key,ok,\"a\tb\\\",,7,0,\n");
+    answer_value(VALUE("\xff\t\r"));
+    PRINTED("get,key,ok,\"\\xff\\t\\r\",,7,0,\n");
     answer_value(VALUE("x"));
     PRINTED("get,key,ok,x,,7,0,\n");
     output_failure(&output, "get", KV_NOT_FOUND, NULL);

@@ -21,6 +21,12 @@ enum {
     COMMAND_ANYWHERE = COMMAND_SHELL | COMMAND_LINE
 };
 
+/* Sets of formats. */
+enum {
+    FORMATS_OF_TEXT = 1 << OUTPUT_TEXT | 1 << OUTPUT_RAW,
+    FORMATS_BUT_CSV = FORMATS_OF_TEXT | 1 << OUTPUT_JSON
+};
+
 #define COMMAND_ANY_NUMBER ((size_t)-1)
 
 /* What completion offers for the first operand of a command. */
@@ -52,6 +58,7 @@ struct command {
     const char *summary;   /* one line */
     const char *details;   /* more lines for `help NAME`; or NULL */
     unsigned places;
+    unsigned formats; /* a bit, 1 << enum output_format, for each that it has; 0: it has all */
     size_t min_operands, max_operands;
     enum operand_kind operand;
     const struct option_row *options; /* its options; or NULL */

@@ -99,16 +99,18 @@ void output_json_bytes(FILE *stream, const char *name, struct kv_slice bytes)
     }
 }
 
-/* Prints the escaped form of common/text/escape.h, each double quote doubled as RFC 4180 wants
- * it. */
-static void print_csv_quoted(FILE *stream, struct kv_slice bytes)
+/* Prints bytes in double quotes, each of their own doubled as RFC 4180 wants it. */
+static void print_csv_quoted(FILE *stream, struct kv_slice bytes, bool escaped)
 {
     const char *data = bytes.data;
     fputc('"', stream);
     for (size_t start = 0; start < bytes.size;) {
         const char *quote = memchr(data + start, '"', bytes.size - start);
         size_t end = quote ? (size_t)(quote - data) : bytes.size;
-        escape_print(stream, kv_slice(data + start, end - start));
+        if (escaped)
+            escape_print(stream, kv_slice(data + start, end - start));
+        else
+            fwrite(data + start, 1, end - start, stream);
         if (quote)
             fputs("\"\"", stream);
         start = end + 1;
@@ -116,18 +118,19 @@ static void print_csv_quoted(FILE *stream, struct kv_slice bytes)
     fputc('"', stream);
 }
 
-static bool needs_csv_quotes(struct kv_slice bytes)
-{
-    return bytes.size > 0 &&
-           (memchr(bytes.data, ',', bytes.size) || memchr(bytes.data, '"', bytes.size));
-}
-
 void output_csv_bytes(FILE *stream, struct kv_slice bytes)
 {
-    if (needs_csv_quotes(bytes))
-        print_csv_quoted(stream, bytes);
-    else
+    /* Text is what a spreadsheet reads; carriage returns and other bytes are escaped. */
+    bool escaped = !escape_is_printable(bytes, true);
+    bool quoted = false;
+    for (const char *special = ",\"\n\t"; *special && bytes.size > 0; special++)
+        quoted |= memchr(bytes.data, *special, bytes.size) != NULL;
+    if (quoted)
+        print_csv_quoted(stream, bytes, escaped);
+    else if (escaped)
         escape_print(stream, bytes);
+    else
+        fwrite(bytes.data, 1, bytes.size, stream);
 }
 
 static void print_text_value(struct output *output, struct kv_slice value)

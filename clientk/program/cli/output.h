@@ -6,7 +6,8 @@
  *         syntax. Exception: a one-shot `get` prints the bytes as they are, unless to a terminal.
  *   raw   the bytes as they are; nothing if there is no value
  *   json  one object per line; bytes that are not UTF-8 are written in base64 as NAME_base64
- *   csv   a header line, then one row per answer (RFC 4180); bytes in their escaped form
+ *   csv   a header line, then one row per answer (RFC 4180); text as it is, newlines and tabs in
+ *         quotes; bytes that are no printable UTF-8 in their escaped form
  *
  * Failures of a one-shot command go to stderr; at the prompt and in batches they are answers.
  */
@@ -88,7 +89,8 @@ void output_entry(struct output *output, struct kv_slice key, struct kv_slice va
 /* Prints "name":"text" or "name_base64":"...", without a comma. */
 void output_json_bytes(FILE *stream, const char *name, struct kv_slice bytes);
 
-/* Prints one CSV field: escaped bytes, quoted where a comma or a quote is in them. */
+/* Prints one CSV field: printable text as it is, other bytes escaped; quoted where a comma, a
+ * quote, a newline or a tab is in them. */
 void output_csv_bytes(FILE *stream, struct kv_slice bytes);
 
 #endif

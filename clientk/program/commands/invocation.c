@@ -1,6 +1,7 @@
 #include "clientk/program/commands/invocation.h"
 #include "common/report/error.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,11 +99,27 @@ void invocation_free(struct invocation *prepared)
     *prepared = (struct invocation){0};
 }
 
+/* Says which formats the command has: what reads one of them would get another. */
+static int refuse_format(struct output *output, const struct command *command)
+{
+    char sentence[96], names[40] = "";
+    size_t used = 0;
+    for (int format = 0; output_format_name(format); format++)
+        if (command->formats >> format & 1u)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
+                                     used > 0 ? ", " : "", output_format_name(format));
+    snprintf(sentence, sizeof sentence, "it has no %s, but %s", output_format_name(output->format),
+             names);
+    return output_failure(output, command->name, KV_USAGE, sentence);
+}
+
 int invocation_execute(struct cli_context *context, struct invocation *prepared)
 {
     const struct command *command = prepared->command;
     if (!command)
         return EXIT_DONE;
+    if (command->formats && !(command->formats >> context->output.format & 1u))
+        return refuse_format(&context->output, command);
     if (!prepared->for_key)
         return command->run(context, prepared->options, prepared->operands,
                             prepared->operand_count);

@@ -56,6 +56,8 @@ struct queue_run {
     struct clientk_queue *queue;
     const struct word *operands; /* behind the queue's name */
     size_t count;
+    size_t listed;
+    bool names_states; /* the jobs of a list are of several states */
 };
 
 static int queue_fail_with(const struct queue_run *run, enum kv_status status)
@@ -119,6 +121,8 @@ static void print_job(const struct queue_run *run, const struct clientk_job *job
     struct kv_slice payload = kv_slice(job->payload.data, job->payload.size);
     switch (run->context->output.format) {
     case OUTPUT_TEXT:
+        if (run->names_states)
+            fprintf(stream, "%s ", job_state_name(state));
         if (receipt)
             fprintf(stream, "%s ", receipt);
         else
@@ -333,7 +337,8 @@ static int queue_extend(struct queue_run *run)
 static bool print_listed_job(void *context, const struct clientk_job *job,
                              enum clientk_job_state state)
 {
-    const struct queue_run *run = context;
+    struct queue_run *run = context;
+    run->listed++;
     print_job(run, job, state, NULL);
     return !interrupt_pending() && !ferror(run->context->output.stream);
 }
@@ -359,9 +364,13 @@ static int queue_list_state(struct queue_run *run, enum clientk_job_state state)
         return queue_misuse(run->context, "--revive is for dead letters, and without --drop");
     if (options->revive || options->drop)
         return queue_change_state(run, state);
-    print_job_header(run);
-    enum kv_status status = clientk_queue_list(
-        run->queue, state, options->count ? options->count : 10, print_listed_job, run);
+    size_t limit = options->count ? options->count : 10;
+    if (run->listed >= limit)
+        return EXIT_DONE;
+    if (!run->names_states || state == CLIENTK_JOB_READY)
+        print_job_header(run);
+    enum kv_status status =
+        clientk_queue_list(run->queue, state, limit - run->listed, print_listed_job, run);
     return status == KV_OK ? EXIT_DONE : queue_fail_with(run, status);
 }
 
@@ -375,10 +384,22 @@ static int queue_peek(struct queue_run *run)
     return queue_list_state(run, CLIENTK_JOB_READY);
 }
 
+static int queue_list_all(struct queue_run *run)
+{
+    int code = EXIT_DONE;
+    if (run->options->drop || run->options->revive)
+        return queue_misuse(run->context, "say which jobs: ready, later or dead");
+    run->names_states = true;
+    for (enum clientk_job_state state = CLIENTK_JOB_READY; state <= CLIENTK_JOB_DEAD; state++)
+        if (code == EXIT_DONE)
+            code = queue_list_state(run, state);
+    return code;
+}
+
 static int queue_list(struct queue_run *run)
 {
     if (run->count == 0)
-        return queue_list_state(run, CLIENTK_JOB_READY);
+        return queue_list_all(run);
     for (enum clientk_job_state state = CLIENTK_JOB_READY; state <= CLIENTK_JOB_DEAD; state++)
         if (word_is(&run->operands[0], job_state_name(state)))
             return queue_list_state(run, state);
