@@ -4,8 +4,8 @@
  * completion agree.
  *
  * Accepted: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, several flags in one word (-vV), and a
- * long name cut short where one option alone begins so (unless its set says no). The value of an option must not begin with
- * "--" unless it is glued to it.
+ * long name cut short where one option alone begins so (unless its set says no). The value of an
+ * option must not begin with "--" unless it is glued to it.
  */
 #ifndef MQKV_COMMON_OPTIONS_OPTION_TABLE_H
 #define MQKV_COMMON_OPTIONS_OPTION_TABLE_H

@@ -91,7 +91,7 @@ static enum kv_status kill_session(struct admin_command *command, struct kv_erro
     wanted.id = (uint32_t)number;
     session_each(sessions, kill_if_wanted, &wanted);
     if (!wanted.found)
-        return kv_error_set(error, KV_USAGE, "there is no session %" PRIu64, number);
+        return kv_error_set(error, KV_NOT_FOUND, "there is no session %" PRIu64, number);
     log_info("session %" PRIu64 " of process %ld, uid %lu: ended by clientk kill", number,
              (long)wanted.pid, (unsigned long)wanted.uid);
     return KV_OK;

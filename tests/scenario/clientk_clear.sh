@@ -68,6 +68,16 @@ for answer, status in ((b"no\n", 2), (b"yes\n", 0)):
           "is obeyed")
     print("ok" if (b" entries deleted, " in seen) == (status == 0) else "not ok",
           "- and how far it is, is shown")
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "-m", sys.argv[2]])
+seen = b""
+for word, line in ((b"> ", b"clear user:1\n"), (b"Type yes:", b"n\n"), (b"deleted", b"quit\n")):
+    while word not in seen:
+        seen += os.read(terminal, 1000)
+    os.write(terminal, line)
+os.waitpid(pid, 0)
+print("ok" if b"ERROR" not in seen else "not ok", "- no is no error at the prompt")
 END
 check_equal 631 "$(keys)" "after yes the keys are gone"
 printf 'del --prefix other:\nput x y\nclear --yes user\n' |

@@ -205,3 +205,19 @@ for command in sessions slow bigkeys "config get" "queue length q" "queue list q
     # shellcheck disable=SC2086
     check_status 0 "$command has json" client --format json $command
 done
+
+# Hints, and what is told where there is nothing to tell
+check_match "queue put.*\|dead NAME \.\.\.$" "$(client -h)" "no line of the help is cut"
+check_match "clear --yes" "$(client flushall 2>&1)" "flushall is clear"
+check_status 0 "a pattern" client scan "*none*"
+check_match "a prefix is no pattern" "$errors" "is none, and that is said"
+check_match "a prefix is no pattern" "$(client count "no?e" 2>&1)" "by count, too"
+check_status 0 "another prefix" client scan none
+check_equal "" "$errors" "has no such hint"
+check_match "^no slow requests" "$(client slow)" "slow has nothing to tell"
+check_match "^no keys were asked for: of 0 " "$(client hotkeys -t 100ms)" "nor have hotkeys"
+check_status 1 "a session that is not there" client kill 99999
+client -e put 'b\0\xff' "$(printf '%09999d' 1)" >/dev/null
+check_match '"b\\0\\xff"$' "$(client bigkeys)" "bigkeys spells a key as scan does"
+check_match '"b\\0\\xff"$' "$(client scan --keys)" "so that it can be pasted"
+check_match "  up [0-9]+s, " "$(client top --count 1)" "top tells times as durations"

@@ -85,7 +85,9 @@ START_TEST(words_of_other_stores_get_a_pointer)
     ck_assert(refusal_says("keys *", "mqkv has no keys: scan [PREFIX] --keys"));
     ck_assert(refusal_says("MGET a b", "mqkv has no MGET: get KEY... --together"));
     ck_assert(refusal_says("info", "stats"));
-    ck_assert(refusal_says("FlushAll", "scan --keys"));
+    ck_assert(refusal_says("FlushAll", "clear --yes"));
+    ck_assert(refusal_says("dbsize", "count prints"));
+    ck_assert(refusal_says("monitor", "watch shows"));
     ck_assert(refusal_says("mset a 1", "PUT"));
     ck_assert(refusal_says("setex k 10 v", "--ttl"));
     ck_assert(refusal_says("type k", "exists -v"));

@@ -295,6 +295,10 @@ int backup_run(struct cli_context *context, const void *options_given, const str
         if (!to_stream)
             backup_target_close(&target);
     }
+    if (status == KV_UNSUPPORTED && cli_is_clustered(context))
+        kv_error_set(&error, status,
+                     "the store is in a NATS cluster (--engine nats), and has no files here: "
+                     "clientk dump FILE writes its entries, nats stream backup its streams");
     if (status == KV_OK)
         status = find_damage(context->client, to_stream ? "DIRECTORY" : operands[0].data, &error);
     return status == KV_OK ? EXIT_DONE

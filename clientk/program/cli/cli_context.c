@@ -98,3 +98,12 @@ const char *cli_sentence(enum kv_status status)
     bool says_more = *sentence && strcmp(sentence, kv_status_text(status)) != 0;
     return says_more ? sentence : cli_explain(status);
 }
+
+bool cli_is_clustered(const struct cli_context *context)
+{
+    struct clientk_value answer = {0};
+    bool is = context->client && clientk_stats(context->client, "engine", &answer) == KV_OK &&
+              memmem(answer.data, answer.size, "\"nats\"", sizeof "\"nats\"" - 1);
+    clientk_value_free(&answer);
+    return is;
+}

@@ -38,6 +38,10 @@ void cli_close(struct cli_context *context);
 /* The sentence for a status if nothing but the status is known. */
 const char *cli_explain(enum kv_status status);
 
+/* Whether the store of the connected server is in a NATS cluster (serverk --engine nats), which has
+ * no changes to tell and no files to copy. */
+bool cli_is_clustered(const struct cli_context *context);
+
 /* The sentence for a call of the library that failed with this status in this thread. */
 const char *cli_sentence(enum kv_status status);
 

@@ -10,7 +10,7 @@ static const struct {
     const char *advice;
 } foreign[] = {
     {"keys", "scan [PREFIX] --keys lists keys"},
-    {"dbsize", "scan --count counts the entries"},
+    {"dbsize", "count prints how many entries there are"},
     {"randomkey", "scan --keys --limit 1 prints one key"},
     {"info", "stats shows the server's statistics, doctor checks what clients need"},
     {"mget gets gat gats",
@@ -27,7 +27,7 @@ static const struct {
     {"incrbyfloat", "counters are whole numbers, incr KEY BY"},
     {"unlink getdel", "use get KEY and del KEY"},
     {"flushall flushdb flush_all",
-     "del each key that scan --keys lists, or start serverk with an empty directory (-f)"},
+     "clear --yes deletes all entries, clear PREFIX --yes those that begin so"},
     {"pexpire", "use touch KEY DURATION, such as 250ms, 30s or 5m"},
     {"expireat pexpireat expiretime pexpiretime",
      "put KEY VALUE --expires-at MS sets the time of expiry, get -v KEY shows it"},
@@ -50,7 +50,8 @@ static const struct {
      "begin, steps, commit are one transaction; transact does it in one line"},
     {"eval evalsha script fcall",
      "add --min --max and put --if-version change an entry depending on what it is"},
-    {"subscribe psubscribe publish monitor", "it has no channels; top shows what the server does"},
+    {"subscribe psubscribe publish", "it has no channels; watch shows what changes"},
+    {"monitor", "watch shows what changes, hotkeys what is asked for, top what the server does"},
     {"save bgsave bgrewriteaof lastsave",
      "sync waits until every write is on disk, dump FILE writes a copy"},
     {"slowlog", "slow lists slow requests (serverk --slow)"},

@@ -11,14 +11,13 @@ static void print_commands(FILE *stream, unsigned place)
 {
     for (size_t i = 0; i < command_count; i++) {
         const struct command *command = &commands[i];
-        char usage[64];
         if (!(command->places & place))
             continue;
-        snprintf(usage, sizeof usage, "%s %s", command->name, command->arguments);
-        if (strlen(usage) > USAGE_COLUMNS)
-            fprintf(stream, "  %s\n  %*s %s\n", usage, USAGE_COLUMNS, "", command->summary);
+        int used = fprintf(stream, "  %s %s", command->name, command->arguments) - 2;
+        if (used > USAGE_COLUMNS)
+            fprintf(stream, "\n  %*s %s\n", USAGE_COLUMNS, "", command->summary);
         else
-            fprintf(stream, "  %-*s %s\n", USAGE_COLUMNS, usage, command->summary);
+            fprintf(stream, "%*s %s\n", USAGE_COLUMNS - used, "", command->summary);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/cli/progress.h"
 #include "clientk/program/commands/key_command.h"
+#include "clientk/program/commands/range_command.h"
 #include "common/text/escape.h"
 
 const struct option_row clear_option_rows[] = {
@@ -80,6 +81,8 @@ static int delete_by_prefix(struct cli_context *context, const char *command,
     snprintf(text, sizeof text, "%" PRIu64 " deleted", total);
     struct answer done = {
         .command = command, .text = text, .has_number = true, .number = (int64_t)total};
+    if (total == 0)
+        range_hint_pattern(context, command, prefix);
     return output_answer(&context->output, &done);
 }
 
@@ -95,8 +98,11 @@ int clear_run(struct cli_context *context, const void *options_given, const stru
     int code = cli_connect_for(context, "clear");
     if (code != EXIT_DONE)
         return code;
-    if (!options->yes && !is_confirmed(context, prefix))
-        return output_failure(&context->output, "clear", KV_USAGE, "nothing was deleted");
+    if (!options->yes && !is_confirmed(context, prefix)) {
+        output_answer(&context->output,
+                      &(struct answer){.command = "clear", .text = "nothing was deleted"});
+        return EXIT_USAGE;
+    }
     return delete_by_prefix(context, "clear", prefix);
 }
 

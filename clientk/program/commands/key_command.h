@@ -68,8 +68,8 @@ struct key_command {
 
 /* Fills *self from the operands, whose number was checked. place: COMMAND_SHELL: the value "-" is
  * read from standard input; COMMAND_BATCH: a duration without a unit is in milliseconds, and a time
- * of expiry may be over; elsewhere both are refused. KV_USAGE, KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_IO, KV_NO_MEMORY with a
- * sentence. The caller calls key_command_free in any case. */
+ * of expiry may be over; elsewhere both are refused. KV_USAGE, KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_IO,
+ * KV_NO_MEMORY with a sentence. The caller calls key_command_free in any case. */
 enum kv_status key_command_build(struct key_command *self, const char *name,
                                  const struct key_command_kind *kind,
                                  const struct key_command_options *options,

@@ -7,6 +7,7 @@
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/commands/whole_scan.h"
 #include "common/report/error.h"
+#include "common/text/escape.h"
 
 const struct option_row count_option_rows[] = {
     {"from", 0, OPTION_TEXT, "KEY", "only keys from this one on",
@@ -73,6 +74,18 @@ enum kv_status range_visit_all(struct cli_context *context, const char *command,
     return status == KV_NOT_FOUND ? KV_OK : status;
 }
 
+void range_hint_pattern(const struct cli_context *context, const char *command,
+                        struct kv_slice prefix)
+{
+    bool is_read = context->output.one_shot || context->interactive;
+    if (!is_read || prefix.size == 0 ||
+        (!memchr(prefix.data, '*', prefix.size) && !memchr(prefix.data, '?', prefix.size)))
+        return;
+    fprintf(stderr, "clientk: %s: no key begins with ", command);
+    escape_print_word(stderr, prefix);
+    fputs(": a prefix is no pattern, and * and ? stand for themselves\n", stderr);
+}
+
 /* Counting ------------------------------------------------------------------------------------- */
 
 /* A clientk_visit. */
@@ -117,6 +130,8 @@ int count_run(struct cli_context *context, const void *options_given, const stru
         return output_failure(&context->output, "count", KV_TIMEOUT, "interrupted");
     if (status != KV_OK)
         return output_failure(&context->output, "count", status, cli_sentence(status));
+    if (found == 0)
+        range_hint_pattern(context, "count", range.prefix);
     struct answer answer = {.command = "count", .has_number = true, .number = (int64_t)found};
     code = output_answer(&context->output, &answer);
     return left_out > 0 ? EXIT_REFUSED : code;
@@ -144,6 +159,7 @@ static int print_entry(struct cli_context *context, const char *command,
                      entry.expiry_ms);
     } else if (status == KV_NOT_FOUND) {
         struct answer answer = {.command = command, .status = status};
+        range_hint_pattern(context, command, range->prefix);
         code = output_answer(&context->output, &answer);
     } else {
         code = output_failure(&context->output, command, status, cli_sentence(status));

@@ -32,6 +32,10 @@ enum kv_status range_visit_all(struct cli_context *context, const char *command,
                                const struct clientk_range *range, clientk_visit visit,
                                void *visit_context, uint64_t *left_out);
 
+/* No key begins so: if that looks like a pattern, tells a person that it is none. */
+void range_hint_pattern(const struct cli_context *context, const char *command,
+                        struct kv_slice prefix);
+
 struct count_options {
     struct range_bounds bounds;
 };

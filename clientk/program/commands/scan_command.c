@@ -110,6 +110,8 @@ int scan_run(struct cli_context *context, const void *options_given, const struc
         snprintf(sentence, sizeof sentence, "interrupted after %" PRId64 " entries", scan.found);
         return output_failure(&context->output, "scan", KV_TIMEOUT, sentence);
     }
+    if (scan.found == 0)
+        range_hint_pattern(context, "scan", range.prefix);
     if (options->count_only) {
         struct answer answer = {.command = "scan", .has_number = true, .number = scan.found};
         output_answer(&context->output, &answer);

@@ -276,6 +276,10 @@ static int open_and_follow(struct cli_context *context, struct change_listing *l
     if (listing->written.size > 0)
         fprintf(stderr, "clientk: watch: to go on from here: --since %s\n",
                 (const char *)listing->written.data);
+    if (status == KV_UNSUPPORTED && cli_is_clustered(context))
+        return output_failure(&context->output, "watch", status,
+                              "the store is in a NATS cluster (--engine nats), whose changes the "
+                              "server does not know; nats kv watch shows them (CLUSTER.md)");
     if (status != KV_OK)
         return output_failure(&context->output, "watch", status, cli_sentence(status));
     return listing->missed ? EXIT_REFUSED : EXIT_DONE;

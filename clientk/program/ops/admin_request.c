@@ -1,8 +1,11 @@
 #include "clientk/program/ops/admin_request.h"
 
+#include <string.h>
+
+/* What is not found is the command, of an old server, but for a session to kill. */
 static int admin_fail(struct cli_context *context, const char *name, enum kv_status status)
 {
-    if (status == KV_NOT_FOUND)
+    if (status == KV_NOT_FOUND && strcmp(name, "kill") != 0)
         return output_failure(&context->output, name, KV_UNSUPPORTED,
                               "the server is too old for this command");
     return output_failure(&context->output, name, status, cli_sentence(status));

@@ -162,19 +162,31 @@ static enum kv_status look_at_all(struct cli_context *context, struct big_search
     return status;
 }
 
-/* Prints the key. In JSON two keys are never the same text; a table shows each as well as it
- * can. */
-static void print_key(FILE *out, struct kv_slice key, bool is_json)
+/* Prints the key: as JSON has it, and in a table as scan does, a word of a batch line. */
+static void print_key(FILE *out, struct kv_slice key, enum output_format format)
 {
-    if (is_json) {
+    char *word = NULL;
+    size_t size = 0;
+    if (format == OUTPUT_JSON) {
         output_json_bytes(out, "key", key);
-    } else {
-        fputs("\"key\":", out);
-        escape_print_json(out, key);
+        return;
     }
+    FILE *text = open_memstream(&word, &size);
+    if (!text)
+        return;
+    if (format == OUTPUT_TEXT)
+        escape_print_word(text, key);
+    else if (escape_is_printable(key, false))
+        fwrite(key.data, 1, key.size, text);
+    else
+        escape_print(text, key);
+    fclose(text);
+    fputs("\"key\":", out);
+    escape_print_json(out, kv_slice(word, size));
+    free(word);
 }
 
-static void print_big(const struct big_search *search, FILE *out, bool is_json)
+static void print_big(const struct big_search *search, FILE *out, enum output_format format)
 {
     fputc('[', out);
     for (size_t i = 0; i < search->count; i++) {
@@ -182,7 +194,7 @@ static void print_big(const struct big_search *search, FILE *out, bool is_json)
         bool cut = key->key_bytes > SHOWN_BYTES;
         fprintf(out, "%s{\"bytes\":%" PRIu64 ",\"key_bytes\":%zu,", i > 0 ? "," : "", key->bytes,
                 key->key_bytes);
-        print_key(out, kv_slice(key->key, cut ? SHOWN_BYTES : key->key_bytes), is_json);
+        print_key(out, kv_slice(key->key, cut ? SHOWN_BYTES : key->key_bytes), format);
         fputc('}', out);
     }
     fputc(']', out);
@@ -197,7 +209,7 @@ static enum kv_status list_big(struct cli_context *context, const struct big_sea
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return KV_NO_MEMORY;
-    print_big(search, out, context->output.format == OUTPUT_JSON);
+    print_big(search, out, context->output.format);
     enum kv_status status = fclose(out) == 0 ? KV_OK : KV_NO_MEMORY;
     if (status == KV_OK)
         status = listing_print_text(&context->output, kv_slice(text, size), columns,
@@ -258,7 +270,11 @@ static int list_hot_keys(struct cli_context *context, struct kv_slice json)
         json_free(document);
         return output_failure(&context->output, HOT, KV_IO, "the server's answer is malformed");
     }
-    listing_print(&context->output, json, keys, columns, sizeof columns / sizeof columns[0]);
+    bool is_silent = context->output.format == OUTPUT_TEXT && !keys->first;
+    if (is_silent)
+        fputs("no keys were asked for: ", context->output.stream);
+    else
+        listing_print(&context->output, json, keys, columns, sizeof columns / sizeof columns[0]);
     if (context->output.format == OUTPUT_TEXT)
         fprintf(context->output.stream,
                 "of %.0f operations; reads without the server (--direct) are not among them\n",

@@ -43,7 +43,10 @@ static void print_rows(const struct json_value *each, FILE *out)
         char program[32], age[32];
         double age_ms = strtod(session_text(row, "age_ms"), NULL);
         find_process_name(session_text(row, "pid"), program);
-        format_duration_ns(age_ms > 0 && age_ms < 1e12 ? (uint64_t)age_ms * 1000000 : 0, age);
+        if (age_ms >= 1 && age_ms < 1e12)
+            format_duration_ns((uint64_t)age_ms * 1000000, age);
+        else
+            snprintf(age, sizeof age, "0 s");
         fputc('{', out);
         for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
             fprintf(out, "\"%s\":%.17g,", members[i], strtod(session_text(row, members[i]), NULL));

@@ -1,5 +1,8 @@
 #include "clientk/program/ops/slow_command.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "clientk/program/ops/admin_request.h"
 #include "clientk/program/ops/listing.h"
 
@@ -30,6 +33,9 @@ int slow_run(struct cli_context *context, const void *options, const struct word
     int code = admin_request(context, NAME, given->clear ? "slow-clear" : "slow", "", &answer);
     if (code == EXIT_DONE && given->clear)
         code = output_answer(&context->output, &(struct answer){.command = NAME});
+    else if (code == EXIT_DONE && context->output.format == OUTPUT_TEXT &&
+             strcmp(answer.data, "[]") == 0)
+        fputs("no slow requests (config get slow says which would be)\n", context->output.stream);
     else if (code == EXIT_DONE &&
              listing_print_text(&context->output, kv_slice(answer.data, answer.size), columns,
                                 sizeof columns / sizeof columns[0]) != KV_OK)

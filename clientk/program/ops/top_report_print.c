@@ -19,6 +19,25 @@ static const char *time_text(double seconds, char text[CELL_BYTES])
     return format_duration_ns((uint64_t)(seconds * 1e9), text);
 }
 
+/* Writes "29m55s", or two other units in a row; "12s" of less than a minute. */
+static const char *uptime_text(double seconds, char text[CELL_BYTES])
+{
+    static const struct {
+        const char *larger, *smaller;
+        uint64_t larger_s, smaller_s;
+    } units[] = {{"d", "h", 86400, 3600}, {"h", "m", 3600, 60}, {"m", "s", 60, 1}};
+    uint64_t left = seconds > 0 && seconds < 1e12 ? (uint64_t)seconds : 0;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (left >= units[i].larger_s) {
+            snprintf(text, CELL_BYTES, "%" PRIu64 "%s%" PRIu64 "%s", left / units[i].larger_s,
+                     units[i].larger, left % units[i].larger_s / units[i].smaller_s,
+                     units[i].smaller);
+            return text;
+        }
+    snprintf(text, CELL_BYTES, "%" PRIu64 "s", left);
+    return text;
+}
+
 static const char *bytes_text(double bytes, char text[CELL_BYTES])
 {
     return format_size((uint64_t)bytes, text);
@@ -37,7 +56,7 @@ static void print_head(const struct top_report *report, FILE *stream)
     struct tm local;
     strftime(when, sizeof when, "%H:%M:%S", localtime_r(&now, &local));
     fprintf(stream, "%s  up %s, %.0f operations/s in %.0f messages/s", when,
-            time_text(report->uptime_s, a), report->operations_per_s, report->messages_per_s);
+            uptime_text(report->uptime_s, a), report->operations_per_s, report->messages_per_s);
     if (report->direct_reads_per_s > 0)
         fprintf(stream, ", %.0f reads in place/s", report->direct_reads_per_s);
     if (report->hit_share >= 0)
@@ -96,11 +115,11 @@ void top_report_print(const struct top_report *report, size_t rows, FILE *stream
     print_head(report, stream);
     print_state(report, stream);
     char mean[CELL_BYTES], p50[CELL_BYTES], p99[CELL_BYTES];
-    fprintf(stream, "\n%-10s %12s %16s %10s %10s %10s\n", "OPERATION", "per second", "TOTAL",
+    fprintf(stream, "\n%-12s %12s %16s %10s %10s %10s\n", "OPERATION", "per second", "TOTAL",
             "MEAN", "50 %", "99 %");
     for (size_t i = 0; i < report->kind_count && i < rows; i++) {
         const struct top_kind *kind = &report->kinds[i];
-        fprintf(stream, "%-10.10s %12.1f %16.0f %10s %10s %10s\n", safe(kind->name),
+        fprintf(stream, "%-12.12s %12.1f %16.0f %10s %10s %10s\n", safe(kind->name),
                 kind->per_second, kind->total, time_text(kind->mean_s, mean),
                 time_text(kind->p50_s, p50), time_text(kind->p99_s, p99));
     }
