@@ -201,9 +201,10 @@ static enum kv_status take_limit(const char *name, const char *value, uint64_t *
 {
     bool taken = strcmp(name, "max-bytes") == 0 ? parse_size(value, 1, UINT64_MAX / 2, max_bytes)
                                                 : parse_u64(value, 1, UINT64_MAX / 2, max_keys);
-    return taken
-               ? KV_OK
-               : kv_error_set(error, KV_USAGE, "%s: '%.40s' is not a number above 0", name, value);
+    return taken ? KV_OK
+                 : kv_error_set(error, KV_USAGE, "%s: '%.40s' is not %s", name, value,
+                                strcmp(name, "max-bytes") == 0 ? "a size such as 64k, 100M or 1G"
+                                                               : "a number above 0");
 }
 
 static enum kv_status take_rule_line(struct access_rule *rule, const char *name, const char *value,

@@ -221,3 +221,13 @@ client -e put 'b\0\xff' "$(printf '%09999d' 1)" >/dev/null
 check_match '"b\\0\\xff"$' "$(client bigkeys)" "bigkeys spells a key as scan does"
 check_match '"b\\0\\xff"$' "$(client scan --keys)" "so that it can be pasted"
 check_match "  up [0-9]+s, " "$(client top --count 1)" "top tells times as durations"
+
+# A queue that refuses a user names him, and the group that it lets in
+if [ "$(id -u)" = 0 ] && [ -e "/dev/mqueue$server_queue" ]; then
+    as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+    chmod 0620 "/dev/mqueue$server_queue"
+    cp "$MQKV_BUILD/clientk" "$MQKV_TEST_DIR/clientk"
+    chmod 0755 "$MQKV_TEST_DIR"
+    check_status 4 "who may not send" as_nobody "$MQKV_TEST_DIR/clientk" -m "$server_queue" get a
+    check_match "user root and group root: usermod -aG root nobody" "$errors" "is told of the group"
+fi

@@ -55,7 +55,8 @@ if [event["event"] for event in mine] != ["opened", "ended"] or mine[1]["reason"
 if not mine[0]["program"].endswith("clientk") or not mine[0]["time"].endswith("Z"):
     print("program", mine)
 kill = [event for event in events if event["event"] == "command" and event["command"] == "kill"]
-if kill[0]["argument"] != sys.argv[2] or kill[0]["status"] != "ok" or kill[1]["status"] != "not_found":
+if (kill[0]["argument"] != sys.argv[2] or kill[0]["status"] != "ok" or
+        kill[1]["status"] != "not_found"):
     print("kill", kill)
 END_OF_PYTHON
 )" "the audit log has who came, who was ended, and the owner's commands"
@@ -65,7 +66,7 @@ wait_until 20 test -e "$audit"
 client ping >/dev/null
 check_match '"event":"opened"' "$(cat "$audit")" "SIGUSR1 opens it anew"
 
-check_match "^no slow requests" "$(client slow)" "none took 100ms, the default of --slow"
+check_match "100ms" "$(client config get slow)" "requests are slow from 100ms on, by default"
 
 # Keys
 check_match '^90000 +[0-9]+ +huge' "$(client bigkeys --sample 0 --limit 1)" "bigkeys finds big keys"

@@ -117,6 +117,20 @@ START_TEST(json_is_one_object_a_line)
 }
 END_TEST
 
+START_TEST(a_list_on_a_terminal_cuts_values)
+{
+    static char large[100000], seen[1000];
+    memset(large, 'x', sizeof large);
+    output.terminal = true;
+    output_entry(&output, VALUE("k"), kv_slice(large, sizeof large), 3, 0);
+    snprintf(seen, sizeof seen, "k %.200s... (100000 bytes)\n", large);
+    check_printed(seen, strlen(seen));
+    output_entry(&output, VALUE("k"), kv_slice(large, 400), 3, 0);
+    snprintf(seen, sizeof seen, "k %.400s\n", large);
+    check_printed(seen, strlen(seen));
+}
+END_TEST
+
 START_TEST(nothing_commands_a_terminal)
 {
     output.terminal = true;
@@ -282,6 +296,7 @@ TEST_SUITE(program_output)
     tcase_add_test(answers, answers_have_their_words);
     tcase_add_test(answers, raw_prints_the_bytes);
     tcase_add_test(answers, json_is_one_object_a_line);
+    tcase_add_test(answers, a_list_on_a_terminal_cuts_values);
     tcase_add_test(answers, nothing_commands_a_terminal);
     tcase_add_test(answers, json_has_base64_where_there_is_no_text);
     tcase_add_test(answers, json_tells_failures);

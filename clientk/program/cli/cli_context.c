@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clientk/program/cli/denied.h"
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/cli/progress.h"
 #include "common/report/error.h"
@@ -40,6 +41,8 @@ enum kv_status cli_open_client(const struct cli_context *context, bool patient,
                                       .priority = (uint8_t)context->global.priority};
     interrupt_catch();
     enum kv_status status = clientk_open(&options, client, error);
+    if (status == KV_DENIED)
+        denied_explain(context->global.queue, error);
     if (status == KV_NO_SERVER)
         return kv_error_set(error, status,
                             "no server at queue %s; start one: serverk -m %s -f DIRECTORY "

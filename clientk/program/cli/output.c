@@ -310,6 +310,19 @@ static void put_decimal(FILE *stream, const char *word, uint64_t number)
     fwrite(at, 1, (size_t)(text + sizeof text - at), stream);
 }
 
+/* A value on a terminal is cut behind so many bytes: get shows it whole. */
+#define SHOWN_VALUE_BYTES 200u
+
+void output_print_value(const struct output *output, struct kv_slice value)
+{
+    if (!output->terminal || value.size <= 2 * SHOWN_VALUE_BYTES) {
+        escape_print_word(output->stream, value);
+        return;
+    }
+    escape_print_word(output->stream, kv_slice(value.data, SHOWN_VALUE_BYTES));
+    fprintf(output->stream, "... (%zu bytes)", value.size);
+}
+
 void output_begin_entries(struct output *output)
 {
     if (output->format != OUTPUT_CSV || (output->csv_started && output->csv_entries))
@@ -339,7 +352,7 @@ void output_entry(struct output *output, struct kv_slice key, struct kv_slice va
         escape_print_word(stream, key);
         if (value.data) {
             fputc(' ', stream);
-            escape_print_word(stream, value);
+            output_print_value(output, value);
         }
         fputc('\n', stream);
         break;

@@ -86,6 +86,9 @@ int output_failure(struct output *output, const char *command, enum kv_status st
 void output_entry(struct output *output, struct kv_slice key, struct kv_slice value,
                   uint64_t version, uint64_t expiry_ms);
 
+/* Prints a value as a word of a batch line, in a list of many: on a terminal a long one is cut. */
+void output_print_value(const struct output *output, struct kv_slice value);
+
 /* Prints "name":"text" or "name_base64":"...", without a comma. */
 void output_json_bytes(FILE *stream, const char *name, struct kv_slice bytes);
 

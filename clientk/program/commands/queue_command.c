@@ -128,7 +128,10 @@ static void print_job(const struct queue_run *run, const struct clientk_job *job
         else
             fprintf(stream, "%016" PRIx64 " %" PRIu32 "/%" PRIu32 " ", job->id, job->attempts,
                     job->max_attempts);
-        escape_print_word(stream, payload);
+        if (receipt)
+            escape_print_word(stream, payload);
+        else
+            output_print_value(&run->context->output, payload);
         if (!receipt && job->reason.size > 0) {
             fputs(" failed: ", stream);
             escape_print(stream, kv_slice(job->reason.data, job->reason.size));

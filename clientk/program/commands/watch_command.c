@@ -133,7 +133,7 @@ static void print_change_text(struct change_listing *listing, const struct clien
     }
     if (change && change->kind == CLIENTK_CHANGE_PUT && !listing->options->keys_only) {
         fputc(' ', stream);
-        escape_print_word(stream, change->value);
+        output_print_value(listing->output, change->value);
     }
     fputc('\n', stream);
     if (change && listing->options->transactions)

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "clientk/program/cli/denied.h"
 #include "clientk/program/ops/diagnosis.h"
 #include "common/text/parse.h"
 #include "kvstore/shared/store_leftovers.h"
@@ -90,17 +91,11 @@ static bool check_owner(struct diagnosis *diagnosis, mqd_t lane, const char *bas
  * owner decides. */
 static void fix_denied(struct diagnosis *diagnosis, enum kv_status status)
 {
-    char path[128];
-    struct stat queue;
+    char command[160];
     if (status != KV_DENIED)
         return;
-    snprintf(path, sizeof path, "/dev/mqueue%s", diagnosis->context->global.queue);
-    bool by_group = stat(path, &queue) == 0 && (queue.st_mode & S_IWGRP) != 0;
-    const struct group *group = by_group ? getgrgid(queue.st_gid) : NULL;
-    const struct passwd *user = group ? getpwuid(geteuid()) : NULL;
-    if (user)
-        fix(diagnosis, "usermod -aG %s %s   # takes effect at the next login", group->gr_name,
-            user->pw_name);
+    if (denied_command(diagnosis->context->global.queue, command))
+        fix(diagnosis, "%s", command);
     else
         fix_by_hand(diagnosis);
 }
@@ -154,12 +149,14 @@ static bool diagnose_server(struct diagnosis *diagnosis)
         report_no_server(diagnosis, name);
         return false;
     }
+    if (status == KV_DENIED)
+        denied_explain(name, &error);
     if (status != KV_OK) {
         finding(diagnosis, "BAD", "%s", error.text);
         fix_denied(diagnosis, status);
         if (status == KV_DENIED)
             finding(diagnosis, "",
-                    "let others in:        serverk --mode 0622 (anyone) or 0620 (its group),"
+                    "let others in:        serverk --mode 0620 (its group) or 0622 (anyone),"
                     " or for reads only --read-group GROUP");
         return false;
     }
