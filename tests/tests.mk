@@ -234,7 +234,7 @@ PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py bridges
 	$(shell grep -lE -m 1 '^\#!.*\bpython3' experiments/* tests/* tests/*/* demo/* packaging/* 2>/dev/null | grep -v '\.py$$')
 
 LINTS := lint-format lint-names lint-width lint-includes lint-orders lint-headers lint-gcc lint-clang \
-	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-docs lint-abi lint-sentences lint-rota
+	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-docs lint-figures lint-abi lint-sentences lint-rota
 .PHONY: lint $(LINTS)
 lint:
 	@tests/deps
@@ -261,6 +261,10 @@ lines:
 lint-docs:
 	@tests/lint/docs
 	@echo 'lint: the pages name files that exist'
+
+lint-figures:
+	@tests/lint/figures
+	@echo 'lint: the pages quote figures as they were measured'
 
 lint-orders:
 	@tests/lint/orders

@@ -49,6 +49,8 @@ check_equal 'GET, 1 client 55,000 15,000 (x3.25: 2.5–4.0)' "$(line_with 'GET, 
     'paired works are compared round by round'
 check_equal 'GET, 1 client 3 × Redis × 3.25 met' "$(line_with 'GET, 1 client' '3 × Redis')" \
     'and judged so'
+check_equal 1 "$(grep -c 'runs of 2026-01-01, ' "$MQKV_TEST_DIR/peers-quick.svg")" \
+    'the picture says when the runs were'
 check_equal 'failed: get-50p mqkv: no queue left' "$(line_with 'failed: ')" 'a failed run is told'
 check_equal 1 "$(grep -c '^| GET, 1 client | 420,000 | 41,000 (x10.24) |' "$page")" \
     'the page holds the same table'
@@ -62,6 +64,23 @@ sed -i 's/0\.00,1\.00/0.00,50.00/' "$results/peers/quick/raw.csv"
 "$root/experiments/bench" --report-only --out "$results" --plots "$MQKV_TEST_DIR" --page \
     "$page" >"$table"
 check_equal 1 "$(grep -c 'machine was busy' "$page")" 'a busy one is, where the goals are counted'
+
+# Figures that the pages quote are looked up, and a page that has another one is told of.
+pages=$MQKV_TEST_DIR/pages
+mkdir -p "$pages/docs" "$pages/experiments/results/peers/quick"
+cp "$root/README.md" "$pages"
+cp "$root/docs/PERFORMANCE.md" "$pages/docs"
+cp "$root/experiments/results/OPENING.md" "$pages/experiments/results"
+cp "$root/experiments/results/peers/quick/summary.csv" "$pages/experiments/results/peers/quick"
+check_equal '' "$("$root/tests/lint/figures" "$pages")" 'the pages quote what was measured'
+sed -i 's/| 1 | 215,000 |/| 1 | 251,000 |/' "$pages/README.md"
+sed -i 's/beside 15,300 of/beside 16,300 of/; /^mix-5 ops/d' "$pages/docs/PERFORMANCE.md"
+check_match "README.md:[0-9]+: mix-1 ops_per_s mqkv is 214,865, quoted as 251,000" \
+    "$("$root/tests/lint/figures" "$pages")" 'a quoted figure that is another one is told'
+check_match "README.md:[0-9]+: '8,900 .* of Redis' is not in docs/PERFORMANCE.md" \
+    "$("$root/tests/lint/figures" "$pages")" 'and what another page does not say'
+check_match 'PERFORMANCE.md:[0-9]+: the table has 6 rows, and 5 sources' \
+    "$("$root/tests/lint/figures" "$pages")" 'and a row that nobody looked up'
 
 # ledger WHEN CASE...: a ledger of profile quick measures the cases, and another goes on behind it;
 # no system is started: an attempt is disturbed if the Python expression WHEN over `attempt` and
