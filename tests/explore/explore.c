@@ -350,8 +350,12 @@ static void tell(const struct explore_harness *harness)
     struct schedule_plan plan = findings->plan;
     printf("fail %s: seed %" PRIu64 " (%s): %s\n", harness->name, findings->seed,
            strategy_text(&plan), findings->result.text);
-    printf("  after %" PRIu64 " schedules; %s --seed %" PRIu64 " --schedules 1 %s repeats it\n",
-           findings->done, program_invocation_short_name, findings->seed, harness->name);
+    if (findings->done == 0)
+        fputs("  in the first schedule; ", stdout);
+    else
+        printf("  after %" PRIu64 " schedules; ", findings->done);
+    printf("%s --seed %" PRIu64 " --schedules 1 %s repeats it\n", program_invocation_short_name,
+           findings->seed, harness->name);
     if (options.is_brief)
         return;
     if (findings->result.story_bytes > 0) {
@@ -372,8 +376,11 @@ static void tell(const struct explore_harness *harness)
         fputs(first_story, stdout);
         return;
     }
-    printf("  shortest schedule: %zu of %zu decisions: %s\n", shortest, count,
-           findings->result.text);
+    if (shortest == 0)
+        printf("  it takes no decision of the scheduler: %s\n", findings->result.text);
+    else
+        printf("  shortest schedule: %zu of %zu decisions: %s\n", shortest, count,
+               findings->result.text);
     print_decisions(list, shortest);
     fputs(findings->result.story, stdout);
     print_waits(&findings->result);

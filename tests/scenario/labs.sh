@@ -19,8 +19,34 @@ done
 # As a student begins, where nothing was built: the start of the log works as long as nothing
 # happens.
 told=$(make -s -C "$labs/log" check OUT="$MQKV_TEST_DIR/nothing" 2>&1)
-check_match "^ok +15/15 comes_back" "$told" "a start works with what the lab says that it may use"
+check_match "^ok +0/15 comes_back" "$told" "a start works with what the lab says that it may use"
 check_match "^NOT OK +0/20 killed" "$told" "and shows a student what is missing"
+
+# A lecturer, or a student, has done the lab in its folder, and badly: what is handed in is judged as
+# before.
+tree=$MQKV_TEST_DIR/tree
+mkdir -p "$tree/examples" "$MQKV_TEST_DIR/done"
+ln -s "$labs"/../../* "$tree" 2>/dev/null
+ln -s "$labs"/../* "$tree/examples"
+rm "$tree/examples/labs"
+cp -r "$labs" "$tree/examples/labs"
+cp "$(make -s -C "$labs/rwlock" solution)"/* "$MQKV_TEST_DIR/done"
+for file in rwlock.c rwlock.h; do
+    echo 'int unfinished(' >>"$tree/examples/labs/rwlock/$file"
+done
+graded=$(make -s -C "$tree/examples/labs/rwlock" grade SUBMISSION="$MQKV_TEST_DIR/done" \
+    RESULTS="$MQKV_TEST_DIR/results.json" 2>&1)
+check_match '^(95|100) of 100 points' "$graded" "who has done the lab in its folder can still grade"
+sed -i '/^void rwlock_read_lock/,/^}/d; /^void rwlock_destroy/,/^}/d' "$MQKV_TEST_DIR/done/rwlock.c"
+graded=$(make -s -C "$tree/examples/labs/rwlock" grade SUBMISSION="$MQKV_TEST_DIR/done" \
+    RESULTS="$MQKV_TEST_DIR/results.json" 2>&1)
+check_match 'these functions are missing: .*rwlock_read_lock' "$graded" \
+    "functions that are missing are named"
+check_equal 0 "$(grep -c 'undefined reference' <<<"$graded")" "and the linker says nothing"
+told=$(make -s -C "$labs/rwlock" check 2>&1)
+check_match '^ok +0/15 exclusion +.it counts as soon as readers_share passes' "$told" \
+    "what the start does without its student gives no points"
+check_match 'in the first schedule; schedules --seed' "$told" "a first schedule that fails is the first"
 
 # What is handed in may be anything: nothing is won by ending early, and nothing is sent.
 mkdir "$MQKV_TEST_DIR/ends"
