@@ -121,3 +121,13 @@ sys.exit(failed)
 P
 status=$?
 check_equal 0 "$status" "README's tour is as README says"
+
+# The demo ends with what its few runs decide, or says that they do not.
+effect() {
+    "$library_dir/../../demo/effect"
+}
+check_equal 'eight workers serve ×7.6 to ×8.0 of what one does: decided, each run beats each' \
+    "$(printf '50 380\n49 392\n' | effect)" 'the demo tells an effect'
+check_equal 'eight workers serve ×0.9 to ×2.0 of what one does: not decided, the runs overlap' \
+    "$(printf '50 100\n110 99\n' | effect)" 'and that there is none to be told'
+check_status 1 'and no runs are none' effect </dev/null
