@@ -43,20 +43,23 @@ key_columns = key_columns > 4 ? 4 : key_columns < 1 ? 1 : key_columns
 key_columns = key_columns > keys ? keys : key_columns
 key_rows = (keys + key_columns - 1) / key_columns
 
-# Heights in pixels: the title, the rows of panels, the key below all.
+# Heights in pixels: the title, the rows of panels, the key below all, or in the place of a panel that is not there.
+in_gap = columns == 2 && panels % 2 == 1
+if (in_gap) { key_columns = 1; key_rows = keys }
 KEY_ROW = slide ? 36.0 : 23.0
 KEY = (slide ? 14.0 : 24.0) + KEY_ROW * key_rows
 if (!exists("load_lines")) load_lines = 1 # of results from before long ones were broken
 TITLE = slide ? 100.0 : 78.0 + 18.0 * load_lines
 ROW = slide ? 720.0 - TITLE - KEY : rows > 2 ? 270.0 : columns > 2 ? 330.0 : panels > 2 ? 270.0 : 400.0
-height = TITLE + ROW * rows + KEY
+height = TITLE + ROW * rows + (in_gap ? 8 : KEY)
 load plots."/style.gp"
 
 # The cells of a row that belongs to a series and a value of the knob.
 cell(metric, scale) = strlen(strcol(metric)) ? column(metric) * scale : NaN
 low(metric, scale) = cell(metric."_low", scale)
 high(metric, scale) = cell(metric."_high", scale)
-zero(metric) = strcol("origin") eq "here" && strlen(strcol(metric)) && column(metric) <= 0
+zero(metric) = strcol("origin") eq "here" && strlen(strcol(metric)) && column(metric) * s < (panel_log[p] ? panel_low[p] : 1e-300)
+zero_text(metric) = column(metric) > 0 ? "<" : "0"
 of(origin, i) = strcol("origin") eq origin && strcol("series") eq series[i]
 
 # Lines: series stand side by side, so that their error bars do not hide each other.
@@ -68,7 +71,7 @@ if (kind eq "lines") { do for [k = 1:value_count] {
 } }
 SIDE = 0.06 # of the width, left and right of the first and the last value
 shifted(x, share) = log_x ? x * (last_x / first_x) ** share : x + (last_x - first_x) * share
-place(i) = 0.012 * (series_style[i] - (of_group + 1) / 2.0)
+place(i) = 0.006 * (series_style[i] - (of_group + 1) / 2.0)
 aside(x, i) = shifted(x, place(i))
 # A panel of published ratios has only the series that have them.
 if (!exists("panel_published")) { # of results from before there was one
@@ -124,6 +127,8 @@ if (kind eq "bars") {
     if (log_x) { set logscale x 2 }
     if (last_x > first_x) { set xrange [shifted(first_x, -SIDE):shifted(last_x, SIDE)] }
 }
+broken_at = 0
+if (kind eq "lines" && log_x && value_count > 1) { if (tic_label[1] eq "0") { broken_at = sqrt(value[1] * value[2]) } }
 set xlabel x_label offset 0, (kind eq "bars" ? 0.2 : 0.4)
 
 set multiplot
@@ -151,6 +156,11 @@ do for [p = (slide ? only : 1):(slide ? only : panels)] { do for [g = (slide ? o
     set yrange [panel_low[p]:panel_high[p]]
     if (panel_log[p]) { set logscale y 10 }
     eval sprintf("set ytics (%s)", g == 1 || slide ? panel_tics[p] : panel_grid[p])
+    # Zero has no place on a logarithmic axis: the axis is broken behind it.
+    if (broken_at > 0) {
+        set arrow 2 from first broken_at, graph 0 to first shifted(broken_at, 0.012), graph 0 nohead front linecolor rgb "#ffffff" linewidth 5
+        do for [k = 0:1] { set arrow 3 + k from first shifted(broken_at, 0.012 * k - 0.005), graph -0.022 to first shifted(broken_at, 0.012 * k + 0.005), graph 0.022 nohead front linecolor rgb "#000000" linewidth 0.8 }
+    }
     unset arrow 1
     if (panel_ratio[p]) { set arrow 1 from graph 0, first 1 to graph 1, first 1 nohead back linecolor rgb "#808080" linewidth 0.8 }
     m = panel_metric[p]
@@ -160,32 +170,46 @@ do for [p = (slide ? only : 1):(slide ? only : panels)] { do for [g = (slide ? o
     theirs = panel_ratio[p] ? published_count : 0
     # A log axis has no zero: a figure of 0 is marked at its lower end; bars have no length there and are dots.
     floor = panel_log[p] ? panel_low[p] * 1.02 : 0
+    # An interval that leaves the frame ends in an arrow.
+    top_y = panel_high[p]; low_y = panel_low[p]
+    head = panel_log[p] ? (top_y / low_y) ** 0.035 : 0.035 * (top_y - low_y)
+    from_top = panel_log[p] ? top_y / head : top_y - head
+    from_low = panel_log[p] ? low_y * head : low_y + head
+    inside(m) = cell(m, s) >= low_y && cell(m, s) <= top_y
+    up(m) = inside(m) && high(m, s) > top_y ? from_top : NaN
+    down(m) = inside(m) && panel_log[p] && low(m, s) < low_y ? from_low : NaN
     if (kind eq "bars") {
         as_dots = panel_log[p]
         plot for [j = 1:(as_dots ? 0 : bars)] summary using (ours_x(j)):(cell(m, s)):(low(m, s)):(high(m, s)):(BAR * 0.94) \
             with boxerrorbars fillstyle pattern PATTERN[pick(j)] linecolor rgb SHADE[pick(j)] linewidth 1, \
             for [j = 1:(as_dots ? bars : 0)] summary using (ours_x(j)):(cell(m, s)):(low(m, s)):(high(m, s)) \
             with yerrorbars linecolor rgb SHADE[pick(j)] linewidth 1.5 pointtype DOT[pick(j)] pointsize (slide ? 1.1 : 0.9), \
+            for [j = 1:bars] summary using (ours_x(j)):(up(m)):(0):(top_y - from_top) \
+            with vectors filled head size screen 0.009, 25 linecolor rgb (as_dots ? SHADE[pick(j)] : "#000000") linewidth 1, \
             for [j = 1:theirs > 0] summary using (theirs_x(0) - BAR * 0.42):(cell(m, s)):(BAR * 0.84):(0) \
             with vectors nohead linestyle PUBLISHED_STYLE dashtype solid, \
             for [j = 1:theirs > 0] summary using (theirs_x(0)):(cell(m, s)) \
             with points linestyle PUBLISHED_STYLE pointsize 0.7, \
-            for [j = 1:bars] summary using (ours_x(j)):(zero(m) ? floor : NaN):("0") \
+            for [j = 1:bars] summary using (ours_x(j)):(zero(m) ? floor : NaN):(zero_text(m)) \
             with labels font plain(SMALL) offset 0, 0.6
     } else {
-        plot for [i = 1:series_count] summary using (line_x(i)):(series_group[i] == g ? cell(m, s) : NaN) \
+        plot for [i = 1:series_count] summary using (line_x(i)):(series_group[i] == g ? cell(m, s) : NaN):(low(m, s)):(high(m, s)) \
+            with yerrorbars linecolor rgb INTERVAL @BARS pointtype -2, \
+            for [i = 1:(has_second ? series_count : 0)] summary using (line_x(i)):(series_group[i] == g ? cell(m2, s) : NaN):(low(m2, s)):(high(m2, s)) \
+            with yerrorbars linecolor rgb INTERVAL @BARS pointtype -2, \
+            for [i = 1:series_count] summary using (line_x(i)):(series_group[i] == g ? up(m) : NaN):(0):(top_y - from_top) \
+            with vectors filled head size screen 0.009, 25 linecolor rgb INTERVAL @BARS, \
+            for [i = 1:series_count] summary using (line_x(i)):(series_group[i] == g ? down(m) : NaN):(0):(low_y - from_low) \
+            with vectors filled head size screen 0.009, 25 linecolor rgb INTERVAL @BARS, \
+            for [i = 1:series_count] summary using (line_x(i)):(series_group[i] == g ? cell(m, s) : NaN) \
             with linespoints linestyle series_style[i], \
-            for [i = 1:series_count] summary using (line_x(i)):(series_group[i] == g ? cell(m, s) : NaN):(low(m, s)):(high(m, s)) \
-            with yerrorbars linestyle series_style[i] @BARS, \
             for [i = 1:(has_second ? series_count : 0)] summary using (line_x(i)):(series_group[i] == g ? cell(m2, s) : NaN) \
             with linespoints linestyle series_style[i] linewidth 0.8 pointsize 0.5, \
-            for [i = 1:(has_second ? series_count : 0)] summary using (line_x(i)):(series_group[i] == g ? cell(m2, s) : NaN):(low(m2, s)):(high(m2, s)) \
-            with yerrorbars linestyle series_style[i] @BARS pointsize 0.5, \
             for [i = 1:theirs] summary using (published_x(published[i])):(published_group[i] == g ? cell(m, s) : NaN) \
             with linespoints linestyle PUBLISHED_STYLE + i - 1, \
             for [i = 1:(with_theory ? series_count : 0)] summary using (theory_x(i)):(series_group[i] == g ? cell(m, s) : NaN) \
             with lines linestyle series_style[i] linewidth 0.7 dashtype solid, \
-            for [i = 1:(panel_log[p] ? series_count : 0)] summary using (line_x(i)):(series_group[i] == g && zero(m) ? floor : NaN):("0") \
+            for [i = 1:(panel_log[p] ? series_count : 0)] summary using (line_x(i)):(series_group[i] == g && zero(m) ? floor : NaN):(zero_text(m)) \
             with labels font plain(SMALL) offset 0, 0.6, \
             for [i = 1:(panel_log[p] ? series_count : 0)] summary using (line_x(i)):(series_group[i] == g && zero(m) ? floor : NaN) \
             with points linestyle series_style[i]
@@ -199,11 +223,12 @@ some_dots = logs > 0
 dots_only = logs == (slide ? 1 : panels)
 unset label; unset arrow; unset xlabel; unset tics; unset border; unset grid; unset logscale
 set lmargin at screen 0; set rmargin at screen 1
-set bmargin at screen 0; set tmargin at screen KEY / height
-set xrange [0:PAGE]; set yrange [0:KEY]
+area = in_gap ? ROW : KEY
+set bmargin at screen 0; set tmargin at screen area / height
+set xrange [0:PAGE]; set yrange [0:area]
 do for [k = 1:keys] {
-    from = (PAGE - key_columns * KEY_WIDTH + 30) / 2 + (k - 1) % key_columns * KEY_WIDTH
-    middle = KEY - (slide ? 18 : 16) - KEY_ROW * int((k - 1) / key_columns)
+    from = in_gap ? left(panels + 1) * PAGE : (PAGE - key_columns * KEY_WIDTH + 30) / 2 + (k - 1) % key_columns * KEY_WIDTH
+    middle = area - (slide ? 18 : in_gap ? 40 : 16) - (in_gap ? 28 : KEY_ROW) * int((k - 1) / key_columns)
     thin = with_theory && k == keys
     style = thin ? 1 : k > our_keys ? PUBLISHED_STYLE + k - our_keys - 1 : k
     if (kind eq "bars" && k <= our_keys && dots_only) {

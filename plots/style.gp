@@ -33,4 +33,5 @@ set tics nomirror out scale 0.6
 set grid ytics linecolor rgb "#d8d8d8" linewidth 0.6 dashtype solid
 set style fill pattern border
 set errorbars 0.8
-BARS = "linewidth 1 dashtype solid" # of error bars, whatever the line
+INTERVAL = "#9a9a9a" # intervals stand behind the lines
+BARS = "linewidth 0.8 dashtype solid"

@@ -17,8 +17,9 @@ KINDS = ("lines", "bars")
 GROUPS_MAX = 4
 LOAD_COLUMNS = 118  # letters of a line of what is fixed
 TIC_COLUMNS = 72  # characters that the tics of one panel's x axis may take together
-LOG_REACH = 3.0  # an axis ends at so many times the highest mean, or at such a part of the lowest
-LINEAR_REACH = 1.5  # likewise, where longer bars would press the points together
+LOG_REACH = 1.5  # an axis ends at so many times the highest mean, or at such a part of the lowest
+LINEAR_REACH = 1.15  # likewise; longer intervals would press the points together
+SHORTEST_US = 0.001  # of a logarithmic axis of time: nothing here is told to less than a nanosecond
 
 
 @dataclass
@@ -69,7 +70,7 @@ def write(study, rows, path):
     value_labels = [study.label_of(value) for value in values]
     words = f" ({study.knob})" if study.knob != study.symbol else ""  # what the symbol stands for
     of_bars = [f"{study.symbol} = {text}{words}" for text in value_labels]
-    load = textwrap.wrap(study.fixed, LOAD_COLUMNS) or [""]
+    load = _balanced(study.fixed)
     lines = [
         f"# What plots/panels.gp draws of {study.name}; written by experiments/analyse.",
         _text("kind", study.plot.kind),
@@ -156,7 +157,9 @@ class _Axis:
         self.log = usual if study.plot.log_y is None else panel in study.plot.log_y
         lowest, highest = _extremes(estimates, LOG_REACH if self.log else LINEAR_REACH)
         self.scale = 1.0
-        if not ending and unit == "µs" and highest >= 10000:
+        if not ending and unit == "µs" and self.log:
+            lowest = max(lowest, SHORTEST_US * 1.25)
+        if not ending and unit == "µs" and highest >= 10000 and (lowest >= 1 or not self.log):
             self.scale, unit = (1e-6, "s") if highest >= 1e7 else (1e-3, "ms")
         if ending:
             self.label = f"{name}, ratio to {study.base_text()}"
@@ -166,7 +169,7 @@ class _Axis:
         if self.second:
             self.label += f" (thin: {study.name_of(self.second)[0]})"
         self.low = self._below(lowest) if self.log else 0.0
-        self.high = highest * self.scale * (1.6 if self.log else 1.06)
+        self.high = highest * self.scale * (1.3 if self.log else 1.06)
         self.tics = log_tics(self.low, self.high) if self.log else even_tics(self.high)
 
     @staticmethod
@@ -175,16 +178,17 @@ class _Axis:
         return panel.removesuffix(ending).split("+", 1), ending
 
     def _below(self, number):
-        """1, 2 or 5 times a power of ten, below the lowest figure, so that a bar has a height."""
-        number *= self.scale / 1.4
+        """A round number below the lowest figure, so that a bar has a height."""
+        number *= self.scale / 1.2
         power = 10.0 ** math.floor(math.log10(number))
-        return max(digit * power for digit in (1, 2, 5) if digit * power <= number)
+        return max(digit * power for digit in (1, 2, 3, 5, 7) if digit * power <= number)
 
 
 def _extremes(estimates, reach):
     """(lowest, highest) that an axis shows, both above 0, also where all figures are 0: gnuplot
     refuses an empty range. The interval of two or three runs may be many times as long as its mean
-    is high: its bar then leaves the picture, so that the points can be told from each other."""
+    is high: it then leaves the picture, with an arrow, so that the points can be told from each
+    other."""
     means = [e.mean for e in estimates if e.mean > 0]
     if not means:
         return 1.0, 1.0
@@ -192,6 +196,17 @@ def _extremes(estimates, reach):
     lowest = max(min(lows + means), min(means) / reach)
     highest = min(max([e.high for e in estimates] + means), max(means) * reach)
     return lowest, highest
+
+
+def _balanced(text):
+    """Lines of about the same length, as few as there have to be."""
+    lines = textwrap.wrap(text, LOAD_COLUMNS) or [""]
+    for width in range(LOAD_COLUMNS - 1, 0, -1):
+        narrower = textwrap.wrap(text, width)
+        if len(lines) == 1 or len(narrower) > len(lines):
+            return lines
+        lines = narrower
+    return lines
 
 
 def _theory_label(study, rows):

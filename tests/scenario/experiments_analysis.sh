@@ -235,6 +235,14 @@ for tic in '20000 20k' '1000 1k' '50000000 50M' '65536 64Ki' '1048576 1Mi' '100 
         "${tic% *} is written short"
 done
 
+# What is fixed is told in lines of about the same length.
+for words in 20 24 45; do
+    check_equal True "$(harness "(lambda lines: max(map(len, lines)) <= 118 and
+        max(map(len, lines)) - min(map(len, lines)) < 30)(
+        __import__('harness.figure').figure._balanced(' '.join(['words'] * $words)))")" \
+        "$words words have no line of one"
+done
+
 # Groups: the same rows three times, two of them in a group.
 grouped=$MQKV_TEST_DIR/grouped
 mkdir "$grouped"
@@ -314,6 +322,16 @@ if command -v gnuplot >/dev/null && command -v rsvg-convert >/dev/null; then
     for text in few many 'the other'; do
         check_match ">$text<" "$(cat "$MQKV_TEST_DIR/golden-rows.svg")" "the picture says: $text"
     done
+    # Where three runs scatter, intervals go beyond the frame: an arrow says so, and the points have
+    # the room. A time is told to no less than a nanosecond.
+    check_status 0 'a plot of runs that scatter is drawn' \
+        draw "$root/experiments/results/service-locking/course"
+    scattered=$(<"$MQKV_TEST_DIR/service-locking-course.svg")
+    check_match "<polygon fill = 'rgb\(154, 154, 154\)'" "$scattered" 'arrows end long intervals'
+    check_equal 2 "$(grep -c "<path stroke='rgb(255, 255, 255)'" <<<"$scattered")" \
+        'a logarithmic axis that begins with 0 is broken, in both panels'
+    check_match 'mean wait for locks, µs' "$scattered" 'short times are in microseconds'
+    check_equal 0 "$(grep -c '10⁻' <<<"$scattered")" 'and none is below a nanosecond'
     # Three lines, in panels of one group and of several: each is named.
     for study in wait-clients wait-load; do
         check_status 0 "the plot of $study is drawn" draw "$root/experiments/results/$study/quick"

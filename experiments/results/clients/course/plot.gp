@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of clients; written by experiments/analyse.
 kind = 'lines'
 heading = 'Event-driven or threads, as clients grow?'
-load_text = '20 stocks as numbers; a third of the requests buys and a third sells 1 to 10 of a stock, never below 0, and a third'."\n".'lists all stocks; D = 4 data files, 2 workers in the pool'
+load_text = '20 stocks as numbers; a third of the requests buys and a third sells 1 to 10 of a stock,'."\n".'never below 0, and a third lists all stocks; D = 4 data files, 2 workers in the pool'
 load_lines = 2
 x_label = 'N, clients (100*: they share 56 sessions, several requests a message)'
 base_text = 'event-driven (one thread)'
@@ -40,11 +40,11 @@ array panel_label[4] = ['throughput, requests/s', 'throughput, ratio to event-dr
 panel_label_count = 4
 array panel_scale[4] = [1, 1, 0.001, 1]
 array panel_log[4] = [0, 1, 1, 1]
-array panel_low[4] = [0, 0.2, 0.002, 0.002]
-array panel_high[4] = [301891, 2.71401, 24.2312, 2.71401]
-array panel_tics[4] = ['"0" 0, "50k" 50000, "100k" 100000, "150k" 150000, "200k" 200000, "250k" 250000, "300k" 300000', '"0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2', '"0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10', '"0.002" 0.002, "0.005" 0.005, "0.01" 0.01, "0.02" 0.02, "0.05" 0.05, "0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2']
+array panel_low[4] = [0, 0.3, 0.003, 0.005]
+array panel_high[4] = [262607, 2.20513, 19.6879, 2.20513]
+array panel_tics[4] = ['"0" 0, "50k" 50000, "100k" 100000, "150k" 150000, "200k" 200000, "250k" 250000', '"0.3" 0.3, "0.5" 0.5, "0.7" 0.7, "1" 1, "1.5" 1.5, "2" 2', '"0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10', '"0.005" 0.005, "0.01" 0.01, "0.02" 0.02, "0.05" 0.05, "0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2']
 panel_tics_count = 4
-array panel_grid[4] = ['"" 0, "" 50000, "" 100000, "" 150000, "" 200000, "" 250000, "" 300000', '"" 0.2, "" 0.5, "" 1, "" 2', '"" 0.01, "" 0.1, "" 1, "" 10', '"" 0.002, "" 0.005, "" 0.01, "" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2']
+array panel_grid[4] = ['"" 0, "" 50000, "" 100000, "" 150000, "" 200000, "" 250000', '"" 0.3, "" 0.5, "" 0.7, "" 1, "" 1.5, "" 2', '"" 0.01, "" 0.1, "" 1, "" 10', '"" 0.005, "" 0.01, "" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
 array panel_published[4] = [0, 1, 0, 0]

@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of cores-locking; written by experiments/analyse.
 kind = 'lines'
 heading = 'Locks under batches (16 CPUs)'
-load_text = 'N = 48 client threads in 6 processes, 32 operations in a message, half GET, half PUT at random, 10,000 keys, L = 64'."\n".'bytes, M = 12 workers'
+load_text = 'N = 48 client threads in 6 processes, 32 operations in a message, half'."\n".'GET, half PUT at random, 10,000 keys, L = 64 bytes, M = 12 workers'
 load_lines = 2
 x_label = 'D, data files'
 base_text = 'one mutex'
@@ -41,10 +41,10 @@ panel_label_count = 4
 array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [0, 0, 0, 0]
 array panel_low[4] = [0, 0, 0, 0]
-array panel_high[4] = [3.10613e+06, 2.03084, 1.5229, 1.16215]
-array panel_tics[4] = ['"0" 0, "500k" 500000, "1M" 1e+06, "1.5M" 1.5e+06, "2M" 2e+06, "2.5M" 2.5e+06, "3M" 3e+06', '"0" 0, "0.5" 0.5, "1" 1, "1.5" 1.5, "2" 2', '"0" 0, "0.2" 0.2, "0.4" 0.4, "0.6" 0.6, "0.8" 0.8, "1" 1, "1.2" 1.2, "1.4" 1.4', '"0" 0, "0.2" 0.2, "0.4" 0.4, "0.6" 0.6, "0.8" 0.8, "1" 1']
+array panel_high[4] = [2.77691e+06, 1.55698, 1.16755, 0.90757]
+array panel_tics[4] = ['"0" 0, "500k" 500000, "1M" 1e+06, "1.5M" 1.5e+06, "2M" 2e+06, "2.5M" 2.5e+06', '"0" 0, "0.2" 0.2, "0.4" 0.4, "0.6" 0.6, "0.8" 0.8, "1" 1, "1.2" 1.2, "1.4" 1.4', '"0" 0, "0.2" 0.2, "0.4" 0.4, "0.6" 0.6, "0.8" 0.8, "1" 1', '"0" 0, "0.2" 0.2, "0.4" 0.4, "0.6" 0.6, "0.8" 0.8']
 panel_tics_count = 4
-array panel_grid[4] = ['"" 0, "" 500000, "" 1e+06, "" 1.5e+06, "" 2e+06, "" 2.5e+06, "" 3e+06', '"" 0, "" 0.5, "" 1, "" 1.5, "" 2', '"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1, "" 1.2, "" 1.4', '"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1']
+array panel_grid[4] = ['"" 0, "" 500000, "" 1e+06, "" 1.5e+06, "" 2e+06, "" 2.5e+06', '"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1, "" 1.2, "" 1.4', '"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1', '"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
 array panel_published[4] = [0, 0, 0, 0]

@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of cores-peers; written by experiments/analyse.
 kind = 'lines'
 heading = 'mqkv, Redis and memcached as clients grow (16 CPUs)'
-load_text = 'Half GET, half PUT, values of 64 bytes, 10,000 keys, N client threads in processes of up to eight, nothing synced to'."\n".'disk'
+load_text = 'Half GET, half PUT, values of 64 bytes, 10,000 keys, N client'."\n".'threads in processes of up to eight, nothing synced to disk'
 load_lines = 2
 x_label = 'N, client threads'
 base_text = 'N = 1'
@@ -40,11 +40,11 @@ array panel_label[4] = ['throughput, requests/s', 'throughput, ratio to N = 1', 
 panel_label_count = 4
 array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [1, 1, 1, 0]
-array panel_low[4] = [20000, 0.5, 1, 0]
-array panel_high[4] = [2.60151e+06, 33.9869, 6314.98, 47.674]
-array panel_tics[4] = ['"20k" 20000, "50k" 50000, "100k" 100000, "200k" 200000, "500k" 500000, "1M" 1e+06, "2M" 2e+06', '"0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20', '"1" 1, "10" 10, "100" 100, "1000" 1000', '"0" 0, "10" 10, "20" 20, "30" 30, "40" 40']
+array panel_low[4] = [20000, 0.7, 2, 0]
+array panel_high[4] = [2.11373e+06, 27.6143, 5130.92, 47.674]
+array panel_tics[4] = ['"20k" 20000, "50k" 50000, "100k" 100000, "200k" 200000, "500k" 500000, "1M" 1e+06, "2M" 2e+06', '"1" 1, "2" 2, "5" 5, "10" 10, "20" 20', '"2" 2, "5" 5, "10" 10, "20" 20, "50" 50, "100" 100, "200" 200, "500" 500, "1000" 1000, "2000" 2000, "5000" 5000', '"0" 0, "10" 10, "20" 20, "30" 30, "40" 40']
 panel_tics_count = 4
-array panel_grid[4] = ['"" 20000, "" 50000, "" 100000, "" 200000, "" 500000, "" 1e+06, "" 2e+06', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20', '"" 1, "" 10, "" 100, "" 1000', '"" 0, "" 10, "" 20, "" 30, "" 40']
+array panel_grid[4] = ['"" 20000, "" 50000, "" 100000, "" 200000, "" 500000, "" 1e+06, "" 2e+06', '"" 1, "" 2, "" 5, "" 10, "" 20', '"" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200, "" 500, "" 1000, "" 2000, "" 5000', '"" 0, "" 10, "" 20, "" 30, "" 40']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
 array panel_published[4] = [0, 0, 0, 0]

@@ -40,11 +40,11 @@ array panel_label[2] = ['throughput, requests/s', 'throughput, ratio to M = 1']
 panel_label_count = 2
 array panel_scale[2] = [1, 1]
 array panel_log[2] = [1, 0]
-array panel_low[2] = [500, 0]
-array panel_high[2] = [646827, 5.57153]
-array panel_tics[2] = ['"500" 500, "1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000, "20k" 20000, "50k" 50000, "100k" 100000, "200k" 200000, "500k" 500000', '"0" 0, "1" 1, "2" 2, "3" 3, "4" 4, "5" 5']
+array panel_low[2] = [1000, 0]
+array panel_high[2] = [285972, 4.27151]
+array panel_tics[2] = ['"1000" 1000, "2000" 2000, "5000" 5000, "10k" 10000, "20k" 20000, "50k" 50000, "100k" 100000, "200k" 200000', '"0" 0, "1" 1, "2" 2, "3" 3, "4" 4']
 panel_tics_count = 2
-array panel_grid[2] = ['"" 500, "" 1000, "" 2000, "" 5000, "" 10000, "" 20000, "" 50000, "" 100000, "" 200000, "" 500000', '"" 0, "" 1, "" 2, "" 3, "" 4, "" 5']
+array panel_grid[2] = ['"" 1000, "" 2000, "" 5000, "" 10000, "" 20000, "" 50000, "" 100000, "" 200000', '"" 0, "" 1, "" 2, "" 3, "" 4']
 panel_grid_count = 2
 array panel_ratio[2] = [0, 1]
 array panel_published[2] = [0, 0]

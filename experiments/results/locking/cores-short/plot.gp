@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of locking; written by experiments/analyse.
 kind = 'bars'
 heading = 'One lock or many, mutex or reader-writer lock? (16 CPUs)'
-load_text = 'N = 48 client threads in 6 processes, each with a session of its own, 50 % GET, 50 % PUT at random, L = 64 bytes, M ='."\n".'12 workers on one queue'
+load_text = 'N = 48 client threads in 6 processes, each with a session of its own,'."\n".'50 % GET, 50 % PUT at random, L = 64 bytes, M = 12 workers on one queue'
 load_lines = 2
 x_label = ''
 base_text = 'one mutex'
@@ -40,11 +40,11 @@ array panel_label[4] = ['mean access latency, µs', 'mean access latency, ratio 
 panel_label_count = 4
 array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [0, 1, 0, 1]
-array panel_low[4] = [0, 0.01, 0, 0.1]
-array panel_high[4] = [88.7794, 10.4066, 60.0006, 151.4]
-array panel_tics[4] = ['"0" 0, "20" 20, "40" 40, "60" 60, "80" 80', '"0.01" 0.01, "0.02" 0.02, "0.05" 0.05, "0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10', '"0" 0, "10" 10, "20" 20, "30" 30, "40" 40, "50" 50, "60" 60', '"0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20, "50" 50, "100" 100']
+array panel_low[4] = [0, 0.02, 0, 0.1]
+array panel_high[4] = [81.911, 8.45536, 60.0006, 123.013]
+array panel_tics[4] = ['"0" 0, "20" 20, "40" 40, "60" 60, "80" 80', '"0.02" 0.02, "0.05" 0.05, "0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5', '"0" 0, "10" 10, "20" 20, "30" 30, "40" 40, "50" 50, "60" 60', '"0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20, "50" 50, "100" 100']
 panel_tics_count = 4
-array panel_grid[4] = ['"" 0, "" 20, "" 40, "" 60, "" 80', '"" 0.01, "" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10', '"" 0, "" 10, "" 20, "" 30, "" 40, "" 50, "" 60', '"" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100']
+array panel_grid[4] = ['"" 0, "" 20, "" 40, "" 60, "" 80', '"" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5', '"" 0, "" 10, "" 20, "" 30, "" 40, "" 50, "" 60', '"" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
 array panel_published[4] = [0, 0, 0, 0]

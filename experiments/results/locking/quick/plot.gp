@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of locking; written by experiments/analyse.
 kind = 'bars'
 heading = 'One lock or many, mutex or reader-writer lock?'
-load_text = 'N = 48 client threads in 6 processes, each with a session of its own, 50 % GET, 50 % PUT at random, L = 64 bytes, M ='."\n".'4 workers'
+load_text = 'N = 48 client threads in 6 processes, each with a session of its'."\n".'own, 50 % GET, 50 % PUT at random, L = 64 bytes, M = 4 workers'
 load_lines = 2
 x_label = ''
 base_text = 'one mutex'
@@ -40,11 +40,11 @@ array panel_label[4] = ['mean access latency, µs', 'mean access latency, ratio 
 panel_label_count = 4
 array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [0, 1, 0, 1]
-array panel_low[4] = [0, 0.01, 0, 0.05]
-array panel_high[4] = [12.4324, 9.48139, 5.18817, 151.3]
-array panel_tics[4] = ['"0" 0, "2" 2, "4" 4, "6" 6, "8" 8, "10" 10, "12" 12', '"0.01" 0.01, "0.02" 0.02, "0.05" 0.05, "0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5', '"0" 0, "1" 1, "2" 2, "3" 3, "4" 4, "5" 5', '"0.1" 0.1, "1" 1, "10" 10, "100" 100']
+array panel_low[4] = [0, 0.02, 0, 0.1]
+array panel_high[4] = [9.53152, 3.85182, 3.9776, 122.931]
+array panel_tics[4] = ['"0" 0, "2" 2, "4" 4, "6" 6, "8" 8', '"0.02" 0.02, "0.05" 0.05, "0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2', '"0" 0, "0.5" 0.5, "1" 1, "1.5" 1.5, "2" 2, "2.5" 2.5, "3" 3, "3.5" 3.5', '"0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20, "50" 50, "100" 100']
 panel_tics_count = 4
-array panel_grid[4] = ['"" 0, "" 2, "" 4, "" 6, "" 8, "" 10, "" 12', '"" 0.01, "" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5', '"" 0, "" 1, "" 2, "" 3, "" 4, "" 5', '"" 0.1, "" 1, "" 10, "" 100']
+array panel_grid[4] = ['"" 0, "" 2, "" 4, "" 6, "" 8', '"" 0.02, "" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2', '"" 0, "" 0.5, "" 1, "" 1.5, "" 2, "" 2.5, "" 3, "" 3.5', '"" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
 array panel_published[4] = [0, 0, 0, 0]

@@ -36,15 +36,15 @@ array panel_metric[4] = ['ops_per_s', 'ops_per_s_ratio', 'mean_us', 'mean_us_rat
 panel_metric_count = 4
 array panel_second[4] = ['', '', 'p99_us', '']
 panel_second_count = 4
-array panel_label[4] = ['throughput, operations/s', 'throughput, ratio to N = 1', 'mean response time of a message, ms (thin: 99th percentile)', 'mean response time of a message, ratio to N = 1']
+array panel_label[4] = ['throughput, operations/s', 'throughput, ratio to N = 1', 'mean response time of a message, µs (thin: 99th percentile)', 'mean response time of a message, ratio to N = 1']
 panel_label_count = 4
-array panel_scale[4] = [1, 1, 0.001, 1]
+array panel_scale[4] = [1, 1, 1, 1]
 array panel_log[4] = [0, 1, 1, 1]
-array panel_low[4] = [0, 0.2, 0.002, 0.5]
-array panel_high[4] = [1.76684e+06, 3.49585, 20.1853, 193.952]
-array panel_tics[4] = ['"0" 0, "250k" 250000, "500k" 500000, "750k" 750000, "1M" 1e+06, "1.25M" 1.25e+06, "1.5M" 1.5e+06, "1.75M" 1.75e+06', '"0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2', '"0.01" 0.01, "0.1" 0.1, "1" 1, "10" 10', '"0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20, "50" 50, "100" 100']
+array panel_low[4] = [0, 0.5, 3, 0.7]
+array panel_high[4] = [1.55233e+06, 2.80713, 10773.1, 157.586]
+array panel_tics[4] = ['"0" 0, "200k" 200000, "400k" 400000, "600k" 600000, "800k" 800000, "1M" 1e+06, "1.2M" 1.2e+06, "1.4M" 1.4e+06', '"0.5" 0.5, "0.7" 0.7, "1" 1, "1.5" 1.5, "2" 2', '"10" 10, "100" 100, "1000" 1000, "10k" 10000', '"1" 1, "2" 2, "5" 5, "10" 10, "20" 20, "50" 50, "100" 100']
 panel_tics_count = 4
-array panel_grid[4] = ['"" 0, "" 250000, "" 500000, "" 750000, "" 1e+06, "" 1.25e+06, "" 1.5e+06, "" 1.75e+06', '"" 0.2, "" 0.5, "" 1, "" 2', '"" 0.01, "" 0.1, "" 1, "" 10', '"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100']
+array panel_grid[4] = ['"" 0, "" 200000, "" 400000, "" 600000, "" 800000, "" 1e+06, "" 1.2e+06, "" 1.4e+06', '"" 0.5, "" 0.7, "" 1, "" 1.5, "" 2', '"" 10, "" 100, "" 1000, "" 10000', '"" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 1]
 array panel_published[4] = [0, 0, 0, 0]

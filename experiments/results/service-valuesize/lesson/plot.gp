@@ -40,11 +40,11 @@ array panel_label[1] = ['mean response time, ratio to L = 32']
 panel_label_count = 1
 array panel_scale[1] = [1]
 array panel_log[1] = [1]
-array panel_low[1] = [0.1]
-array panel_high[1] = [779.091]
-array panel_tics[1] = ['"0.1" 0.1, "1" 1, "10" 10, "100" 100']
+array panel_low[1] = [0.3]
+array panel_high[1] = [316.506]
+array panel_tics[1] = ['"0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20, "50" 50, "100" 100, "200" 200']
 panel_tics_count = 1
-array panel_grid[1] = ['"" 0.1, "" 1, "" 10, "" 100']
+array panel_grid[1] = ['"" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20, "" 50, "" 100, "" 200']
 panel_grid_count = 1
 array panel_ratio[1] = [1]
 array panel_published[1] = [0]

@@ -40,11 +40,11 @@ array panel_label[1] = ['throughput, ratio to M = 1']
 panel_label_count = 1
 array panel_scale[1] = [1]
 array panel_log[1] = [1]
-array panel_low[1] = [0.2]
-array panel_high[1] = [18.8418]
-array panel_tics[1] = ['"0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10']
+array panel_low[1] = [0.5]
+array panel_high[1] = [12.6658]
+array panel_tics[1] = ['"0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10']
 panel_tics_count = 1
-array panel_grid[1] = ['"" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10']
+array panel_grid[1] = ['"" 0.5, "" 1, "" 2, "" 5, "" 10']
 panel_grid_count = 1
 array panel_ratio[1] = [1]
 array panel_published[1] = [0]

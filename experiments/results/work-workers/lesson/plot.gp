@@ -40,11 +40,11 @@ array panel_label[1] = ['throughput, ratio to M = 1']
 panel_label_count = 1
 array panel_scale[1] = [1]
 array panel_log[1] = [1]
-array panel_low[1] = [0.1]
-array panel_high[1] = [8.64]
-array panel_tics[1] = ['"0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5']
+array panel_low[1] = [0.3]
+array panel_high[1] = [3.51]
+array panel_tics[1] = ['"0.5" 0.5, "1" 1, "2" 2']
 panel_tics_count = 1
-array panel_grid[1] = ['"" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5']
+array panel_grid[1] = ['"" 0.5, "" 1, "" 2']
 panel_grid_count = 1
 array panel_ratio[1] = [1]
 array panel_published[1] = [0]

@@ -1,7 +1,7 @@
 # What plots/panels.gp draws of workload; written by experiments/analyse.
 kind = 'bars'
 heading = 'Only orders, only lists of everything, or both?'
-load_text = 'N = 20 clients with a session each, 20 stocks as numbers, orders of 1 to 10 of a stock, never below 0; D = 4 data'."\n".'files, 2 workers in the pool'
+load_text = 'N = 20 clients with a session each, 20 stocks as numbers, orders of 1 to'."\n".'10 of a stock, never below 0; D = 4 data files, 2 workers in the pool'
 load_lines = 2
 x_label = 'load'
 base_text = 'event-driven (one thread)'
@@ -40,11 +40,11 @@ array panel_label[4] = ['throughput, requests/s', 'throughput, ratio to event-dr
 panel_label_count = 4
 array panel_scale[4] = [1, 1, 0.001, 1]
 array panel_log[4] = [0, 0, 1, 0]
-array panel_low[4] = [0, 0, 0.05, 0]
-array panel_high[4] = [198036, 1.50516, 22.1845, 1188.27]
-array panel_tics[4] = ['"0" 0, "25k" 25000, "50k" 50000, "75k" 75000, "100k" 100000, "125k" 125000, "150k" 150000, "175k" 175000', '"0" 0, "0.2" 0.2, "0.4" 0.4, "0.6" 0.6, "0.8" 0.8, "1" 1, "1.2" 1.2, "1.4" 1.4', '"0.05" 0.05, "0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10, "20" 20', '"0" 0, "200" 200, "400" 400, "600" 600, "800" 800, "1000" 1000']
+array panel_low[4] = [0, 0, 0.07, 0]
+array panel_high[4] = [185997, 1.50516, 18.0249, 1144.84]
+array panel_tics[4] = ['"0" 0, "25k" 25000, "50k" 50000, "75k" 75000, "100k" 100000, "125k" 125000, "150k" 150000, "175k" 175000', '"0" 0, "0.2" 0.2, "0.4" 0.4, "0.6" 0.6, "0.8" 0.8, "1" 1, "1.2" 1.2, "1.4" 1.4', '"0.1" 0.1, "0.2" 0.2, "0.5" 0.5, "1" 1, "2" 2, "5" 5, "10" 10', '"0" 0, "200" 200, "400" 400, "600" 600, "800" 800, "1000" 1000']
 panel_tics_count = 4
-array panel_grid[4] = ['"" 0, "" 25000, "" 50000, "" 75000, "" 100000, "" 125000, "" 150000, "" 175000', '"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1, "" 1.2, "" 1.4', '"" 0.05, "" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10, "" 20', '"" 0, "" 200, "" 400, "" 600, "" 800, "" 1000']
+array panel_grid[4] = ['"" 0, "" 25000, "" 50000, "" 75000, "" 100000, "" 125000, "" 150000, "" 175000', '"" 0, "" 0.2, "" 0.4, "" 0.6, "" 0.8, "" 1, "" 1.2, "" 1.4', '"" 0.1, "" 0.2, "" 0.5, "" 1, "" 2, "" 5, "" 10', '"" 0, "" 200, "" 400, "" 600, "" 800, "" 1000']
 panel_grid_count = 4
 array panel_ratio[4] = [0, 1, 0, 0]
 array panel_published[4] = [0, 0, 0, 0]
