@@ -22,8 +22,7 @@ told=$(make -s -C "$labs/log" check OUT="$MQKV_TEST_DIR/nothing" 2>&1)
 check_match "^ok +0/15 comes_back" "$told" "a start works with what the lab says that it may use"
 check_match "^NOT OK +0/20 killed" "$told" "and shows a student what is missing"
 
-# A lecturer, or a student, has done the lab in its folder, and badly: what is handed in is judged as
-# before.
+# Somebody has done the lab in its folder, and badly: what is handed in is judged as before.
 tree=$MQKV_TEST_DIR/tree
 mkdir -p "$tree/examples" "$MQKV_TEST_DIR/done"
 ln -s "$labs"/../../* "$tree" 2>/dev/null
@@ -46,7 +45,8 @@ check_equal 0 "$(grep -c 'undefined reference' <<<"$graded")" "and the linker sa
 told=$(make -s -C "$labs/rwlock" check 2>&1)
 check_match '^ok +0/15 exclusion +.it counts as soon as readers_share passes' "$told" \
     "what the start does without its student gives no points"
-check_match 'in the first schedule; schedules --seed' "$told" "a first schedule that fails is the first"
+check_match 'in the first schedule; schedules --seed' "$told" \
+    "a first schedule that fails is called so"
 
 # What is handed in may be anything: nothing is won by ending early, and nothing is sent.
 mkdir "$MQKV_TEST_DIR/ends"
