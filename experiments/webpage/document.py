@@ -29,9 +29,17 @@ def render(learned, published, scaling, many_cpus, bench):
 
 
 def _contents(published, scaling, many_cpus, bench):
+    """Links to the parts of the page, which stay in sight, and to the studies, which are many."""
     links = [("opening", "Overview")]
-    links += [(study.anchor(one), one.name) for one in [*published, *scaling]]
-    links += [("many-cpus", "many CPUs")] if many_cpus else []
-    links += [(peers.ANCHOR, "peers")] if bench else []
-    items = [tag("a", name, href=f"#{anchor}") for anchor, name in links]
-    return tag("nav", join(items, " "), aria_label="Contents")
+    links += [("glance", "Studies")] if published else []
+    links += [("scaling", "Scaling")] if scaling else []
+    links += [("many-cpus", "Many CPUs")] if many_cpus else []
+    links += [(peers.ANCHOR, "Peers")] if bench else []
+    links += [("machine", "Machine")]
+    studies = [(study.anchor(one), one.name) for one in [*published, *scaling]]
+    rows = tag("nav", _links(links), aria_label="Contents")
+    return join([rows, tag("nav", _links(studies), aria_label="Studies", class_="studies")])
+
+
+def _links(links):
+    return join((tag("a", name, href=f"#{anchor}") for anchor, name in links), " ")

@@ -100,7 +100,6 @@ class Measured:
     def outcomes(self):
         """(what it is on, key of verdict.HEADLINES), as the report's conclusion has them: on a
         series, or on what was published, or claimed beyond that."""
-        conclusion = self.report.partition("\n## Conclusion\n")[2].partition("\n## ")[0]
         by_phrase = {
             phrase.format(what): key
             for key, phrase in verdict.HEADLINES.items()
@@ -108,12 +107,20 @@ class Measured:
         }
         longest_first = sorted(by_phrase, key=len, reverse=True)
         pattern = r"(?:^With (.+?), )?(" + "|".join(map(re.escape, longest_first)) + ")"
-        found = re.findall(pattern, conclusion, flags=re.IGNORECASE | re.MULTILINE)
+        found = re.findall(pattern, self._conclusion(), flags=re.IGNORECASE | re.MULTILINE)
         lowered = {phrase.lower(): key for phrase, key in by_phrase.items()}
         return [
             (series or ("published" if verdict.PUBLISHED in phrase else "claim"), lowered[phrase])
             for series, phrase in ((series, phrase.lower()) for series, phrase in found)
         ]
+
+    def why_undecided(self):
+        """The report's first finding that is not decided; "" if there is none."""
+        found = re.search(r"^- (.*?not decided\))", self._conclusion(), flags=re.MULTILINE)
+        return found[1] if found else ""
+
+    def _conclusion(self):
+        return self.report.partition("\n## Conclusion\n")[2].partition("\n## ")[0]
 
     def claimed(self):
         """(metric, comparison.Pair) of all that the claim compares, judged from the rows."""

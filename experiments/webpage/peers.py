@@ -39,7 +39,7 @@ class Peers:
 
     def section(self):
         method = markdown.render(self._method())
-        parts = [tag("h2", TITLE), method, self._picture(), tag("h3", "Goals"), self._goals()]
+        parts = [tag("h2", TITLE), method, self.picture(), tag("h3", "Goals"), self._goals()]
         for name, cases in bench_table.sections(self.cases).items():
             parts += [tag("h3", name), self._table(cases)]
         parts.append(self._failures())
@@ -93,7 +93,7 @@ class Peers:
     def _cell(self, case, system):
         return bench_table.cell(case, system, self.figures).replace("(x", "(×")
 
-    def _picture(self):
+    def picture(self):
         caption = "Medians; the error bars span all runs."
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / NAME / str(self.manifest.get("profile", {}).get("name"))

@@ -22,14 +22,23 @@ VERDICTS = {
 TOLD_IN_REPORT = ("ops", "seconds", "repeat", "seed", "attempt", "steal_pct", "foreign_cpu_pct")
 
 
-def section(measured):
+def shown(measured):
+    """Its picture."""
     caption = (
-        f"Profile {measured.profile_text()}. Bars show 95 % intervals of the means (Student's t);"
-        f" ratios are relative to {measured.base()}."
+        f"Profile {measured.profile_text()}. Bars show 95 % intervals of the means (Student's t),"
+        f" an arrow that one goes on; ratios are relative to {measured.base()}."
     )
-    shown = picture.figure(measured.folder / "summary.csv", measured.title, caption)
+    return picture.figure(measured.folder / "summary.csv", measured.title, caption)
+
+
+def is_decided(measured):
+    """Whether its claim holds here, all of it."""
+    return {outcome for _, outcome in measured.outcomes()} == {"holds"}
+
+
+def section(measured):
     report = PICTURE_FILES.sub("", measured.report)
-    body = markdown.render(report, 2, shown, f"{anchor(measured)}-")
+    body = markdown.render(report, 2, shown(measured), f"{anchor(measured)}-")
     return tag("section", body, _further(measured), id=anchor(measured), class_="study")
 
 

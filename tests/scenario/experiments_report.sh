@@ -119,6 +119,11 @@ check_equal True "$(page '"conclusion holds" in words and "Two threads are best.
     'claims and conclusions are told'
 check_equal True "$(page 'tree.find(".//span[@class=\"verdict holds\"]").text == "holds"')" \
     'at a glance too'
+check_equal 'h1 figure' "$(page '" ".join(e.tag for e in
+    tree.find(".//section[@id=\"opening\"]"))[:9]')" 'it begins with a picture'
+check_match 'Of 2 studies, .*: [0-9]+ holds' "$(page words)" 'and counts its verdicts'
+check_equal 'Contents Studies' "$(page '" ".join(n.get("aria-label") for n in tree.iter("nav"))')" \
+    'links to its parts stand above those to the studies'
 step='throughput ×3 \[2\.9\d*, 3\.0\d*\] \(T = 2; relative to T = 1\), published ×1\.8'
 check_equal True "$(page "bool(re.search(r'$step', words))")" \
     'with the largest step and its interval, beside the published one'
@@ -169,6 +174,10 @@ check_equal '' "$errors" 'without complaint'
 check_equal True "$(page '"99th percentile, µs" in told("study-golden")')" 'which have an axis'
 check_equal True "$(page 'sum(1 for cell in tree.iter("td") if "none that these runs can tell" in
     "".join(cell.itertext())) == 1')" 'which tell no step'
+check_equal True "$(page 'any("not decided)" in "".join(why.itertext())
+    for why in tree.findall(".//section[@id=\"opening\"]//div[@class=\"why\"]"))')" \
+    'nor a verdict, and the table says why'
+check_match 'Undecided is no result' "$(page words)" 'with what that means above it'
 mv "$MQKV_TEST_DIR/raw.csv" "$results/golden/rows/raw.csv"
 
 # A profile that was not finished does not hide one that was; alone, it says how far it is.
