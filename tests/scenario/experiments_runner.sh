@@ -297,6 +297,11 @@ check_match '^one, knob = 2: status 4 from: .*/load 2 0.05' "$errors" \
     'by its name, with what it said'
 check_equal "$before" "$(md5sum "$rows")" 'and nothing is kept of it'
 rm -f "$calls.fail"
+cp -r "$study" "$MQKV_TEST_DIR/unknown"
+sed -i '/^\[load\]/,/^$/s/^command *= */&{klient} /' "$MQKV_TEST_DIR/unknown/study.conf"
+check_status 1 'a field that is not known is told' \
+    run --check --profile short "$MQKV_TEST_DIR/unknown"
+check_equal 1 "$(grep -c "'klient' in a command" <<<"$errors")" 'once'
 run_short >/dev/null 2>&1
 check_match "To repeat: .experiments/run --profile short.* $study" \
     "$(cat "$out/knobs/short/REPORT.md")" 'the report says how to repeat a study given by path'
