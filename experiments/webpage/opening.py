@@ -20,7 +20,8 @@ def section(learned, published, scaling, many_cpus, bench):
     """learned: Markdown, '' if nobody wrote it. published, scaling, many_cpus: lists of Measured.
     bench: Peers or None."""
     parts = [tag("h1", TITLE)]
-    first = next((one for one in [*published, *scaling, *many_cpus] if study.is_decided(one)), None)
+    of_studies = [*published, *scaling, *many_cpus]
+    first = next(filter(study.is_decided, of_studies), of_studies[0] if of_studies else None)
     if first or bench:
         parts.append(study.shown(first) if first else bench.picture())
     if learned:
