@@ -391,8 +391,11 @@ static enum kv_status compact_in_reserve(struct compactor *compactor, uint32_t n
     const struct store_context *context = compactor->with.context;
     struct bound *bound = bound_with_eviction(context, number);
     enum kv_status status = compact_file(compactor, number, bound, error);
-    if (status == KV_NO_SPACE && (free_replaced(compactor) | give_room(context, number)))
-        status = compact_file(compactor, number, bound, error);
+    if (status == KV_NO_SPACE) {
+        bool freed = free_replaced(compactor);
+        if (give_room(context, number) || freed)
+            status = compact_file(compactor, number, bound, error);
+    }
     if (bound) {
         free_replaced(compactor);
         atomic_store(&bound->reserve.in_use, false);
