@@ -73,9 +73,9 @@ if has_direct_reads; then
         "$(cat "$server_log")" "a line of the log says so"
     check_match '"io":"direct".*"direct":\{"mode":"off"' "$(client --format json stats server)" \
         "so do stats, and clients do not read mapped files"
-    client bench --preload --keys 50 --value 4k --mix get=1 -c 1 >/dev/null
+    client bench --preload --keys 50 --value-size 4k --mix get=1 -c 1 >/dev/null
     before=$(disk_bytes)
-    check_status 0 "values are right" client bench --keys 50 --value 4k --verify --mix get=1 -c 100
+    check_status 0 "values are right" client bench --keys 50 --value-size 4k --verify --mix get=1 -c 100
     if [ "$(stat -f -c %T "$server_dir")" = tmpfs ]; then
         skip "each get reads the disk: the directory of the tests lies in memory"
     else
