@@ -198,12 +198,35 @@ static unsigned number_to_try(const struct own_lanes *own, unsigned queue)
     return number;
 }
 
+/* Gives the bytes of a queue in which nothing waits back to the user: who receives from its
+ * descriptor finds nothing, until it is one of another queue. False: something waits there, or
+ * there is not even room for the smallest queue in its place. */
+static bool give_up_queue(const struct own_lanes *own, unsigned queue)
+{
+    const struct wire_geometry smallest = {.depth = 1, .message_bytes = 1};
+    char name[WIRE_QUEUE_NAME_BYTES];
+    struct mq_attr is;
+    mqd_t nothing;
+    wire_queue_name(name, own->names.base, WIRE_REPLY_QUEUE, getpid(), queue);
+    if (mq_getattr(own->queues[queue], &is) != 0 || is.mq_curmsgs > 0 ||
+        wire_queue_create(name, smallest, 0600, true, &nothing, NULL) != KV_OK)
+        return false;
+    mq_unlink(name);
+    bool given_up = mq_setattr(nothing, &is, NULL) == 0 &&
+                    dup3((int)nothing, (int)own->queues[queue], O_CLOEXEC) >= 0;
+    mq_close(nothing);
+    return given_up;
+}
+
 static enum kv_status renew_lane(struct own_lanes *own, unsigned queue, mqd_t *old,
                                  struct kv_error *error)
 {
     mqd_t fresh;
     own->lanes[queue].linked = false;
-    enum kv_status status = create_lane_queue(own, queue, number_to_try(own, queue), &fresh, error);
+    unsigned number = number_to_try(own, queue);
+    enum kv_status status = create_lane_queue(own, queue, number, &fresh, error);
+    if (status == KV_LIMIT && give_up_queue(own, queue))
+        status = create_lane_queue(own, queue, number, &fresh, error);
     if (status != KV_OK)
         return status;
     *old = own_lanes_exchange(own->queues[queue], fresh);

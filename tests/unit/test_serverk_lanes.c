@@ -525,6 +525,30 @@ START_TEST(queues_that_lost_their_names_are_made_anew)
 }
 END_TEST
 
+/* As where logind has removed the queues of several daemons of a user at once. */
+START_TEST(queues_are_made_anew_where_there_is_no_room_for_two)
+{
+    struct lanes *lanes = must_open(LANES_WORKER, 0600);
+    struct kv_error error = {0};
+    uint64_t room = lane_plan_charge(lanes_plan(lanes)) + 1000;
+    struct rlimit limit = {.rlim_cur = room, .rlim_max = room};
+    mqd_t queue;
+    ck_assert_int_eq(setrlimit(RLIMIT_MSGQUEUE, &limit), 0);
+    ck_assert_uint_gt(wire_geometry_charge(lanes_plan(lanes)->lane), 1000);
+    mq_unlink(base);
+    enum kv_status status = lanes_renew(lanes, &error);
+    if (status != KV_LIMIT) { /* unless others of this user have taken more than that already */
+        ck_assert_msg(status == KV_OK, "%s", error.text);
+        ck_assert(lanes_are_linked(lanes));
+        ck_assert_int_eq(wire_queue_open(base, true, &queue, NULL, NULL), KV_OK);
+        mq_close(queue);
+    }
+    lanes_close(lanes);
+    if (status == KV_LIMIT)
+        SKIP_TEST("other programs have the queues that this user may have");
+}
+END_TEST
+
 START_TEST(a_lane_whose_name_was_taken_meanwhile_gets_another_number)
 {
     struct lanes *lanes = must_open(LANES_WORKER, 0600);
@@ -593,6 +617,7 @@ TEST_SUITE(serverk_lanes)
     tcase_add_loop_test(cases, a_name_that_is_taken_is_skipped, 0, 2);
     tcase_add_test(cases, nobody_elses_queue_is_lane_0);
     tcase_add_test(cases, queues_that_lost_their_names_are_made_anew);
+    tcase_add_test(cases, queues_are_made_anew_where_there_is_no_room_for_two);
     tcase_add_test(cases, a_lane_whose_name_was_taken_meanwhile_gets_another_number);
     tcase_add_test(cases, a_guest_whose_lane_was_removed_gets_another);
     suite_add_tcase(suite, cases);
