@@ -374,7 +374,11 @@ static bool append_placed(struct transact *work, struct transacted_write *done, 
     if (store->cache)
         cache_remove(store->cache, write->file->number, write->lookup.hash, record->key);
     placing->record = *record;
-    if (placing_publish(write->file, &write->lookup, placing, &done->result->written) != KV_OK)
+    enum kv_status status =
+        placing_publish(write->file, &write->lookup, placing, &done->result->written);
+    if (status == KV_FULL)
+        bound_forget_refusal(&store->bound);
+    if (status != KV_OK)
         return false; /* writing it anew makes room, or says why there is none */
     record->version = placing->record.version;
     done->placing = placing;
@@ -725,7 +729,7 @@ enum kv_status kvstore_transact(struct kvstore *store,
             sync_raise_format(store->sync, work.older_file);
             status = transact_once(&work);
         }
-    } while (status == KV_NO_SPACE &&
+    } while ((status == KV_NO_SPACE || status == KV_FULL) &&
              write_may_repeat(store, key_that_failed(&work), status, &tries));
     return status;
 }

@@ -11,7 +11,7 @@ void transact_places_begin(struct transact_places *places, uint32_t capacity)
     places->capacity = places->each ? capacity : 0;
 }
 
-void transact_places_take(struct transact_places *places, const struct kvstore *store,
+void transact_places_take(struct transact_places *places, struct kvstore *store,
                           const struct kvstore_step *step, const struct write *write)
 {
     if (places->count == places->capacity || !placing_is_possible(write->file))
@@ -19,9 +19,11 @@ void transact_places_take(struct transact_places *places, const struct kvstore *
     struct transact_place *place = &places->each[places->count];
     *place = (struct transact_place){.step = step, .file = write->file};
     const struct placing_terms terms = write_placing_terms(store, write->file);
-    if (placing_begin(write->file, &write->lookup, &write->record, &terms, &place->placing) ==
-        KV_OK)
-        places->count++;
+    enum kv_status status =
+        placing_begin(write->file, &write->lookup, &write->record, &terms, &place->placing);
+    places->count += status == KV_OK;
+    if (status == KV_FULL) /* it is refused, and counted, when it is done */
+        bound_forget_refusal(&store->bound);
 }
 
 static bool is_copied(const struct placing *placing)

@@ -34,7 +34,7 @@ void transact_places_begin(struct transact_places *places, uint32_t capacity);
 
 /* Takes a place in `store` for the value of `step`, as `write` is to write it, if it can have one.
  * Holds: the file's lock for writing. */
-void transact_places_take(struct transact_places *places, const struct kvstore *store,
+void transact_places_take(struct transact_places *places, struct kvstore *store,
                           const struct kvstore_step *step, const struct write *write);
 
 /* Copies what was not yet copied. The caller holds no lock. */

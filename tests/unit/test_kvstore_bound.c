@@ -294,14 +294,32 @@ END_TEST
 #define FULL_WRITERS 4
 #define FULL_PUTS    3000
 
+static enum kv_status put_by_transaction(const char *key, size_t bytes, uint64_t expiry_ms)
+{
+    static const char value[MAX_BYTES / 16];
+    const struct kvstore_step step = {.kind = KVSTORE_STEP_PUT,
+                                      .key = kv_slice_from_string(key),
+                                      .value = kv_slice(value, bytes),
+                                      .expiry_ms = expiry_ms};
+    const struct kvstore_transaction transaction = {.then = &step, .then_count = 1};
+    struct kvstore_step_result result;
+    return kvstore_transact(store, &transaction, &result, NULL);
+}
+
+/* argument: the number of the writer; each other one does transactions. */
 static void *put_what_expires(void *argument)
 {
+    unsigned writer = (unsigned)(uintptr_t)argument, refused = 0;
     char name[16];
-    unsigned refused = 0;
-    snprintf(name, sizeof name, "of %u", (unsigned)(uintptr_t)argument);
-    for (int i = 0; i < FULL_PUTS; i++)
-        refused += put_value(numbered(name, i), i % 8 == 0 ? MAX_BYTES / 16 : VALUE_BYTES,
-                             clock_realtime_ms() + HOUR_MS) == KV_FULL;
+    snprintf(name, sizeof name, "of %u", writer);
+    for (int i = 0; i < FULL_PUTS; i++) {
+        size_t bytes = i % 8 == 0 ? MAX_BYTES / 16 : VALUE_BYTES;
+        uint64_t expiry_ms = clock_realtime_ms() + HOUR_MS;
+        enum kv_status status = writer % 2 == 0
+                                    ? put_value(numbered(name, i), bytes, expiry_ms)
+                                    : put_by_transaction(numbered(name, i), bytes, expiry_ms);
+        refused += status == KV_FULL;
+    }
     return (void *)(uintptr_t)refused;
 }
 
