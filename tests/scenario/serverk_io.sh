@@ -75,7 +75,8 @@ if has_direct_reads; then
         "so do stats, and clients do not read mapped files"
     client bench --preload --keys 50 --value-size 4k --mix get=1 -c 1 >/dev/null
     before=$(disk_bytes)
-    check_status 0 "values are right" client bench --keys 50 --value-size 4k --verify --mix get=1 -c 100
+    check_status 0 "values are right" client bench --keys 50 --value-size 4k --verify --mix get=1 \
+        -c 100
     if [ "$(stat -f -c %T "$server_dir")" = tmpfs ]; then
         skip "each get reads the disk: the directory of the tests lies in memory"
     else
