@@ -289,12 +289,12 @@ def test_a_directory_may_be_bytes(directory):
         assert client.get("n") == b"1"
 
 
-def test_a_store_that_another_daemon_serves_is_refused(own_server, monkeypatch):
+def test_a_store_that_another_daemon_serves_is_refused(own_server):
     own_server.start()
-    monkeypatch.setattr(home, "_START_S", 0.2)
+    # serverk must have had the time to say so, on a busy machine, too.
     with pytest.raises(mqkv.NoServer, match="in use"):
         home.start(str(own_server.directory), home.queue_of(str(own_server.directory)),
-                   patience_s=0.2)
+                   patience_s=5)
 
 
 def test_the_interpreter_ends_with_it_open(directory):
