@@ -193,13 +193,13 @@ START_TEST(a_child_reads_what_was_replaced)
     kvstore_fork_end(store);
     ck_assert_int_gt(child, 0);
     ck_assert_int_eq(kvstore_delete(store, kv_slice_from_string("deleted"), 0, NULL), KV_OK);
-    for (char letter = 'A'; letter < 'G'; letter++) {
-        put_large("replaced", letter);
-        put_large("other", letter);
+    for (int letter = 'A'; letter < 'G'; letter++) {
+        put_large("replaced", (char)letter);
+        put_large("other", (char)letter);
     }
     ck_assert_int_eq(kvstore_compact(store, 0, NULL), KV_OK);
-    for (char letter = 'G'; letter < 'M'; letter++)
-        put_large("replaced", letter);
+    for (int letter = 'G'; letter < 'M'; letter++)
+        put_large("replaced", (char)letter);
     ck_assert_int_eq(write(ends[1], "x", 1), 1);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "wait status %d", status);

@@ -70,7 +70,7 @@ static uint32_t heaviest_user(const struct scan_places *places, const struct sca
     for (size_t i = 0; i < SCANS_KEPT; i++) {
         const struct scan_place *place = &places->places[i];
         size_t at = place->uid % (2 * SCANS_KEPT);
-        if (place->scan == 0 || place == kept)
+        if (place->scan == 0 || (kept && place == kept))
             continue;
         while (users[at].weight > 0 && users[at].uid != place->uid)
             at = (at + 1) % (2 * SCANS_KEPT);
