@@ -65,7 +65,7 @@ check_match '^note: .* torn tail' "$output" 'and noted'
 check_status 0 '--online without a daemon is as without --online' kvcheck --online copy
 
 # The order of the keys, in the daemon's memory
-# spoil_order FAULT: writes a fault into the last leaf of the order of data file 0.
+# spoil_order FAULT: writes a fault into a leaf of the order of data file 0.
 spoil_order() {
     python3 - "$1" "/dev/shm/mqkv.store".*."$(printf %x "$(stat -c %i data)")" <<'END'
 import mmap, struct, sys
@@ -77,10 +77,15 @@ files = words(60, 1)[0]
 root = struct.unpack_from("<Q", memory, files + 64 + 8)[0]
 node, levels = (root >> 8) * 16, root & 255
 assert levels > 0, "more than a leaf"
-for _ in range(levels):
+for _ in range(levels - 1):
     node = words(node + 4 * words(node, 1)[0], 1)[0] * 16
-count, *hashes = words(node, 64)
-assert count > 3
+count, *leaves = words(node, 64)
+for leaf in reversed(leaves[:count]): # one with room for another item
+    node = leaf * 16
+    count, *hashes = words(node, 64)
+    if count < 63:
+        break
+assert 3 < count < 63
 if sys.argv[1] == "two places changed":
     hashes[0], hashes[1] = hashes[1], hashes[0]
 elif sys.argv[1] == "one key left out":
