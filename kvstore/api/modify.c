@@ -104,7 +104,7 @@ static bool begin_with_entry(struct kvstore *store, struct kv_slice key, bool fi
     if (*status != KV_OK)
         return false;
     uint64_t there = write->lookup.found ? write->lookup.record.value.size : 0;
-    if (first_try && there + asked->value.size >= placing_min_bytes(&store->context)) {
+    if (first_try && there + asked->value.size >= PLACE_MIN_BYTES) {
         (void)write_end(write, KV_OK);
         *status = write_apart(store, key, asked, written);
         if (*status != KV_BUSY)

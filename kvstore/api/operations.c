@@ -131,7 +131,7 @@ enum kv_status kvstore_put(struct kvstore *store, struct kv_slice key, struct kv
     unsigned tries = 0;
     if (!options)
         options = &no_options;
-    if (value.size >= placing_min_bytes(&store->context) && options->give_version == 0) {
+    if (value.size >= PLACE_MIN_BYTES && options->give_version == 0) {
         const struct apart_write asked = {.kind = APART_PUT, .value = value, .options = options};
         status = write_apart(store, key, &asked, written);
         if (status != KV_BUSY)

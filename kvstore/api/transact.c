@@ -488,12 +488,6 @@ static void confirm(struct transact *work)
                              done->appended.size_bytes);
         write_announce(work->store, file_of(work, i), &done->record);
     }
-    /* After a crash the transaction, and what comes later, is there or not: what is in berths by
-     * now stays until what replaces it is durable. */
-    for (uint32_t i = 0; i < work->write_count; i++) {
-        struct generation *current = file_of(work, i)->current;
-        current->promised_end = current->log.tail;
-    }
 }
 
 static void begin_changes(struct transact *work)

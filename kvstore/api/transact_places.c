@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/assert/assert.h"
+#include "kvstore/sync/sync.h"
 
 void transact_places_begin(struct transact_places *places, uint32_t capacity)
 {
@@ -69,6 +70,7 @@ void transact_places_end(struct transact_places *places, struct kvstore *store)
         struct transact_place *place = &places->each[i];
         placing_end(place->file, &place->placing);
         write_announce(store, place->file, &place->placing.record);
+        sync_after_placing(store->sync, &store->context, place->file);
     }
     free(places->each);
     *places = (struct transact_places){0};

@@ -28,10 +28,8 @@ struct placing_terms write_placing_terms(const struct kvstore *store, const stru
     const struct store_context *context = &store->context;
     if (!store->sync || context->lockless || store->was_forked || past_logs_are_wanted(store->past))
         return (struct placing_terms){.reuses = false};
-    return (struct placing_terms){.reuses = true,
-                                  .before_sync = context_durability(context) == KVSTORE_SYNC_NONE,
-                                  .durable_position =
-                                      sync_durable_position(store->sync, file->number)};
+    return (struct placing_terms){
+        .reuses = true, .durable_position = sync_durable_position(store->sync, file->number)};
 }
 
 /* Fills in what is to be written, of the value no more than the size. Holds: the file's lock for
@@ -219,6 +217,7 @@ static enum kv_status try_apart(struct apart *apart, struct kvstore_written *wri
     placing_end(apart->write.file, &apart->placing);
     /* Refused or not, the log has grown: that is to be synced, and may be worth a compaction. */
     write_announce(apart->store, apart->write.file, &apart->placing.record);
+    sync_after_placing(apart->store->sync, &apart->store->context, apart->write.file);
     return write_end(&apart->write, status);
 }
 

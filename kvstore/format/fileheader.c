@@ -148,10 +148,7 @@ bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_pr
 
 uint32_t fileheader_note_offset(enum file_note note)
 {
-    /* The last one shares a sector: all others are taken. */
-    return note == FILE_NOTE_OVERWRITES
-               ? fileheader_note_offset(FILE_NOTE_STREAM) + SECTOR_BYTES / 2
-               : SECTOR_BYTES * (FIRST_NOTE_SECTOR + (uint32_t)note);
+    return SECTOR_BYTES * (FIRST_NOTE_SECTOR + (uint32_t)note);
 }
 
 void fileheader_write_note(uint8_t *page, enum file_note note, uint64_t salt,
@@ -219,19 +216,6 @@ void fileheader_read_replaced(const uint8_t *page, uint64_t salt, struct file_re
     *replaced = (struct file_replaced){.salt = load_u64(bytes),
                                        .end = (offsets & UINT32_MAX) * NOTED_OFFSET_UNIT,
                                        .begin = (offsets >> 32) * NOTED_OFFSET_UNIT};
-}
-
-void fileheader_write_overwrites(uint8_t *page, uint64_t salt, bool overwrites)
-{
-    const uint8_t bytes[FILE_NOTE_BYTES] = {overwrites};
-    fileheader_write_note(page, FILE_NOTE_OVERWRITES, salt, bytes);
-}
-
-bool fileheader_read_overwrites(const uint8_t *page, uint64_t salt)
-{
-    uint8_t bytes[FILE_NOTE_BYTES];
-    fileheader_read_note(page, FILE_NOTE_OVERWRITES, salt, bytes);
-    return bytes[0] != 0;
 }
 
 void fileheader_write_stream(uint8_t *page, uint64_t salt, uint64_t stream)

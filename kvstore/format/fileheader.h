@@ -98,13 +98,7 @@ uint32_t fileheader_progress_offset(const struct file_progress *progress);
 bool fileheader_read_progress(const uint8_t *page, uint64_t salt, struct file_progress *progress);
 
 /* Notes, which are written once, or rarely. */
-enum file_note {
-    FILE_NOTE_BOOT,
-    FILE_NOTE_HASH_KEY,
-    FILE_NOTE_REPLACED,
-    FILE_NOTE_STREAM,
-    FILE_NOTE_OVERWRITES
-};
+enum file_note { FILE_NOTE_BOOT, FILE_NOTE_HASH_KEY, FILE_NOTE_REPLACED, FILE_NOTE_STREAM };
 #define FILE_NOTE_BYTES 16u /* of what is noted */
 
 enum fileheader_note_state {
@@ -143,11 +137,6 @@ void fileheader_read_replaced(const uint8_t *page, uint64_t salt, struct file_re
  * there are no such positions. */
 void fileheader_write_stream(uint8_t *page, uint64_t salt, uint64_t stream);
 uint64_t fileheader_read_stream(const uint8_t *page, uint64_t salt);
-
-/* Since the log was opened contents of berths were overwritten before what replaced them was on
- * disk: a power failure may have taken both. */
-void fileheader_write_overwrites(uint8_t *page, uint64_t salt, bool overwrites);
-bool fileheader_read_overwrites(const uint8_t *page, uint64_t salt);
 
 /* Where the note is in the page, and how much of it. */
 #define FILE_NOTE_PLACE_BYTES 32u

@@ -14,8 +14,7 @@ struct placed_value {
     uint64_t offset;        /* of the placed record */
     uint64_t content_bytes; /* in the log; 0: the record was hollow */
     uint64_t hollow_since;  /* of a hollow one: the first of its key in a row, or itself */
-    bool is_of_transaction;
-    bool is_replaced; /* a later record of the key is its newest */
+    bool is_replaced;       /* a later record of the key is its newest */
 };
 
 /* Starts from {0}. */

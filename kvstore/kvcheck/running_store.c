@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/memory/cursor.h"
 #include "kvstore/format/fileheader.h"
 #include "kvstore/format/record.h"
 #include "kvstore/format/sizes.h"
@@ -137,6 +138,24 @@ bool running_store_gap_stays(const struct source *source, uint64_t offset)
     running_store_settle();
     return record_walk(source->map, source->size_bytes, source->identity.salt, offset, &record,
                        &size_bytes) != RECORD_VALID;
+}
+
+bool running_store_overwrites(const struct source *source, uint64_t offset)
+{
+    struct record placed, record;
+    uint64_t size_bytes;
+    if (!source->is_live ||
+        record_parse(source->map + offset, source->size_bytes - offset, &placed, &size_bytes) !=
+            RECORD_VALID ||
+        placed.kind != RECORD_PLACED)
+        return false;
+    if (record_walk(source->map, source->size_bytes, source->identity.salt, offset, &record,
+                    &size_bytes) == RECORD_VALID)
+        return true; /* it is as it was written */
+    /* A content loses its version before it is overwritten. */
+    uint64_t at = record_placed_at(&placed, offset);
+    uint64_t version = at != 0 ? load_u64(source->map + at + RECORD_VERSION_AT) : 0;
+    return version == RECORD_NO_VERSION_YET || version > placed.version;
 }
 
 bool running_store_was_replaced(const struct running_store *live, const struct source *source)

@@ -236,11 +236,6 @@ static void report_losses(struct salvage *salvage, const char *file, const struc
 {
     for (size_t i = 0; i < survey->fault_count; i++)
         report_gap(salvage, file, survey->source->whole_end, &survey->faults[i]);
-    if (survey->taken > 0)
-        fprintf(salvage->findings->stream,
-                "lost: %s/%s: %" PRIu64 " large values that were overwritten, since a power "
-                "failure took what replaced them, never acknowledged as on disk\n",
-                salvage->findings->dir, file, survey->taken);
 }
 
 static void report_lost_file(struct salvage *salvage, const char *file, const char *why)

@@ -29,7 +29,6 @@ struct source {
     bool progress_sound;
     struct file_progress progress; /* synced_offset is FILE_HEADER_BYTES if not sound */
     bool is_live;                  /* a daemon is writing to it */
-    bool overwrites;               /* fileheader_read_overwrites */
     uint64_t whole_end;  /* the log ends before this, for a transaction that is not whole; else
                            UINT64_MAX */
     uint64_t used_bytes; /* from here to the end of the file there are only zeros */

@@ -138,7 +138,6 @@ static void read_notes(struct source *source)
 {
     uint64_t salt = source->identity.salt;
     source->boot = boot_noted(source->map, salt);
-    source->overwrites = fileheader_read_overwrites(source->map, salt);
 }
 
 static void read_progress(struct source *source)

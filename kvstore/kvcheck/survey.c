@@ -4,7 +4,6 @@
 
 #include "common/time/clock.h"
 #include "common/numbers/random.h"
-#include "kvstore/kvcheck/hollow_fate.h"
 #include "kvstore/kvcheck/running_store.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/table/generation.h"
@@ -69,23 +68,11 @@ static bool note_berth(struct survey *survey, const struct walk_step *step)
                                (step->record.kind == RECORD_BERTH ? RECORD_BERTH_HEAD_BYTES : 0));
 }
 
-/* Returns true if the record is one that is passed over, behind a hollow one of a transaction,
- * which is not: of a transaction all counts or nothing (recovery.h). */
-static bool hides_transaction(const struct survey *survey, const struct newest *newest,
-                              const struct walk_step *step)
-{
-    const struct placed_value *hollow =
-        step->kind == WALK_HOLLOW ? placed_values_hollow(&survey->placed, newest->offset) : NULL;
-    return hollow && hollow->is_of_transaction &&
-           hollow_fate(survey->source, step->offset, survey->is_of_transaction) == HOLLOW_TAKEN;
-}
-
 /* Adds what is known of the placed record, which becomes the newest of its key. hollow_since: that
  * of the newest so far. */
 static bool note_placed(struct survey *survey, const struct walk_step *step, uint64_t hollow_since)
 {
-    struct placed_value value = {.offset = step->offset,
-                                 .is_of_transaction = survey->is_of_transaction};
+    struct placed_value value = {.offset = step->offset};
     if (step->kind == WALK_HOLLOW)
         value.hollow_since = hollow_since != 0 ? hollow_since : step->offset;
     else
@@ -103,8 +90,7 @@ static bool take_newest(struct survey *survey, const struct walk_step *step)
     uint32_t hash = survey_hash(survey, record);
     uint64_t hollow_since = 0;
     find_newest(survey, record->key, hash, &newest);
-    if (newest.found &&
-        (newest.record.version > record->version || hides_transaction(survey, &newest, step)))
+    if (newest.found && newest.record.version > record->version)
         return true;
     if (newest.found) {
         const struct placed_value *hollow = placed_values_hollow(&survey->placed, newest.offset);
@@ -129,9 +115,6 @@ static bool take_record(struct survey *survey, const struct walk_step *step)
     survey->max_version = at_least(survey->max_version, step->record.version);
     if (is_of_berth(&step->record))
         return note_berth(survey, step);
-    survey->is_of_transaction =
-        survey->goes_on || step->record.goes_on || step->record.transaction != 0;
-    survey->goes_on = step->record.goes_on;
     return (step->kind == WALK_HOLLOW && survey->is_read_again &&
             !offset_list_has(&survey->bare, step->offset)) ||
            take_newest(survey, step);
@@ -187,7 +170,6 @@ static bool note_fault(struct survey *survey, const struct walk_step *step)
 
 static bool take_gap(struct survey *survey, const struct walk_step *step)
 {
-    survey->goes_on = false;
     if (step->kind == WALK_DAMAGE)
         survey->damaged_bytes += step->size_bytes;
     else
@@ -250,17 +232,15 @@ static bool weigh_hollow(struct survey *survey)
         const struct placed_value *value = &placed->each[i];
         if (value->is_replaced || value->content_bytes > 0)
             continue;
-        enum hollow_fate fate = hollow_fate(source, value->offset, value->is_of_transaction);
-        if (fate == HOLLOW_LOST && source->is_live && !is_settled) {
+        bool is_overwritten = running_store_overwrites(source, value->offset);
+        if (!is_overwritten && source->is_live && !is_settled) {
             running_store_settle();
             is_settled = true;
-            fate = hollow_fate(source, value->offset, value->is_of_transaction);
+            is_overwritten = running_store_overwrites(source, value->offset);
         }
-        if (fate == HOLLOW_TAKEN && survey->taken++ == 0)
-            survey->taken_at = value->offset;
-        survey->overwritten += fate == HOLLOW_OVERWRITTEN;
-        if ((fate == HOLLOW_LOST && !note_lost(survey, value)) ||
-            (fate == HOLLOW_OVERWRITTEN && !offset_list_add(&survey->bare, value->offset)))
+        survey->overwritten += is_overwritten;
+        if (!(is_overwritten ? offset_list_add(&survey->bare, value->offset)
+                             : note_lost(survey, value)))
             return false;
     }
     offset_list_sort(&survey->lost);
@@ -290,8 +270,6 @@ static bool survey_again(struct survey *survey, const struct layout *layout)
     survey->bare = first.bare;
     survey->damage_limit = first.damage_end; /* no stray was named by those that are gaps now */
     survey->overwritten = first.overwritten;
-    survey->taken = first.taken;
-    survey->taken_at = first.taken_at;
     first.lost = first.bare = (struct offset_list){0};
     survey_free(&first);
     return began && survey_read(survey, layout);
@@ -305,7 +283,7 @@ enum kv_status survey_run(struct survey *survey, const struct source *source,
     if (source->header == SOURCE_HEADER_LOST)
         return KV_OK;
     if (!survey_read(survey, layout) || !weigh_hollow(survey) ||
-        (survey->lost.count + survey->taken > 0 && !survey_again(survey, layout)))
+        (survey->lost.count > 0 && !survey_again(survey, layout)))
         return KV_NO_MEMORY;
     survey->keys += survey->overwritten;
     return KV_OK;

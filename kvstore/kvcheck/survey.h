@@ -14,7 +14,7 @@
 #include "kvstore/index/index.h"
 #include "kvstore/format/keyhash.h"
 #include "kvstore/kvcheck/layout.h"
-#include "kvstore/table/offset_list.h"
+#include "kvstore/kvcheck/offset_list.h"
 #include "kvstore/kvcheck/placed_values.h"
 #include "kvstore/kvcheck/walk.h"
 
@@ -41,27 +41,23 @@ struct survey {
     uint64_t record_bytes;  /* of all */
     uint64_t max_version;
     uint64_t damaged_bytes;
-    uint64_t torn_bytes;    /* of gaps at or after the synced offset */
-    uint64_t hole_at;       /* the first of those that intact records follow; 0: there is none */
-    uint64_t after_hole;    /* these records */
-    uint64_t after_damage;  /* records found behind the first gap of any kind */
-    uint64_t misplaced;     /* keys that belong in another data file */
-    uint64_t skipped;       /* struct walk */
-    uint64_t damage_end;    /* where the last gap ends that is damage or a hole; 0: there is none */
-    uint64_t damage_limit;  /* damage_end is not behind it */
-    uint64_t last_at;       /* the last record that is not hollow; 0: there is none */
-    uint64_t overwritten;   /* keys of HOLLOW_OVERWRITTEN, among `keys` */
-    bool is_read_again;     /* hollow records that none follows are known */
-    bool goes_on;           /* the next record is of the transaction of the one read last */
-    bool is_of_transaction; /* the one read last is of one */
-    uint64_t taken;         /* keys of HOLLOW_TAKEN, */
-    uint64_t taken_at;      /* and the record of the first */
+    uint64_t torn_bytes;   /* of gaps at or after the synced offset */
+    uint64_t hole_at;      /* the first of those that intact records follow; 0: there is none */
+    uint64_t after_hole;   /* these records */
+    uint64_t after_damage; /* records found behind the first gap of any kind */
+    uint64_t misplaced;    /* keys that belong in another data file */
+    uint64_t skipped;      /* struct walk */
+    uint64_t damage_end;   /* where the last gap ends that is damage or a hole; 0: there is none */
+    uint64_t damage_limit; /* damage_end is not behind it */
+    uint64_t last_at;      /* the last record that is not hollow; 0: there is none */
+    uint64_t overwritten;  /* keys whose content is (running_store_overwrites), among `keys` */
+    bool is_read_again;    /* hollow records that none follows are known */
     struct survey_fault *faults;
     size_t fault_count, fault_capacity;
     struct offset_list strays;   /* large values that are newer than all else of their keys */
     struct placed_values placed; /* among the newest */
-    struct offset_list lost;     /* of HOLLOW_LOST: they are gaps */
-    struct offset_list bare;     /* of other fates: without a content, and nothing is wrong */
+    struct offset_list lost;     /* hollow records that none follows: they are gaps */
+    struct offset_list bare;     /* those whose content is being overwritten: nothing is wrong */
 };
 
 /* Surveys the source, which stays open as long as the survey. KV_NO_MEMORY. */

@@ -89,17 +89,6 @@ static void verify_report_gap(const struct source *source, const struct survey *
                  reason, why);
 }
 
-static void report_taken(const struct source *source, const struct survey *survey,
-                         struct findings *findings)
-{
-    if (survey->taken > 0)
-        findings_add(findings, REMEDY_NONE, source->name.text, survey->taken_at,
-                     "%" PRIu64 " large values are gone: they were overwritten, and a power "
-                     "failure took what replaced them before it was on disk, as it may with "
-                     "--sync none; their keys are what they were before, or gone",
-                     survey->taken);
-}
-
 /* Returns "none", "ok" or "stale", or reports damage: the checkpoint matches its log and yet says
  * something else. */
 static const char *check_checkpoint(int dir_fd, uint32_t number, const struct survey *survey,
@@ -165,7 +154,6 @@ static enum kv_status check_source(const struct layout *layout, const struct sou
         findings_add(findings, REMEDY_SALVAGE, row->name.text, FILE_HEADER_BYTES,
                      "a record has the impossible version %" PRIu64, row->survey.max_version);
     verify_report_gap(source, &row->survey, findings);
-    report_taken(source, &row->survey, findings);
     row->file_bytes = source->map_bytes;
     row->synced_bytes = source->progress.synced_offset;
     return status;

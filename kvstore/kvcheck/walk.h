@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "kvstore/format/record.h"
-#include "kvstore/table/offset_list.h"
+#include "kvstore/kvcheck/offset_list.h"
 #include "kvstore/kvcheck/source.h"
 
 enum walk_kind {

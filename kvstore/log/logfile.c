@@ -186,7 +186,6 @@ static enum kv_status read_header_page(struct logfile *log, const uint8_t *page,
     log->boot = boot_noted(page, log->identity.salt);
     fileheader_read_hash_key(page, &log->identity);
     log->stream = fileheader_read_stream(page, log->identity.salt);
-    log->overwrites = fileheader_read_overwrites(page, log->identity.salt);
     struct file_chapters chapters;
     file_chapters_read(page, log->identity.salt, &chapters);
     log->chapter = chapters.count > 0 ? chapters.list[chapters.count - 1].number : 0;

@@ -62,7 +62,6 @@ struct logfile {
     uint64_t stream;        /* the name of the log's changes (fileheader.h) */
     uint64_t chapter;       /* the number of the last chapter in the header; 0: there is none */
     struct file_gone gone;  /* as in the header */
-    bool overwrites;        /* lognotes_put_overwrites */
     struct file_identity identity;
     struct file_progress progress;
 };

@@ -79,19 +79,6 @@ int lognotes_put_newest_format(const struct logfile *log)
     return logfile_put_header(log, header, at, FILE_FORMAT_BYTES);
 }
 
-int lognotes_put_overwrites(struct logfile *log, bool overwrites)
-{
-    uint8_t page[FILE_HEADER_BYTES] = {0};
-    uint8_t *header = log->map ? log->map : page;
-    if (log->overwrites == overwrites)
-        return 0;
-    fileheader_write_overwrites(header, log->identity.salt, overwrites);
-    if (put_note(log, header, FILE_NOTE_OVERWRITES) != 0)
-        return -1;
-    log->overwrites = overwrites;
-    return 0;
-}
-
 int lognotes_put_stream(struct logfile *log, uint64_t stream)
 {
     uint8_t page[FILE_HEADER_BYTES] = {0};

@@ -35,10 +35,6 @@ void lognotes_replaced(const struct logfile *log, struct file_replaced *replaced
  * caller sees to, and notes in log->identity. */
 int lognotes_put_newest_format(const struct logfile *log);
 
-/* Notes that contents of berths are overwritten before what replaced them is on disk, or that none
- * were, unless that is noted. */
-int lognotes_put_overwrites(struct logfile *log, bool overwrites);
-
 /* Notes `stream` as the name of the log's changes. On failure log->stream is what it was. */
 int lognotes_put_stream(struct logfile *log, uint64_t stream);
 

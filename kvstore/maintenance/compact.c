@@ -203,7 +203,7 @@ static enum kv_status swap_generations(const struct maintenance *with, struct da
         file->next->reserve = file->current->reserve;
         generation_note_copying(file->next, false);
         file->next->fixed_end = FILE_HEADER_BYTES; /* no backup has any of it */
-        file->next->promised_end = file->next->log.tail;
+        file->next->promised_version = file->next->words->max_version;
         datafile_set_current(context, file, file->next);
         file->next = NULL;
         file->next_keeps_parts = false;

@@ -243,16 +243,15 @@ static void look_for_room(struct compaction_queue *queue)
 }
 
 /* Whether what is dead in the file's log is worth a compaction, without berths that are about to
- * get another content. Where none has to wait for a sync, more of them than live bytes are there
- * since they fit little of what is written. Takes the file's lock. */
+ * get another content. Each entry has at most two: one that a sync has promised, and one that the
+ * next has. More are there since they fit little of what is written. Takes the file's lock. */
 static bool is_worth_now(const struct store_context *context, uint32_t number)
 {
     lockset_write_lock(context->locks, number);
     const struct generation *current = context->files[number].current;
     uint64_t dead_bytes = generation_dead_bytes(current);
     uint64_t spare_bytes = at_most(spare_berths_bytes_in_use(&current->spares), dead_bytes);
-    if (context_durability(context) == KVSTORE_SYNC_NONE)
-        spare_bytes = at_most(spare_bytes, current->words->live_bytes);
+    spare_bytes = at_most(spare_bytes, 2 * current->words->live_bytes);
     uint64_t log_bytes = current->log.tail - FILE_HEADER_BYTES - spare_bytes;
     lockset_write_unlock(context->locks, number);
     return spare_bytes == 0 ||

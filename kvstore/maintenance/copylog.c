@@ -323,7 +323,7 @@ static bool is_current(const struct generation *current, const struct candidate 
 /* Returns true if the record is copied without the lock even when the next generation is shared. */
 static bool is_placed_apart(const struct copylog *copy, const struct candidate *candidate)
 {
-    return copy->shared && candidate->record.value.size >= placing_min_bytes(copy->with.context) &&
+    return copy->shared && candidate->record.value.size >= PLACE_MIN_BYTES &&
            copy->next->log.identity.format_version == FILE_FORMAT_NEWEST;
 }
 
@@ -419,8 +419,7 @@ static enum kv_status copy_as_placed(struct copylog *copy, struct lookup *lookup
 {
     struct generation *next = copy->next;
     struct berth berth;
-    if (copy->shared || record->kind != RECORD_PUT ||
-        record->value.size < placing_min_bytes(copy->with.context) ||
+    if (copy->shared || record->kind != RECORD_PUT || record->value.size < PLACE_MIN_BYTES ||
         next->log.identity.format_version != FILE_FORMAT_NEWEST)
         return generation_append(next, lookup, record, kv_slice(NULL, 0));
     bool bundled = next->log.bundle != NULL;

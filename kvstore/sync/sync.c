@@ -20,6 +20,17 @@
  * is one more page that has to be made writable, protected and written at the next sync. */
 #define NOTE_LAG_BYTES (UINT64_C(1) << 20)
 
+/* As the kernel does by itself (vm.dirty_expire_centisecs). */
+#define UNASKED_SYNC_MS 30000u
+
+static uint64_t due_time_ns(const struct sync *sync)
+{
+    uint32_t delay_ms = context_durability(sync->context) == KVSTORE_SYNC_NONE
+                            ? UNASKED_SYNC_MS
+                            : context_sync_interval_ms(sync->context);
+    return clock_monotonic_ns() + (uint64_t)delay_ms * 1000000u;
+}
+
 static bool is_dirty(const struct sync *sync, uint32_t number)
 {
     return atomic_load(&sync->context->files[number].appended_bytes) >
@@ -223,8 +234,7 @@ void sync_within_interval(struct sync *sync, uint32_t number)
     if (atomic_exchange(&file->timed, true))
         return;
     pthread_mutex_lock(&sync->mutex); /* first: sync_hasten counts on it */
-    file->due_ns =
-        clock_monotonic_ns() + (uint64_t)context_sync_interval_ms(sync->context) * 1000000u;
+    file->due_ns = due_time_ns(sync);
     file_ring_push(&sync->timed, number);
     if (!sync->timer_watched)
         pthread_cond_signal(&sync->work);
@@ -247,6 +257,14 @@ void sync_after_append(struct sync *sync, const struct store_context *context,
     file->sync_timer_armed = true;
     sync_note_written(sync, file->number);
     if (context_durability(context) != KVSTORE_SYNC_NONE)
+        sync_within_interval(sync, file->number);
+}
+
+void sync_after_placing(struct sync *sync, const struct store_context *context,
+                        const struct datafile *file)
+{
+    KV_ASSERT(lockset_is_write_held(context->locks, file->number));
+    if (context_durability(context) == KVSTORE_SYNC_NONE)
         sync_within_interval(sync, file->number);
 }
 
@@ -293,8 +311,7 @@ void sync_raise_format(struct sync *sync, uint32_t number)
 
 void sync_hasten(struct sync *sync)
 {
-    uint64_t due_ns =
-        clock_monotonic_ns() + (uint64_t)context_sync_interval_ms(sync->context) * 1000000u;
+    uint64_t due_ns = due_time_ns(sync);
     pthread_mutex_lock(&sync->mutex);
     for (uint32_t number = 0; number < sync->context->datafiles; number++)
         if (sync->files[number].due_ns > due_ns)

@@ -39,8 +39,8 @@ enum kv_status sync_create(const struct store_context *context, struct sync **sy
 /* Finishes the syncs that were asked for, ends the threads and frees `sync`. NULL is harmless. */
 void sync_free(struct sync *sync);
 
-/* Has `file` synced within the store's sync_interval_ms. Any thread, which may hold the file's
- * lock. */
+/* Has `file` synced within the store's sync_interval_ms, or, where the store asks for no syncs,
+ * within half a minute. Any thread, which may hold the file's lock. */
 void sync_within_interval(struct sync *sync, uint32_t file);
 
 /* Notes the time of the first write to `file` since its last sync began. Any thread; holds the
@@ -51,6 +51,13 @@ void sync_note_written(struct sync *sync, uint32_t file);
  * coming or the store asks for none. Holds: the file's lock for writing. */
 void sync_after_append(struct sync *sync, const struct store_context *context,
                        struct datafile *file);
+
+/* After a value was placed in `file`, where another one may have been: that ends what a power
+ * failure leaves of the log (spare_berths.h) unless a sync has promised more. So there are syncs
+ * where the store asks for none, too, for which nobody waits. Holds: the file's lock for writing.
+ */
+void sync_after_placing(struct sync *sync, const struct store_context *context,
+                        const struct datafile *file);
 
 /* Has `file` be of the format whose records may be parts of transactions, on disk: what takes a
  * sync, once for each file. Does nothing if the file takes no writes any more; a sync that fails

@@ -62,7 +62,7 @@ struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t number)
     snapshot.tail = file->current->log.tail;
     snapshot.settled_end = placing_settled_end(file, file->current);
     /* Only the slot's holder writes it with the lock for reading. */
-    file->current->promised_end = file->current->log.tail;
+    file->current->promised_version = file->current->words->max_version;
     snapshot.berths_end = file->current->berths_end;
     snapshot.allocated_bytes = file->current->log.allocated_bytes;
     snapshot.max_version = file->current->words->max_version;

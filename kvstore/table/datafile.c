@@ -332,8 +332,7 @@ void datafile_forget_replaced(struct datafile *file, const struct lookup *replac
 void datafile_spare_replaced(struct datafile *file, const struct lookup *replaced,
                              uint64_t position)
 {
-    if (file->current->transacting == 0)
-        generation_note_replaced(file->current, replaced, position);
+    generation_note_replaced(file->current, replaced, position);
 }
 
 __attribute__((always_inline)) static inline void confirm_append(struct datafile *file,

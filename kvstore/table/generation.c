@@ -309,12 +309,10 @@ bool generation_take_spare(struct generation *generation, const struct record *r
 {
     struct logfile *log = &generation->log;
     struct record content = *record;
-    bool before_sync;
     uint64_t offset;
     content.in_berth = true;
     uint64_t size_bytes = record_bytes_in_log(&content, content.value.size);
-    if (!spare_berths_take(&generation->spares, size_bytes, terms, &offset, &before_sync) ||
-        (before_sync && lognotes_put_overwrites(log, true) != 0))
+    if (!spare_berths_take(&generation->spares, size_bytes, terms, &offset))
         return false;
     KV_ASSERT(offset >= generation->fixed_end && offset + size_bytes <= log->tail);
     /* From here on nobody who looks at the record takes it for what it was. */
@@ -333,11 +331,10 @@ void generation_note_replaced(struct generation *generation, const struct lookup
     uint64_t end = logfile_berth_end(log, READ_BUFFER_MIRROR, replaced->offset, log->tail);
     if (end <= replaced->offset)
         return;
-    const struct spare_berth spare = {.offset = replaced->offset,
-                                      .capacity_bytes = end - replaced->offset,
-                                      .position = position,
-                                      .since_ms = clock_monotonic_coarse_ms()};
-    spare_berths_add(&generation->spares, &spare);
+    const struct spare_berth spare = {
+        .offset = replaced->offset, .capacity_bytes = end - replaced->offset, .position = position};
+    spare_berths_add(&generation->spares, &spare,
+                     replaced->record.version <= generation->promised_version);
 }
 
 void generation_fix(struct generation *generation)

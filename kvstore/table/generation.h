@@ -35,16 +35,16 @@ struct generation {
                       opened, or what is before the tail is damaged */
     struct copy_reserve *reserve; /* NULL: entries are not evicted */
     bool leaves_room;             /* it is the current one: writes leave room for a copy */
-    uint64_t copied_from;  /* the tail when the compaction under way began; 0: there is none */
-    uint64_t transacting;  /* 1: changes of a transaction are being made, so that `writing` of the
+    uint64_t copied_from; /* the tail when the compaction under way began; 0: there is none */
+    uint64_t transacting; /* 1: changes of a transaction are being made, so that `writing` of the
                              words stays set between them; else 0 */
-    bool is_short;         /* an append found the disk nearly full */
-    uint64_t berths_end;   /* the tail after the last berth, or record placed in one, was appended:
+    bool is_short;        /* an append found the disk nearly full */
+    uint64_t berths_end;  /* the tail after the last berth, or record placed in one, was appended:
                              what is before it is not all in order, for the commit log */
-    uint32_t placings;     /* values that are being written to berths of the log (placing.h) */
-    uint64_t fixed_end;    /* berths before this offset never get another content */
-    uint64_t promised_end; /* what is before is on disk, or a sync that has begun will see to it, or
-                              it is part of a transaction, or was there before one */
+    uint32_t placings;    /* values that are being written to berths of the log (placing.h) */
+    uint64_t fixed_end;   /* berths before this offset never get another content */
+    uint64_t promised_version; /* entries up to it are on disk, or a sync that has begun will see to
+                                  it */
     struct spare_berths spares;
 };
 

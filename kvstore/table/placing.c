@@ -44,10 +44,7 @@ static bool take_spare(const struct datafile *file, const struct placing_terms *
     struct generation *current = file->current;
     struct berth berth;
     const struct spare_terms spare_terms = {
-        .durable_position = terms->durable_position,
-        .promised_end = terms->before_sync ? current->promised_end : UINT64_MAX,
-        .context = file,
-        .is_read = is_base};
+        .durable_position = terms->durable_position, .context = file, .is_read = is_base};
     if (!terms->reuses || file->copying ||
         !generation_take_spare(current, &placing->record, &spare_terms, &berth))
         return false;
@@ -84,10 +81,7 @@ enum kv_status placing_begin(struct datafile *file, const struct lookup *lookup,
 {
     struct generation *current = file->current;
     KV_ASSERT(placing_is_possible(file) && current->transacting == 0);
-    *placing = (struct placing){.record = *record,
-                                .value = record->value,
-                                .hash = lookup->hash,
-                                .without_syncs = terms->before_sync};
+    *placing = (struct placing){.record = *record, .value = record->value, .hash = lookup->hash};
     enum kv_status status = KV_OK;
     if (bound_is_told(&file->share))
         status = bound_check(&file->share, lookup, record, kv_slice(NULL, 0), false);
@@ -157,9 +151,8 @@ static enum kv_status copy_value(const struct placing *placing)
     struct record content = placing->record;
     KV_ASSERT(content.value.size == placing->value.size + placing->tail.size);
     content.value = placing->value;
-    return first->is_spare && placing->without_syncs
-               ? logtail_refill_berth(log, first->berth.offset, &content, placing->tail)
-               : logtail_fill_berth(log, first->berth.offset, &content, placing->tail);
+    return first->is_spare ? logtail_refill_berth(log, first->berth.offset, &content, placing->tail)
+                           : logtail_fill_berth(log, first->berth.offset, &content, placing->tail);
 }
 
 enum kv_status placing_fill(struct placing *placing)

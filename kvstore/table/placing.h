@@ -18,19 +18,11 @@
 
 #include "kvstore/table/datafile.h"
 
-/* Values of this size are placed, if the places of replaced ones are used again at once: what is
- * smaller is copied under the lock, in the time that the further steps of a placing take. */
+/* Values from this size on are placed: what is smaller is copied under the lock, in the time that
+ * the further steps of a placing take. */
 #ifndef PLACE_MIN_BYTES
 #define PLACE_MIN_BYTES (UINT64_C(16) << 10)
 #endif
-
-/* Values from this size on are placed. Where the disk is synced from time to time, places wait for
- * that, and those of smaller values are no gain. */
-static inline uint64_t placing_min_bytes(const struct store_context *context)
-{
-    return context_durability(context) == KVSTORE_SYNC_INTERVAL ? 4 * PLACE_MIN_BYTES
-                                                                : PLACE_MIN_BYTES;
-}
 
 /* A value has a berth in the current generation, and one in the next; and when one has taken the
  * place of the other meanwhile, in one more. */
@@ -46,7 +38,6 @@ struct placing_berth {
 /* Whether a value may take a berth that had another content before. */
 struct placing_terms {
     bool reuses;               /* nobody reads the log without its lock, or follows its changes */
-    bool before_sync;          /* what replaced the content need not be durable */
     uint64_t durable_position; /* of the file (kvstore_ticket) */
 };
 
@@ -56,9 +47,8 @@ struct placing {
     struct record record;        /* its key is the caller's; of its value only the size counts */
     struct kv_slice value, tail; /* what is copied, in two pieces, to the first place */
     uint32_t hash;
-    uint64_t base_at;   /* set by the caller: offset of the content that it reads meanwhile; or 0 */
-    bool without_syncs; /* nobody waits for any */
-    bool is_lost;       /* it has no place in a generation where it needs one */
+    uint64_t base_at; /* set by the caller: offset of the content that it reads meanwhile; or 0 */
+    bool is_lost;     /* it has no place in a generation where it needs one */
     uint32_t berth_count;
     uint32_t filled; /* of the berths, from the first one on */
     struct placing_berth berths[PLACING_MOST_BERTHS];

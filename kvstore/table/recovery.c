@@ -150,9 +150,7 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
         }
         if (record.transaction != 0 && !note_part(recovery, &record, part_begin))
             status = KV_NO_MEMORY;
-        bool is_alone = offset >= part_end && record.transaction == 0;
-        bool is_passed = *verdict == RECORD_HOLLOW && recovery->passes_hollow && is_alone;
-        if (status == KV_OK && !is_passed)
+        if (status == KV_OK)
             status =
                 index_record(generation, recovery, &record, record_entry_offset(&record, offset),
                              record_entry_bytes(&record, size_bytes),
@@ -177,14 +175,12 @@ static enum kv_status begin_again(struct generation *generation)
     return KV_OK;
 }
 
-/* Finds the hollow records in the index: *first is the offset of the first one, UINT64_MAX if there
- * is none. All are added to `list`, if that is not NULL. False: there is no memory. */
-static bool find_hollow(const struct generation *generation, uint64_t *first,
-                        struct offset_list *list)
+/* Returns the offset of the first hollow record in the index; UINT64_MAX: there is none. */
+static uint64_t find_hollow(const struct generation *generation)
 {
     const struct logfile *log = &generation->log;
     struct index_item items[INDEX_SEGMENT_SLOTS];
-    *first = UINT64_MAX;
+    uint64_t first = UINT64_MAX;
     for (uint64_t hash = 0; hash < INDEX_HASH_END;) {
         size_t count = index_collect(generation->index, hash, items, INDEX_SEGMENT_SLOTS, &hash);
         for (size_t i = 0; i < count; i++) {
@@ -192,15 +188,12 @@ static bool find_hollow(const struct generation *generation, uint64_t *first,
             struct record record;
             logfile_begin(log, READ_BUFFER_LOOKUP);
             if (logfile_parse(log, READ_BUFFER_LOOKUP, offset, &record, &size_bytes) !=
-                    RECORD_VALID ||
-                record.kind != RECORD_PLACED)
-                continue;
-            *first = at_most(*first, offset);
-            if (list && !offset_list_add(list, offset))
-                return false;
+                    RECORD_VALID &&
+                record.kind == RECORD_PLACED)
+                first = at_most(first, offset);
         }
     }
-    return true;
+    return first;
 }
 
 static enum kv_status read_log_again(struct generation *generation, struct recovery *recovery,
@@ -210,57 +203,13 @@ static enum kv_status read_log_again(struct generation *generation, struct recov
     return status == KV_OK ? recover_records(generation, limit, recovery, verdict) : status;
 }
 
-/* Reads the log without its hollow records, but those of transactions. */
-static enum kv_status read_without_hollow(struct generation *generation, struct recovery *recovery,
-                                          uint64_t limit, enum record_verdict *verdict)
-{
-    recovery->passes_hollow = true;
-    enum kv_status status = read_log_again(generation, recovery, limit, verdict);
-    recovery->passes_hollow = false;
-    return status;
-}
-
-/* Reads the log as if the writes whose content a power failure took, together with what replaced
- * it, had never been. Of a transaction all counts or nothing, and its contents are never
- * overwritten early: the log ends before one that has lost a content. */
-static enum kv_status pass_over_hollow(struct generation *generation, struct recovery *recovery,
-                                       uint64_t limit, enum record_verdict *verdict)
-{
-    uint64_t first;
-    enum kv_status status = read_without_hollow(generation, recovery, limit, verdict);
-    while (status == KV_OK && recovery->hollow > 0) {
-        (void)find_hollow(generation, &first, NULL);
-        if (recovery->lost_at != 0 && first >= recovery->lost_at)
-            return KV_IO; /* the file does not say the same twice */
-        recovery->lost_at = first;
-        status = read_without_hollow(generation, recovery, limit, verdict);
-    }
-    if (status == KV_OK) /* which of them nothing has replaced */
-        status = read_log_again(generation, recovery, limit, verdict);
-    recovery->passed.count = 0;
-    if (status == KV_OK && !find_hollow(generation, &first, &recovery->passed))
-        status = KV_NO_MEMORY;
-    if (status != KV_OK || recovery->passed.count == 0)
-        return status;
-    log_warn("%s: a power failure took %zu large values, which were overwritten, and what replaced "
-             "them before it was on disk, as it may with --sync none; the keys are as before, or "
-             "gone",
-             file_name(generation->log.identity.number, FILE_LOG).text, recovery->passed.count);
-    return read_without_hollow(generation, recovery, limit, verdict);
-}
-
 /* What becomes of hollow records that nothing has replaced. One that was synced is damage. Else the
- * log ends where there was none yet; unless berths were overwritten early: then they are passed
- * over. */
+ * log ends where there was none yet. */
 static enum kv_status find_lost_content(struct generation *generation, struct recovery *recovery,
                                         uint64_t limit, enum record_verdict *verdict)
 {
-    const struct logfile *log = &generation->log;
-    uint64_t first;
-    (void)find_hollow(generation, &first, NULL);
-    bool was_synced = first < log->progress.synced_offset;
-    if (!was_synced && log->overwrites && log->boot == BOOT_EARLIER)
-        return pass_over_hollow(generation, recovery, limit, verdict);
+    uint64_t first = find_hollow(generation);
+    bool was_synced = first < generation->log.progress.synced_offset;
     recovery->lost_at = was_synced ? first : recovery->hollow_since;
     enum kv_status status = read_log_again(generation, recovery, limit, verdict);
     /* A transaction ends the log before its first record: what it had replaced may be lost, too. */
@@ -269,35 +218,6 @@ static enum kv_status find_lost_content(struct generation *generation, struct re
             return KV_IO; /* the file does not say the same twice */
         recovery->lost_at = recovery->hollow_since;
         status = read_log_again(generation, recovery, limit, verdict);
-    }
-    return status;
-}
-
-/* Appends a record of each key of which hollow ones were passed over, so that from now on one
- * follows them: what the key is now, or its deletion. */
-static enum kv_status follow_passed(struct generation *generation, const struct recovery *recovery)
-{
-    const struct logfile *log = &generation->log;
-    enum kv_status status = KV_OK;
-    for (size_t i = 0; i < recovery->passed.count && status == KV_OK; i++) {
-        struct record hollow;
-        struct lookup lookup;
-        uint64_t size_bytes;
-        logfile_begin(log, READ_BUFFER_WALK);
-        if (logfile_parse(log, READ_BUFFER_WALK, recovery->passed.at[i], &hollow, &size_bytes) !=
-            RECORD_VALID)
-            return KV_IO;
-        struct record record = {.kind = RECORD_DELETE, .key = hollow.key};
-        uint32_t hash = keyhash_index(keyhash(&log->identity.hash_key, hollow.key));
-        generation_find(generation, hash, hollow.key, &lookup);
-        if (lookup.error != 0)
-            return kv_status_from_errno(lookup.error);
-        if (lookup.found && logfile_load(log, READ_BUFFER_LOOKUP, lookup.offset, &record,
-                                         &size_bytes) != RECORD_VALID)
-            return KV_IO;
-        record_detach(&record);
-        record.version = generation->words->max_version + 1;
-        status = generation_append(generation, &lookup, &record, kv_slice(NULL, 0));
     }
     return status;
 }
@@ -378,8 +298,7 @@ static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const 
 
 /* Makes the log writable from its tail on, with nothing left behind it that could ever be taken for
  * a record, and what was recovered durable. */
-static enum kv_status make_log_writable(struct generation *generation,
-                                        const struct recovery *recovery, const char *name,
+static enum kv_status make_log_writable(struct generation *generation, const char *name,
                                         struct kv_error *error)
 {
     struct logfile *log = &generation->log;
@@ -404,16 +323,9 @@ static enum kv_status make_log_writable(struct generation *generation,
                                   log->tail);
     if (logtail_ensure_room(log, generation->words->reserve_bytes + 1) != KV_OK)
         log_warn("%s: no disk space for writes (%s); reads continue", name, strerror(errno));
-    /* Before it is noted that the hollow records were synced, and before today's boot is. */
-    enum kv_status status = follow_passed(generation, recovery);
-    if (status != KV_OK)
-        return kv_error_set(error, status, "%s: cannot write down what a power failure took: %s",
-                            name, kv_status_text(status));
     if (logfile_sync(log) != 0)
         return kv_error_set_errno(error, "%s: cannot sync the recovered file", name);
-    /* Not before: nothing may be left that the note explains. */
-    if (logfile_note_progress(log, log->tail, generation->words->max_version) != 0 ||
-        lognotes_put_overwrites(log, false) != 0)
+    if (logfile_note_progress(log, log->tail, generation->words->max_version) != 0)
         return kv_error_set_errno(error, "%s: cannot write the header", name);
     return KV_OK;
 }
@@ -503,7 +415,7 @@ static enum kv_status finish_reading(struct generation *generation, int dir_fd, 
                  log->tail, recovery->cut_bytes, log->writable ? "cut off" : "ignored");
     if (status != KV_OK)
         return status;
-    return log->writable ? make_log_writable(generation, recovery, name.text, error) : KV_OK;
+    return log->writable ? make_log_writable(generation, name.text, error) : KV_OK;
 }
 
 static enum kv_status clear_index(struct generation *generation, struct kv_error *error)
@@ -552,8 +464,6 @@ enum kv_status recovery_cut(struct generation *generation, const char *dir, uint
         status = recover_records(generation, end, &again, &verdict);
     if (status == KV_OK && again.hollow > 0) /* what replaced them is behind the cut */
         status = find_lost_content(generation, &again, end, &verdict);
-    offset_list_free(&recovery->passed);
-    recovery->passed = again.passed;
     const struct file_name name = file_name(log->identity.number, FILE_LOG);
     status = explain_reading(generation, name.text, status, error);
     if (status == KV_OK && again.lost_at != 0 && again.lost_at < log->progress.synced_offset)
@@ -567,7 +477,7 @@ static enum kv_status finish_loading(struct logfile *log, struct kv_error *error
     if (!log->writable)
         return KV_OK;
     logtail_allocate_room(log);
-    if (lognotes_begin_chapter(log) != 0 || lognotes_put_overwrites(log, false) != 0)
+    if (lognotes_begin_chapter(log) != 0)
         return kv_error_set_errno(error, "%s: cannot write the header",
                                   file_name(log->identity.number, FILE_LOG).text);
     return KV_OK;
@@ -589,6 +499,5 @@ enum kv_status recovery_finish(struct generation *generation, int dir_fd, const 
 void recovery_end(struct recovery *recovery)
 {
     free(recovery->parts);
-    offset_list_free(&recovery->passed);
     recovery->parts = NULL;
 }

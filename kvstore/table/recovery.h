@@ -9,10 +9,8 @@
  *
  * A hollow record (record.h) that a later record of its key follows is passed over. One that none
  * follows has lost its content, and is no valid record: the log ends before it, and so before other
- * hollow ones whose followers stand behind that end. Except that where berths were overwritten
- * before what replaced their contents was on disk (--sync none), a power failure may have taken
- * both: then those that were not synced are passed over, and the key is what an older record says.
- * That is appended before anything else, so that from then on a record follows the hollow one.
+ * hollow ones whose followers stand behind that end. Of those nobody was promised any: a content
+ * that was is overwritten when what has replaced it is durable (spare_berths.h).
  *
  * A log also ends before a transaction of which records are missing: in the log itself (record.h,
  * goes_on), or, where it concerns several files, in another one (whole_transactions.h). Nobody was
@@ -32,7 +30,6 @@
 #include "mqkv/error.h"
 #include "kvstore/log/remains.h"
 #include "kvstore/table/generation.h"
-#include "kvstore/table/offset_list.h"
 
 /* Writes that were not synced may be lost in a crash together with the versions that their callers
  * were told; these must not be given again. A file of 32 GiB has room for fewer than 2^32 records
@@ -64,8 +61,6 @@ struct recovery {
     uint64_t hollow;       /* records in the index that are hollow, and that none has replaced */
     uint64_t hollow_since; /* offset of the first record of a row in which there were some */
     uint64_t lost_at;      /* a hollow record there is no valid one; 0: none */
-    bool passes_hollow;    /* hollow records do not count */
-    struct offset_list passed; /* of those that nothing has replaced */
 };
 
 /* Adds to the sentence in `error`, which begins with a file's name, the directory `dir` and, if

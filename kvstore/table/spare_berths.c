@@ -3,65 +3,110 @@
 #include <stdlib.h>
 
 #include "common/assert/assert.h"
-#include "kvstore/format/sizes.h"
 #include "common/time/clock.h"
+#include "kvstore/format/sizes.h"
 
 #define SPARES_AT_FIRST 64u
 #define SPARES_MAX      (UINT32_C(1) << 16)
 
-/* Where each sync is waited for, berths of a second and more are spare: no more than these. */
-#define SPARES_MAX_BYTES (UINT64_C(256) << 20)
+/* How many berths of a class are looked at for one content. */
+#define TAKE_LOOKS 8u
 
-/* How many berths are looked at for one content. */
-#define TAKE_LOOKS 16u
-
-/* A berth that was rejected so often fits nothing that is written now. */
-#define REJECTIONS_MAX 16u
-
-/* A berth is at most by this part larger than its content. */
-#define SLACK_PART 4u
+/* A berth is at most by this part larger than its content: of the class of the content, or of one
+ * of the next two. */
+#define SLACK_PART   4u
+#define CLASSES_LOOK 3u
 
 /* Berths that nobody takes for so long are worth a compaction. */
 #define USE_MS UINT64_C(3000)
 
 static struct spare_berth *spare_at(const struct spare_berths *spares, uint32_t number)
 {
-    KV_ASSERT(number < spares->count);
-    return &spares->ring[(spares->first + number) & (spares->capacity - 1)];
+    KV_ASSERT(number > 0 && number <= spares->capacity);
+    return &spares->each[number - 1];
 }
 
-static bool make_room(struct spare_berths *spares)
+static void put_first(struct spare_berths *spares, struct spare_list *list, uint32_t number)
 {
-    uint32_t capacity = spares->capacity > 0 ? 2 * spares->capacity : SPARES_AT_FIRST;
-    if (spares->count < spares->capacity)
-        return true;
-    struct spare_berth *ring = capacity <= SPARES_MAX ? malloc(capacity * sizeof *ring) : NULL;
-    if (!ring)
-        return false;
-    for (uint32_t i = 0; i < spares->count; i++)
-        ring[i] = *spare_at(spares, i);
-    free(spares->ring);
-    spares->ring = ring;
-    spares->first = 0;
-    spares->capacity = capacity;
-    return true;
+    spare_at(spares, number)->next = list->first;
+    list->first = number;
+    if (list->last == 0)
+        list->last = number;
 }
 
-void spare_berths_add(struct spare_berths *spares, const struct spare_berth *berth)
+static void put_last(struct spare_berths *spares, struct spare_list *list, uint32_t number)
 {
-    if (berth->rejections == REJECTIONS_MAX ||
-        spares->bytes + berth->capacity_bytes > SPARES_MAX_BYTES || !make_room(spares))
+    spare_at(spares, number)->next = 0;
+    if (list->last != 0)
+        spare_at(spares, list->last)->next = number;
+    else
+        list->first = number;
+    list->last = number;
+}
+
+/* Takes out the berth behind `before`; 0: the first one. */
+static uint32_t take_behind(struct spare_berths *spares, struct spare_list *list, uint32_t before)
+{
+    uint32_t *link = before != 0 ? &spare_at(spares, before)->next : &list->first;
+    uint32_t number = *link;
+    *link = spare_at(spares, number)->next;
+    if (list->last == number)
+        list->last = before;
+    return number;
+}
+
+/* The class of sizes from a power of two, and each of its three next quarters, on. */
+static uint32_t class_of(uint64_t bytes)
+{
+    KV_ASSERT(bytes >= 4);
+    uint32_t highest_bit = 63u - (uint32_t)__builtin_clzll(bytes);
+    uint32_t number = 4 * highest_bit + (uint32_t)(bytes >> (highest_bit - 2) & 3);
+    return (uint32_t)at_most(number, SPARE_CLASSES - 1);
+}
+
+/* Returns the number of a place for a berth; 0: there is no memory, or there are too many. */
+static uint32_t take_unused(struct spare_berths *spares)
+{
+    if (spares->unused.first != 0)
+        return take_behind(spares, &spares->unused, 0);
+    if (spares->count == spares->capacity) {
+        uint32_t capacity = spares->capacity > 0 ? 2 * spares->capacity : SPARES_AT_FIRST;
+        struct spare_berth *each =
+            capacity <= SPARES_MAX ? realloc(spares->each, capacity * sizeof *each) : NULL;
+        if (!each)
+            return 0;
+        spares->each = each;
+        spares->capacity = capacity;
+    }
+    return ++spares->count;
+}
+
+static void add_free(struct spare_berths *spares, uint32_t number)
+{
+    uint32_t class = class_of(spare_at(spares, number)->capacity_bytes);
+    put_first(spares, &spares->free_berths[class], number);
+}
+
+void spare_berths_add(struct spare_berths *spares, const struct spare_berth *berth, bool waits)
+{
+    uint32_t number = take_unused(spares);
+    if (number == 0)
         return;
-    spares->count++;
-    *spare_at(spares, spares->count - 1) = *berth;
+    *spare_at(spares, number) = *berth;
+    if (spares->bytes == 0)
+        spares->used_ms = clock_monotonic_coarse_ms();
     spares->bytes += berth->capacity_bytes;
+    if (waits)
+        put_last(spares, &spares->waiting, number);
+    else
+        add_free(spares, number);
 }
 
-static void drop_first(struct spare_berths *spares)
+static void free_durable(struct spare_berths *spares, uint64_t durable_position)
 {
-    spares->bytes -= spare_at(spares, 0)->capacity_bytes;
-    spares->first = (spares->first + 1) & (spares->capacity - 1);
-    spares->count--;
+    struct spare_list *waiting = &spares->waiting;
+    while (waiting->first != 0 && spare_at(spares, waiting->first)->position <= durable_position)
+        add_free(spares, take_behind(spares, waiting, 0));
 }
 
 static bool berth_fits(const struct spare_berth *berth, uint64_t size_bytes)
@@ -70,40 +115,47 @@ static bool berth_fits(const struct spare_berth *berth, uint64_t size_bytes)
            berth->capacity_bytes - size_bytes <= size_bytes / SLACK_PART;
 }
 
-bool spare_berths_take(struct spare_berths *spares, uint64_t size_bytes,
-                       const struct spare_terms *terms, uint64_t *offset, bool *before_sync)
+/* Returns the number of a berth of that class, which is in no list then; 0: none was found. */
+static uint32_t take_of_class(struct spare_berths *spares, uint32_t class, uint64_t size_bytes,
+                              const struct spare_terms *terms)
 {
-    uint32_t looks = spares->count < TAKE_LOOKS ? spares->count : TAKE_LOOKS;
-    for (; looks > 0; looks--) {
-        struct spare_berth berth = *spare_at(spares, 0);
-        bool durable = berth.position <= terms->durable_position;
-        bool waits = !durable && berth.offset < terms->promised_end;
-        if (waits && terms->promised_end == UINT64_MAX)
-            return false; /* as those behind it do */
-        drop_first(spares);
-        if (!waits && berth_fits(&berth, size_bytes) &&
-            !terms->is_read(terms->context, berth.offset)) {
-            *offset = berth.offset;
-            *before_sync = !durable;
-            spares->used_ms = clock_monotonic_coarse_ms();
-            return true;
-        }
-        berth.rejections += !waits;
-        spare_berths_add(spares, &berth); /* the next look is at others */
+    struct spare_list *list = &spares->free_berths[class];
+    uint32_t before = 0, number = list->first;
+    for (uint32_t looks = TAKE_LOOKS; number != 0 && looks > 0; looks--) {
+        const struct spare_berth *berth = spare_at(spares, number);
+        if (berth_fits(berth, size_bytes) && !terms->is_read(terms->context, berth->offset))
+            return take_behind(spares, list, before);
+        before = number;
+        number = berth->next;
     }
-    return false;
+    return 0;
+}
+
+bool spare_berths_take(struct spare_berths *spares, uint64_t size_bytes,
+                       const struct spare_terms *terms, uint64_t *offset)
+{
+    uint32_t class = class_of(size_bytes), number = 0;
+    uint32_t end = (uint32_t)at_most(class + CLASSES_LOOK, SPARE_CLASSES);
+    free_durable(spares, terms->durable_position);
+    for (; class < end && number == 0; class ++)
+        number = take_of_class(spares, class, size_bytes, terms);
+    if (number == 0)
+        return false;
+    *offset = spare_at(spares, number)->offset;
+    spares->bytes -= spare_at(spares, number)->capacity_bytes;
+    spares->used_ms = clock_monotonic_coarse_ms();
+    put_first(spares, &spares->unused, number);
+    return true;
 }
 
 uint64_t spare_berths_bytes_in_use(const struct spare_berths *spares)
 {
-    if (spares->count == 0)
-        return 0;
-    uint64_t last_ms = at_least(spares->used_ms, spare_at(spares, 0)->since_ms);
-    return clock_monotonic_coarse_ms() - last_ms < USE_MS ? spares->bytes : 0;
+    bool are_used = clock_monotonic_coarse_ms() - spares->used_ms < USE_MS;
+    return are_used ? spares->bytes : 0;
 }
 
 void spare_berths_forget(struct spare_berths *spares)
 {
-    free(spares->ring);
+    free(spares->each);
     *spares = (struct spare_berths){.used_ms = spares->used_ms};
 }

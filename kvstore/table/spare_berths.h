@@ -7,9 +7,12 @@
  * spare: what is before that is never written again. So nothing is to be found out about older
  * berths at an open, and a backup copies what does not change.
  *
- * A crash must not find the old content overwritten and the record that replaced it lost: a berth
- * gets another content once that record is durable, or, where nobody waits for syncs, at once, if
- * no sync has promised the old one (generation.promised_end).
+ * A berth is free, so that it may get another content,
+ * - when the record that replaced its content is durable,
+ * - or at once, if no sync that has begun will make the content durable (its version is above what
+ *   was promised). A crash that finds it overwritten, and the record that replaced it lost, ends
+ *   the log before the record that named it (recovery.h); that one had been promised to nobody.
+ * What is free stays free: a sync that begins later covers the record that replaced the content.
  *
  * Threads: none of its own; the caller holds the data file's lock for writing. Who holds it for
  * reading may read `bytes`.
@@ -20,40 +23,47 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Sizes of one class differ by at most a fourth: four classes for each power of two. */
+#define SPARE_CLASSES (4u * 36u)
+
 struct spare_berth {
     uint64_t offset; /* of the content in the log */
     uint64_t capacity_bytes;
-    uint64_t position;   /* behind the record that replaced the content (kvstore_ticket) */
-    uint64_t since_ms;   /* clock_monotonic_coarse_ms: when its content was replaced */
-    uint32_t rejections; /* how often it was looked at, and not taken; from 0 */
+    uint64_t position; /* behind the record that replaced the content (kvstore_ticket) */
+    uint32_t next;     /* in its list: its number + 1; 0: it is the last */
 };
 
-/* The oldest first. Starts from {0}. */
-struct spare_berths {
-    struct spare_berth *ring;
-    uint32_t first, count, capacity; /* the capacity is a power of two */
-    uint64_t bytes;                  /* of the berths in the ring */
-    uint64_t used_ms;                /* clock_monotonic_coarse_ms: when one was taken last */
+/* Berths by their numbers in `each`, + 1; 0: there is none. */
+struct spare_list {
+    uint32_t first, last;
 };
+
+/* Starts from {0}. */
+struct spare_berths {
+    struct spare_berth *each;
+    uint32_t count, capacity;                     /* of `each` */
+    struct spare_list unused;                     /* places in `each` */
+    struct spare_list waiting;                    /* for a sync, by position */
+    struct spare_list free_berths[SPARE_CLASSES]; /* that of the last replaced content first */
+    uint64_t bytes;                               /* of the berths that wait or are free */
+    uint64_t used_ms; /* clock_monotonic_coarse_ms: when one was taken last, or added to none */
+};
+
+/* Adds `berth`, whose `next` does not count; `waits`: its content was promised. Without memory, or
+ * if there are too many, it is left to the next compaction. */
+void spare_berths_add(struct spare_berths *spares, const struct spare_berth *berth, bool waits);
 
 /* What may be taken. */
 struct spare_terms {
-    uint64_t durable_position; /* what replaced the content is durable up to here */
-    uint64_t promised_end;     /* contents from this offset on need not wait for that; UINT64_MAX:
-                                  all wait */
+    uint64_t durable_position; /* what replaced a content is durable up to here */
     const void *context;
-    bool (*is_read)(const void *context, uint64_t offset); /* its content is being read */
+    bool (*is_read)(const void *context, uint64_t offset); /* the content there is being read */
 };
 
-/* Adds `berth`. Without memory, or if there are too many, or it was rejected again and again, it is
- * left to the next compaction. */
-void spare_berths_add(struct spare_berths *spares, const struct spare_berth *berth);
-
 /* Takes a berth for a content of size_bytes, which fills at least four fifths of it: *offset.
- * *before_sync: what replaced its content may not be durable. False: none was found in a short
- * look. */
+ * False: none was found in a short look. */
 bool spare_berths_take(struct spare_berths *spares, uint64_t size_bytes,
-                       const struct spare_terms *terms, uint64_t *offset, bool *before_sync);
+                       const struct spare_terms *terms, uint64_t *offset);
 
 /* Bytes that a compaction would give back, and that will soon be used again; 0 if none was taken
  * for some time, though there were some. */

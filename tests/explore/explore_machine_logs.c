@@ -26,10 +26,7 @@ static struct {
     struct logged {
         bool is_there; /* by the last record that is not hollow, and does not expire */
         uint64_t version;
-        bool was_passed; /* a hollow record that stands behind it does not count */
-        bool is_hollow;  /* the last record that does is hollow, */
-        bool is_of_transaction;
-        uint64_t piece; /* of the piece that begins there */
+        bool is_hollow; /* the last record */
         uint32_t file;
     } keys[MODEL_KEYS];
 } logs;
@@ -68,20 +65,13 @@ static void apply_commit_log(const struct raw_file *log, struct raw_file *file,
     }
 }
 
-/* Notes the record, of a piece that begins at `piece`. */
-static void note_record(const struct record *record, uint32_t file, uint64_t piece, bool passes)
+static void note_record(const struct record *record, uint32_t file)
 {
     for (unsigned key = 0; key < MODEL_KEYS; key++) {
         struct logged *logged = &logs.keys[key];
         if (!kv_slice_equal(record->key, model_key(key)))
             continue;
-        bool is_of_transaction = record->goes_on || record->transaction != 0;
-        logged->was_passed = record->kind == RECORD_PLACED && passes && !is_of_transaction;
-        if (logged->was_passed)
-            continue;
         logged->is_hollow = record->kind == RECORD_PLACED;
-        logged->is_of_transaction = is_of_transaction;
-        logged->piece = piece;
         logged->file = file;
         if (logged->is_hollow)
             continue;
@@ -94,8 +84,7 @@ static void note_record(const struct record *record, uint32_t file, uint64_t pie
 static struct raw_log {
     struct raw_file file;
     uint64_t salt, settled;
-    bool overwrites; /* hollow records that none follows are passed over */
-    uint64_t end;    /* of the records that count; 0: there are none */
+    uint64_t end; /* of the records that count; 0: there are none */
     unsigned part_count;
     struct raw_part {
         uint64_t transaction, begin;
@@ -162,45 +151,36 @@ static void keep_whole_transactions(void)
     }
 }
 
-/* How many keys of the file have a hollow record that no later one follows; *of_transaction: where
- * the first piece of a transaction begins that has one; UINT64_MAX: there is none. */
-static unsigned count_hollow(uint32_t file, uint64_t *of_transaction)
+/* Whether a key of the file has a hollow record that no later one follows. */
+static bool has_hollow(uint32_t file)
 {
-    unsigned hollow = 0;
-    *of_transaction = UINT64_MAX;
-    for (unsigned key = 0; key < MODEL_KEYS; key++) {
-        const struct logged *logged = &logs.keys[key];
-        if (!logged->is_hollow || logged->file != file)
-            continue;
-        hollow++;
-        if (logged->is_of_transaction && logged->piece < *of_transaction)
-            *of_transaction = logged->piece;
-    }
-    return hollow;
+    for (unsigned key = 0; key < MODEL_KEYS; key++)
+        if (logs.keys[key].is_hollow && logs.keys[key].file == file)
+            return true;
+    return false;
 }
 
-/* False: the log ends earlier: where no hollow record waited for a later one of its key; or, if
- * those are passed over, before one of a transaction. */
+/* False: the log ends earlier: where no hollow record waited for a later one of its key. */
 static bool note_records(uint32_t number)
 {
     struct raw_log *log = &raw_logs[number];
     struct record record;
-    uint64_t size, of_transaction, piece = FILE_HEADER_BYTES, since = 0;
+    uint64_t size, piece = FILE_HEADER_BYTES, since = 0;
     for (uint64_t at = piece; at < log->end && read_record_at(log, at, &record, &size);) {
         if (record.kind != RECORD_BERTH)
-            note_record(&record, number, piece, log->overwrites);
+            note_record(&record, number);
         at += size;
         if (record.goes_on)
             continue;
-        if (count_hollow(number, &of_transaction) == 0)
+        if (!has_hollow(number))
             since = 0;
         else if (since == 0)
             since = piece;
         piece = at;
     }
-    if (since == 0 || (log->overwrites && of_transaction == UINT64_MAX))
+    if (since == 0)
         return true;
-    log->end = log->overwrites ? of_transaction : since;
+    log->end = since;
     return false;
 }
 
@@ -218,7 +198,6 @@ static void read_log(uint32_t number, const struct raw_file *commit_log)
         return;
     apply_commit_log(commit_log, &log->file, &identity);
     log->salt = identity.salt;
-    log->overwrites = fileheader_read_overwrites(log->file.at, log->salt);
     if (fileheader_read_progress(log->file.at, log->salt, &progress))
         log->settled = progress.settled;
     read_parts(log);
@@ -264,9 +243,7 @@ void machine_compare_logs(const struct model_finding found[MODEL_KEYS])
     for (unsigned key = 0; key < MODEL_KEYS; key++) {
         if (!found[key].is_there && logs.keys[key].is_there)
             explore_fail("key %u is on disk, and is not found", key);
-        /* Where hollow records were passed over, the older one was written once more. */
-        bool is_again = logs.keys[key].was_passed && found[key].version > logs.keys[key].version;
-        if (found[key].is_there && !is_again && found[key].version != logs.keys[key].version)
+        if (found[key].is_there && found[key].version != logs.keys[key].version)
             explore_fail("key %u is found with version %" PRIu64
                          ", but the newest on disk is %" PRIu64,
                          key, found[key].version, logs.keys[key].version);

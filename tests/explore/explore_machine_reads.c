@@ -60,9 +60,6 @@ void machine_judge_store(struct kvstore *store)
     if (!machine_find_all(store, found))
         explore_fail("a key cannot be read");
     now.latest_ms = machine_circumstances().latest_ms;
-    /* A power failure may take a large value together with what replaced it. */
-    if (run.options.durability == KVSTORE_SYNC_NONE && !run.all_done)
-        now.large_bytes = PLACE_MIN_BYTES;
     const char *wrong = model_judge(found, run.all_done, &now);
     if (wrong)
         explore_fail("%s", wrong);

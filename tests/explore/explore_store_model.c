@@ -175,34 +175,6 @@ static void judge_mixed_copies(void)
     EXPLORE_CHECK(model_judge_copy(found, moments, 2, true, &plain), "a hole is accepted");
 }
 
-/* What is left of a key, when a power failure has taken what had replaced it, gets a later version.
- */
-static void judge_what_was_repeated(void)
-{
-    const struct model_circumstances large = {.large_bytes = 1};
-    struct model_finding found[MODEL_KEYS] = {0};
-    struct model_moment moment;
-    uint64_t words[2], lost;
-    begin();
-    struct kv_slice values[2] = {another_value(&words[0]), another_value(&words[1])};
-    const struct model_part parts[2] = {{0, &values[0], 0}, {1, &values[1], 0}};
-    size_t first = model_try_together(parts, 2);
-    model_note_done(first, 1, 1);
-    model_note_done(first + 1, 1, 1);
-    model_begin_moment(&moment);
-    model_end_moment(&moment);
-    write_done(0, &lost, 2);
-    find(found, 0, &words[0], 9);
-    find(found, 1, &words[1], 1);
-    const char *wrong = model_judge(found, false, &large);
-    EXPLORE_CHECK(!wrong, "what was repeated: %s", wrong);
-    check_judgement(found, true, true, "it stays");
-    find(found, 0, &words[0], 1);
-    wrong = model_judge_copy(found, &moment, 1, false, &plain);
-    EXPLORE_CHECK(!wrong, "a copy of what was repeated: %s", wrong);
-    check_judgement(found, true, false, "a version is found again");
-}
-
 static void run_store_model(void)
 {
     next_word = explore_random(1000);
@@ -212,7 +184,6 @@ static void run_store_model(void)
     judge_parts_that_are_not_seen();
     judge_copies();
     judge_mixed_copies();
-    judge_what_was_repeated();
 }
 
 EXPLORE_HARNESS(explore_store_model) = {

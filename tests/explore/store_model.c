@@ -180,8 +180,7 @@ static bool matches(const struct model_write *write, const struct model_finding 
     if (!found->is_there)
         return can_be_gone(write, now);
     return write && write->is_there && kv_slice_equal(write->value, found->value) &&
-           (write->version == 0 || write->version == found->version ||
-            (now->large_bytes > 0 && found->version > write->version)) &&
+           (write->version == 0 || write->version == found->version) &&
            (write->expiry_ms == 0 || write->expiry_ms > now->now_ms);
 }
 
@@ -227,54 +226,21 @@ static void span_of(unsigned key, size_t write, uint64_t before, uint64_t *from,
     *until = next < count ? writes[next].version : UINT64_MAX;
 }
 
-/* Whether a power failure may have taken the write, though not later ones of other keys. */
-static bool may_be_taken(size_t i, const struct model_circumstances *now)
-{
-    const struct model_write *write = &writes[i];
-    bool is_alone = write->first == i && (i + 1 == count || writes[i + 1].first != i);
-    return write->version == 0 || (write->value.size >= now->large_bytes && write->is_there &&
-                                   !write->is_durable && is_alone);
-}
-
-/* Whether the writes of the key behind `write`, up to `version`, may have been taken. */
-static bool may_all_be_taken(unsigned key, size_t write, uint64_t version,
-                             const struct model_circumstances *now)
-{
-    if (now->large_bytes == 0)
-        return false;
-    for (size_t i = next_write(key, write); i < count; i = next_write(key, i))
-        if (writes[i].version <= version && !may_be_taken(i, now))
-            return false;
-    return true;
-}
-
-/* Whether the write is what is found, written down anew (note_repeated). */
-static bool is_repeated(size_t write, const struct model_finding *found)
-{
-    return write != SIZE_MAX && found->is_there && writes[write].version != 0 &&
-           found->version > writes[write].version;
-}
-
 /* The write that has left the key as it is found, if the file was cut behind `version`; count: none
- * has. SIZE_MAX: no write has happened. One that may have got the version itself, with the same
- * value (none), comes before one that was repeated. */
+ * has. SIZE_MAX: no write has happened. */
 static size_t explain(unsigned key, const struct model_finding *found, uint64_t version,
                       const struct model_circumstances *now)
 {
     uint64_t before = 0;
-    size_t repeated = count;
     for (size_t i = SIZE_MAX; i == SIZE_MAX || i < count; i = next_write(key, i)) {
         uint64_t from, until;
         span_of(key, i, before, &from, &until);
         before = from;
-        if (from > version || (version >= until && !may_all_be_taken(key, i, version, now)) ||
-            !matches(i == SIZE_MAX ? NULL : &writes[i], found, now))
-            continue;
-        if (!is_repeated(i, found))
+        if (from <= version && version < until &&
+            matches(i == SIZE_MAX ? NULL : &writes[i], found, now))
             return i;
-        repeated = i;
     }
-    return repeated;
+    return count;
 }
 
 static bool is_explained(unsigned file, const struct model_finding found[MODEL_KEYS],
@@ -369,19 +335,6 @@ static const char *judge_all_together(const struct model_finding found[MODEL_KEY
     return wrong;
 }
 
-/* What a power failure took may have been written down anew, as it is now, with a later version
- * (FORMAT.md, berths): a copy of an earlier moment has it with the one that it had. */
-static void note_repeated(const struct model_write *write, uint64_t version)
-{
-    if (count == WRITES)
-        explore_fail("the model has no room for another write");
-    writes[count] = *write;
-    writes[count].version = version;
-    writes[count].is_durable = false;
-    writes[count].first = count;
-    count++;
-}
-
 static void settle_key(unsigned key, const struct model_finding *found, size_t explanation)
 {
     for (size_t i = next_write(key, explanation); i < count; i = next_write(key, i)) {
@@ -392,9 +345,7 @@ static void settle_key(unsigned key, const struct model_finding *found, size_t e
         return;
     struct model_write *write = &writes[explanation];
     write->state = DONE;
-    if (is_repeated(explanation, found))
-        note_repeated(write, found->version);
-    else if (found->is_there)
+    if (found->is_there)
         write->version = found->version;
     if (found->version > told[key])
         told[key] = found->version;

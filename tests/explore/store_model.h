@@ -88,8 +88,6 @@ struct model_circumstances {
     uint64_t now_ms;    /* CLOCK_REALTIME, of which the latest was latest_ms */
     uint64_t latest_ms; /* what expires by then may be gone */
     bool may_evict;
-    size_t large_bytes; /* values of that size and more, which no sync has promised, may be taken;
-                           0: none may */
 };
 
 /* What is wrong with a read by the key's writer, or NULL. */

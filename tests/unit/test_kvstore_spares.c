@@ -136,33 +136,23 @@ START_TEST(a_berth_is_for_its_size)
 }
 END_TEST
 
-/* Where a write is on disk within a time, or at once, the one that it replaces stays until then. */
-START_TEST(what_is_replaced_stays_until_a_sync)
-{
-    const struct kvstore_options options = with_sync(KVSTORE_SYNC_INTERVAL);
-    must_reopen(&options);
-    put_spared(store, "large", 'a');
-    ck_assert_uint_eq(berths_of_put("large", 'b'), 1);
-    ck_assert_uint_eq(berths_of_put("large", 'c'), 1);
-    ck_assert_int_eq(kvstore_sync(store), KV_OK);
-    ck_assert_uint_eq(berths_of_put("large", 'd'), 0);
-    ck_assert_uint_eq(berths_of_put("large", 'e'), 0);
-    ck_assert_uint_eq(berths_of_put("large", 'f'), 1); /* c was replaced after the sync */
-    check_spared(store, "large", 'f');
-}
-END_TEST
-
-/* Where nobody waits for syncs, what a sync has promised stays all the same. */
+/* However often the disk is synced: what no sync has promised is written over at once, and what one
+ * has when what replaced it is on disk. */
 START_TEST(what_was_promised_stays)
 {
-    reopen_unsynced();
+    const struct kvstore_options options = with_sync((enum kvstore_durability)_i);
+    must_reopen(&options);
     put_spared(store, "large", 'a');
     ck_assert_int_eq(kvstore_sync(store), KV_OK);
     ck_assert_uint_eq(berths_of_put("large", 'b'), 1);
-    ck_assert_uint_eq(berths_of_put("large", 'c'), 1);
+    ck_assert_uint_eq(berths_of_put("large", 'c'), 1); /* a waits */
     ck_assert_uint_eq(berths_of_put("large", 'd'), 0); /* b was not promised */
     ck_assert_int_eq(kvstore_sync(store), KV_OK);
-    ck_assert_uint_eq(berths_of_put("large", 'e'), 0); /* what has replaced a is on disk */
+    ck_assert_uint_eq(berths_of_put("large", 'e'), 0);
+    ck_assert_uint_eq(berths_of_put("other", 'A'), 0); /* what has replaced a is on disk */
+    ck_assert_uint_eq(berths_of_put("large", 'f'), 1); /* d waits, and e was there until now */
+    check_spared(store, "large", 'f');
+    check_spared(store, "other", 'A');
 }
 END_TEST
 
@@ -265,8 +255,8 @@ START_TEST(who_follows_misses_nothing)
 }
 END_TEST
 
-/* Of a transaction all files have to be durable, not this one alone: what it replaces stays. */
-START_TEST(a_transaction_spares_nothing)
+/* What a transaction replaces, too. */
+START_TEST(what_a_transaction_replaces_is_used_again)
 {
     const struct kvstore_step then[] = {
         {.kind = KVSTORE_STEP_DELETE, .key = KEY("large")},
@@ -274,10 +264,15 @@ START_TEST(a_transaction_spares_nothing)
     const struct kvstore_transaction transaction = {.then = then, .then_count = 2};
     struct kvstore_step_result results[2];
     struct kvstore_transacted told;
+    bool is_promised = _i == 1;
     reopen_unsynced();
     put_spared(store, "large", 'a');
+    if (is_promised)
+        ck_assert_int_eq(kvstore_sync(store), KV_OK);
     ck_assert_int_eq(kvstore_transact(store, &transaction, results, &told), KV_OK);
-    ck_assert_uint_eq(berths_of_put("large", 'b'), 1);
+    ck_assert_uint_eq(berths_of_put("large", 'b'), is_promised);
+    ck_assert_int_eq(kvstore_sync(store), KV_OK);
+    ck_assert_uint_eq(berths_of_put("other", 'A'), !is_promised);
 }
 END_TEST
 
@@ -330,15 +325,15 @@ static void lose_end(const char *in, uint64_t at)
     ck_assert_int_eq(truncate(path, (off_t)(at + 4096)), 0);
 }
 
-/* With --sync none a power failure may take a value together with what replaced it: then the key is
- * what it was before, as it was promised (_i 1) or gone, and what was written beside it is there.
- * Within one boot that is damage. */
-START_TEST(a_power_failure_takes_both)
+/* A power failure that takes what replaced a value which is overwritten takes all from that value
+ * on, and nothing that was promised (_i 1). Within one boot that is damage. */
+START_TEST(a_power_failure_ends_the_log_there)
 {
     struct image image;
     struct kv_error error = {0};
     struct kvstore *copy = NULL;
     reopen_unsynced();
+    must_put(store, "small", "before");
     if (_i == 1) {
         put_spared(store, "large", 'p');
         ck_assert_int_eq(kvstore_sync(store), KV_OK);
@@ -362,8 +357,8 @@ START_TEST(a_power_failure_takes_both)
             check_spared(copy, "large", 'p');
         else
             ck_assert_int_eq(get_entry(copy, "large", NULL), KV_NOT_FOUND);
-        check_spared(copy, "other", 'A');
-        ck_assert_str_eq(get_text(copy, "small"), "there");
+        ck_assert_int_eq(get_entry(copy, "other", NULL), KV_NOT_FOUND);
+        ck_assert_str_eq(get_text(copy, "small"), "before");
         must_close(copy);
         store_checkpoint_remove(copy_dir);
         copy = must_open(copy_dir, &one_file);
@@ -414,7 +409,7 @@ START_TEST(half_a_transaction_is_none)
     reopen_unsynced();
     put_spared(store, "other", 'A');
     put_spared(store, "other", 'B');
-    put_spared(store, "other", 'C'); /* in the berth of A: from here on the log has the note */
+    put_spared(store, "other", 'C'); /* in the berth of A */
     must_put(store, "large", "before");
     must_put(store, "small", "before");
     ck_assert_int_eq(kvstore_transact(store, &transaction, results, &told), KV_OK);
@@ -605,39 +600,34 @@ static bool nothing_is_read(const void *context, uint64_t offset)
     return false;
 }
 
-/* A berth that fits nothing does not keep others from being found, and is forgotten. */
-START_TEST(berths_are_looked_at_in_turn)
+/* Berths that do not fit do not keep others from being found. */
+START_TEST(berths_are_found_by_their_size)
 {
     struct spare_berths spares = {0};
-    const struct spare_terms terms = {
-        .durable_position = 5, .promised_end = UINT64_MAX, .is_read = nothing_is_read};
-    struct spare_terms late_terms = terms, early_terms = terms;
-    late_terms.promised_end = 700000;
-    early_terms.promised_end = 600000;
+    struct spare_terms terms = {.durable_position = 5, .is_read = nothing_is_read};
     uint64_t offset;
-    bool before_sync;
     for (uint64_t i = 0; i < 100; i++) {
-        const struct spare_berth small = {
-            .offset = 1000 * i, .capacity_bytes = 1000, .position = 1};
-        spare_berths_add(&spares, &small);
+        const struct spare_berth small = {.offset = 1000 * i, .capacity_bytes = 1000};
+        spare_berths_add(&spares, &small, false);
     }
-    const struct spare_berth large = {.offset = 500000, .capacity_bytes = 50000, .position = 1};
     const struct spare_berth late = {.offset = 600000, .capacity_bytes = 50000, .position = 6};
-    spare_berths_add(&spares, &large);
-    spare_berths_add(&spares, &late);
-    unsigned tries = 1;
-    while (!spare_berths_take(&spares, 45000, &terms, &offset, &before_sync))
-        ck_assert_uint_lt(++tries, 20);
+    const struct spare_berth large = {.offset = 500000, .capacity_bytes = 50000, .position = 7};
+    spare_berths_add(&spares, &late, true);
+    spare_berths_add(&spares, &large, false);
+    ck_assert(!spare_berths_take(&spares, 39999, &terms, &offset)); /* a fifth is too much */
+    ck_assert(!spare_berths_take(&spares, 50001, &terms, &offset));
+    ck_assert(spare_berths_take(&spares, 45000, &terms, &offset));
     ck_assert_uint_eq(offset, 500000);
-    ck_assert(!before_sync);
-    ck_assert_uint_gt(spare_berths_bytes_in_use(&spares), 0);
-    for (unsigned i = 0; i < 2000 && spares.count > 1; i++)
-        (void)spare_berths_take(&spares, 45000, &late_terms, &offset, &before_sync);
-    ck_assert_uint_eq(spares.count, 1); /* which has to wait */
-    ck_assert_uint_eq(spares.bytes, 50000);
-    ck_assert(spare_berths_take(&spares, 45000, &early_terms, &offset, &before_sync));
+    ck_assert(!spare_berths_take(&spares, 45000, &terms, &offset));
+    terms.durable_position = 6;
+    ck_assert(spare_berths_take(&spares, 45000, &terms, &offset));
     ck_assert_uint_eq(offset, 600000);
-    ck_assert(before_sync);
+    for (uint64_t i = 100; i-- > 0;) { /* that of the last replaced content first */
+        ck_assert(spare_berths_take(&spares, 900, &terms, &offset));
+        ck_assert_uint_eq(offset, 1000 * i);
+    }
+    ck_assert(!spare_berths_take(&spares, 900, &terms, &offset));
+    ck_assert_uint_eq(spares.bytes, 0);
     spare_berths_forget(&spares);
 }
 END_TEST
@@ -655,20 +645,19 @@ TEST_SUITE(kvstore_spares)
     tcase_add_checked_fixture(tests, NULL, give_back_fileio);
     tcase_add_loop_test(tests, a_berth_is_used_again, 0, 2);
     tcase_add_test(tests, a_berth_is_for_its_size);
-    tcase_add_test(tests, what_is_replaced_stays_until_a_sync);
-    tcase_add_test(tests, what_was_promised_stays);
+    tcase_add_loop_test(tests, what_was_promised_stays, KVSTORE_SYNC_NONE, KVSTORE_SYNC_ALWAYS + 1);
     tcase_add_test(tests, a_held_log_stays);
     tcase_add_test(tests, spare_bytes_are_told);
     tcase_add_test(tests, who_follows_misses_nothing);
-    tcase_add_test(tests, a_transaction_spares_nothing);
+    tcase_add_loop_test(tests, what_a_transaction_replaces_is_used_again, 0, 2);
     tcase_add_test(tests, a_compaction_passes_hollow_records);
     tcase_add_loop_test(tests, damage_counts_where_the_content_does, 0, 2);
-    tcase_add_loop_test(tests, a_power_failure_takes_both, 0, 2);
+    tcase_add_loop_test(tests, a_power_failure_ends_the_log_there, 0, 2);
     tcase_add_loop_test(tests, half_a_transaction_is_none, 0, 2);
     tcase_add_test(tests, a_lost_transaction_replaces_nothing);
     tcase_add_test(tests, a_kill_leaves_half_a_content);
     tcase_add_test(tests, what_is_read_is_not_written_over);
     tcase_add_test(tests, hollow_records_are_not_read_with_what_they_named);
-    tcase_add_test(tests, berths_are_looked_at_in_turn);
+    tcase_add_test(tests, berths_are_found_by_their_size);
     suite_add_tcase(suite, tests);
 }

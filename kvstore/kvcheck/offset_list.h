@@ -1,8 +1,8 @@
 /*
  * offset_list: offsets in a file, in ascending order if they were added so.
  */
-#ifndef MQKV_KVSTORE_TABLE_OFFSET_LIST_H
-#define MQKV_KVSTORE_TABLE_OFFSET_LIST_H
+#ifndef MQKV_KVSTORE_KVCHECK_OFFSET_LIST_H
+#define MQKV_KVSTORE_KVCHECK_OFFSET_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "kvstore/table/offset_list.h"
+#include "kvstore/kvcheck/offset_list.h"
 
 #include <stdlib.h>
 
