@@ -58,6 +58,39 @@ check_equal '' "$(client scan mine/)" 'and deletes'
 check_status 2 'a prefix that leaves no room' client bench --prefix 0123456789abcdef
 check_match "the prefix '0123456789abcdef', a letter" "$errors" 'is named'
 
+# In a store of others a bench leaves nothing, unless it is told where its keys are to be.
+bench_keys() { client scan --keys | grep -cE '^(bench:)?[kna][0-9]+$'; }
+client clear --yes >/dev/null
+client put city Ankara >/dev/null
+check_status 0 'a bench in a store of others' client --format csv bench -c 500 --keys 100 \
+    --mix put=2,get=2,add=1,append=1
+check_match "the store has other keys: .* begin with 'bench:' and are deleted" "$errors" 'says so'
+check_equal 2 "$(wc -l <<<"$output")" 'on stderr only'
+check_equal city "$(client scan --keys)" 'and leaves nothing'
+client put n0000000000000000 counter >/dev/null
+check_status 0 'one whose keys are too short for a prefix' client bench -c 100 --keys 10 \
+    --key-size 4 --mix put
+check_match '--key-size 4 is too short for a prefix' "$errors" 'says that they stay'
+check_match '^k00[0-9]$' "$(client scan --keys)" 'and they do'
+check_status 0 'one that only reads' client bench -c 10 --mix get
+check_equal '' "$errors" 'has nothing to say'
+check_status 0 'one that is told to keep them' client bench -c 100 --mix put --keys 50 --prefix ''
+check_equal '' "$errors" 'keeps them'
+check_equal yes "$([ "$(bench_keys)" -gt 20 ] && echo yes)" 'in the store'
+client clear --yes >/dev/null
+client put city Ankara >/dev/null
+check_status 0 'one with --preload' client bench -c 10 --mix put --keys 50 --preload
+check_equal 50 "$(bench_keys)" 'keeps its keys, too'
+check_status 0 'the next run of it' client bench -c 200 --mix get=1,put=1 --keys 50
+check_equal '' "$errors" 'goes on with them'
+check_equal 50 "$(bench_keys)" 'and leaves them'
+client clear --yes >/dev/null
+check_status 0 'a bench of some keys in an empty store' client bench -c 3 --mix put
+check_status 0 'and another' client bench -c 300 --mix put=1,get=1
+check_equal '' "$errors" 'are not in a store of others'
+check_equal yes "$([ "$(bench_keys)" -gt 20 ] && echo yes)" 'and keep their keys'
+check_status 0 'values for what follows' client bench -c 1 --keys 100 --mix get --preload
+
 check_status 0 'thinking' client --format csv bench -c 20 -n 2 --mix get --think fixed:20ms
 check_equal 1 "$(awk "BEGIN { print ($(column ops_per_s) < 130) }")" 'bounds the throughput'
 check_status 0 'one CPU' client bench -c 10 --cpus 0

@@ -27,7 +27,8 @@ check_equal 0 "$(grep -c 'order of the keys' <<<"$output")" 'no word of an order
 check_match '^total .* 2000 .* sound$' "$output" 'all of it'
 
 # While it is written to and compacted.
-exec_client bench -n 1 -t 60 -L 400 --keys 500 --rate 20000 --mix put=90,del=10 >/dev/null 2>&1 &
+exec_client bench -n 1 -t 60 -L 400 --keys 500 --rate 20000 --mix put=90,del=10 --prefix "" \
+    >/dev/null 2>&1 &
 bench_pid=$!
 faults=''
 for _ in 1 2 3 4 5; do
@@ -110,7 +111,8 @@ seq 1 4000 | sed 's/.*/PUT key& value&/' | client batch -q - 2>/dev/null
 wait_until 20 order_is_whole || not_ok 'the order is built'
 check_status 0 'an ordered store is sound' kvcheck --online data
 check_match '^order: 4000 keys$' "$output" 'its order, too'
-exec_client bench -n 1 -t 60 -L 400 --keys 500 --rate 20000 --mix put=50,del=50 >/dev/null 2>&1 &
+exec_client bench -n 1 -t 60 -L 400 --keys 500 --rate 20000 --mix put=50,del=50 --prefix "" \
+    >/dev/null 2>&1 &
 bench_pid=$!
 faults=''
 for _ in 1 2 3 4 5; do

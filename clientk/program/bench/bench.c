@@ -8,6 +8,7 @@
 
 #include "clientk/program/bench/bench_cleanup.h"
 #include "clientk/program/bench/bench_crew.h"
+#include "clientk/program/bench/bench_keyspace.h"
 #include "clientk/program/bench/bench_report.h"
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/cli/progress.h"
@@ -123,8 +124,8 @@ static enum kv_status report_bench(struct cli_context *context, const struct ben
     return status;
 }
 
-static enum kv_status run_plan(struct cli_context *context, const struct bench_plan *plan,
-                               int *code, struct kv_error *error)
+static enum kv_status run_plan(struct cli_context *context, struct bench_plan *plan, int *code,
+                               struct kv_error *error)
 {
     const char *path = plan->options.histogram_path;
     struct bench_crew *crew = NULL;
@@ -138,6 +139,8 @@ static enum kv_status run_plan(struct cli_context *context, const struct bench_p
         status = kv_error_set(error, KV_USAGE,
                               "--cpus: some of these CPUs are not there, or not for this process "
                               "(taskset -p $$ shows which are)");
+    if (status == KV_OK)
+        status = bench_keyspace_settle(context, plan, error);
     bool begun = status == KV_OK;
     if (begun && plan->options.preload)
         status = preload_keys(context, plan, error);

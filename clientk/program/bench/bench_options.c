@@ -77,8 +77,8 @@ const struct option_row bench_option_rows[] = {
      FIELD(warmup_seconds), .max = MAX_SECONDS},
     {"preload", 0, OPTION_FLAG, NULL, "put every key of the mix once before the run (counters: 0)",
      FIELD(preload)},
-    {"cleanup", 0, OPTION_FLAG, NULL, "at the end delete every key that the bench may have written",
-     FIELD(cleanup)},
+    {"cleanup", 0, OPTION_FLAG, NULL,
+     "at the end delete all its keys (by itself in a store that has other keys)", FIELD(cleanup)},
     {"prefix", 0, OPTION_TEXT, "TEXT",
      "what all keys begin with (default: nothing; with --cleanup " CLEANUP_PREFIX ")",
      FIELD(prefix)},
@@ -129,13 +129,19 @@ static enum kv_status check(const struct bench_options *options, struct kv_error
     return KV_OK;
 }
 
+/* Whether the keys differ behind a prefix of so many bytes. */
+static bool prefix_fits(const struct bench_options *options, size_t prefix_bytes)
+{
+    return prefix_bytes < options->key_bytes &&
+           workload_keys_fit(options->keys, (size_t)options->key_bytes - prefix_bytes);
+}
+
 static enum kv_status take_prefix(struct bench_plan *plan, struct kv_error *error)
 {
     const struct bench_options *options = &plan->options;
     plan->prefix = options->prefix ? options->prefix : options->cleanup ? CLEANUP_PREFIX : "";
     plan->prefix_bytes = strlen(plan->prefix);
-    if (plan->prefix_bytes < options->key_bytes &&
-        workload_keys_fit(options->keys, (size_t)options->key_bytes - plan->prefix_bytes))
+    if (prefix_fits(options, plan->prefix_bytes))
         return KV_OK;
     if (plan->prefix_bytes > 0)
         return kv_error_set(error, KV_USAGE,
@@ -146,6 +152,16 @@ static enum kv_status take_prefix(struct bench_plan *plan, struct kv_error *erro
                         "--keys %" PRIu64 " do not differ within --key-size %" PRIu64
                         ": a letter and the digits of the number must fit",
                         options->keys, options->key_bytes);
+}
+
+bool bench_plan_keep_apart(struct bench_plan *plan)
+{
+    if (!prefix_fits(&plan->options, strlen(CLEANUP_PREFIX)))
+        return false;
+    plan->options.cleanup = true;
+    plan->prefix = CLEANUP_PREFIX;
+    plan->prefix_bytes = strlen(CLEANUP_PREFIX);
+    return true;
 }
 
 void bench_plan_begin_key(const struct bench_plan *plan, char *key)

@@ -44,7 +44,7 @@ struct bench_options {
 extern const struct option_row bench_option_rows[];
 extern const struct bench_options bench_option_defaults;
 
-/* The options as understood: constant while the bench runs, shared by its threads and processes. */
+/* The options as understood: constant while threads run, shared by the threads and processes. */
 struct bench_plan {
     struct bench_options options;
     struct workload_mix mix;
@@ -61,6 +61,10 @@ struct bench_plan {
 enum kv_status bench_plan_make(struct bench_plan *plan, const struct bench_options *options,
                                struct kv_error *error);
 void bench_plan_free(struct bench_plan *plan);
+
+/* Makes a plan without a prefix one with --cleanup. False if its keys are too short: nothing has
+ * changed. Before the first of its keys is made. */
+bool bench_plan_keep_apart(struct bench_plan *plan);
 
 /* A key of the plan has options.key_bytes: its prefix, which is written once, and then what tells
  * it from the others. */

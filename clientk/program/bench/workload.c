@@ -135,6 +135,17 @@ void workload_key(char *out, size_t key_bytes, enum workload_kind kind, uint64_t
     memset(out + 1, '0', at - 1);
 }
 
+bool workload_key_is_of_bench(struct kv_slice key)
+{
+    const char *bytes = (const char *)key.data;
+    if (key.size < WORKLOAD_MIN_KEY_BYTES || !memchr("kna", bytes[0], 3))
+        return false;
+    for (size_t i = 1; i < key.size; i++)
+        if (bytes[i] < '0' || bytes[i] > '9')
+            return false;
+    return true;
+}
+
 int64_t workload_delta(uint64_t most, struct random_state *random)
 {
     if (most == 0)

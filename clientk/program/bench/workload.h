@@ -61,6 +61,9 @@ bool workload_keys_fit(uint64_t keys, size_t key_bytes);
 /* Writes key_bytes bytes of the key. */
 void workload_key(char *out, size_t key_bytes, enum workload_kind kind, uint64_t number);
 
+/* Returns true if workload_key writes such keys. */
+bool workload_key_is_of_bench(struct kv_slice key);
+
 /* Draws what an add adds: 1 if most is 0, else a number from -most to most except 0, all equally
  * likely. */
 int64_t workload_delta(uint64_t most, struct random_state *random);
