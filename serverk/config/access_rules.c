@@ -296,7 +296,8 @@ static bool note_text(struct access_rules *rules, const char *section, const cha
 }
 
 enum kv_status access_rules_take(struct access_rules **rules, const char *section, const char *name,
-                                 const char *value, unsigned line, struct kv_error *error)
+                                 const char *value, unsigned section_line, unsigned *line,
+                                 struct kv_error *error)
 {
     struct access_rule *rule = NULL;
     struct kvstore_quota *quota = NULL;
@@ -307,10 +308,12 @@ enum kv_status access_rules_take(struct access_rules **rules, const char *sectio
         return no_memory(error);
     enum kv_status status = prefix ? find_quota(*rules, prefix, &quota, error)
                                    : find_rule(*rules, section, &rule, error);
-    if (status == KV_OK && quota)
+    if (status != KV_OK)
+        *line = section_line;
+    else if (quota)
         status = take_quota_line(quota, name, value, error);
-    else if (status == KV_OK && rule)
-        status = take_rule_line(rule, name, value, line, error);
+    else
+        status = take_rule_line(rule, name, value, *line, error);
     return status;
 }
 

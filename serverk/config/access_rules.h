@@ -58,10 +58,12 @@ struct access_rules {
 /* Returns whether a section of the name `section` is about users or quotas. */
 bool access_rules_know(const char *section);
 
-/* Takes the line `name` = `value`, number `line` of the file, of such a section into *rules, which
- * it makes if they are NULL. KV_OK; KV_USAGE, KV_NO_MEMORY with a sentence. */
+/* Takes the line `name` = `value`, number *line of the file, of such a section into *rules, which
+ * it makes if they are NULL. KV_OK; KV_USAGE, KV_NO_MEMORY with a sentence; if the section itself
+ * is what is wrong, *line is then its own, section_line. */
 enum kv_status access_rules_take(struct access_rules **rules, const char *section, const char *name,
-                                 const char *value, unsigned line, struct kv_error *error);
+                                 const char *value, unsigned section_line, unsigned *line,
+                                 struct kv_error *error);
 
 /* Makes the quotas of users; to be called after the last line. KV_USAGE with a sentence, about line
  * *line. rules NULL is harmless. */

@@ -18,7 +18,8 @@ struct open_file {
     FILE *stream;
     const struct option_set *set;
     struct access_rules **access;
-    unsigned line;         /* that was read last */
+    unsigned line;         /* that was read last, or that the failure is about */
+    unsigned section_line; /* where the section begins */
     enum kv_status status; /* of the first failure; nothing is taken after it */
     struct kv_error *error;
 };
@@ -61,6 +62,7 @@ static void explain_section(struct open_file *open, const char *section)
     for (const struct option_row *row = open->set->rows; row->name; row++)
         if (row->section)
             suggest_consider(&suggestion, section, row->section);
+    open->line = open->section_line;
     fail_option_file(open, "unknown section [%.40s]%s%s%s", section,
                      suggestion.name ? "; did you mean [" : "",
                      suggestion.name ? suggestion.name : "", suggestion.name ? "]?" : "");
@@ -115,7 +117,8 @@ static void take_access_line(struct open_file *open, const char *section, const 
                              const char *value)
 {
     struct kv_error error;
-    if (access_rules_take(open->access, section, name, value, open->line, &error) != KV_OK)
+    if (access_rules_take(open->access, section, name, value, open->section_line, &open->line,
+                          &error) != KV_OK)
         fail_option_file(open, "%s", error.text);
 }
 
@@ -153,6 +156,8 @@ static char *read_option_line(char *line, int room, void *context)
     size_t indent = strspn(line, " \t");
     memmove(line, line + indent, size - indent + 1);
     size -= indent;
+    if (line[0] == '[')
+        open->section_line = open->line;
     if (size > 0 && line[size - 1] != '\n' && !feof(open->stream)) {
         fail_option_file(open, "the line is longer than %u bytes, or has a NUL",
                          OPTION_FILE_LINE_BYTES);

@@ -85,7 +85,12 @@ END_TEST
 static const struct {
     const char *text, *line, *said;
 } wrong[] = {
-    {"[stor]\ndir = x\n", ":2:", "unknown section [stor]; did you mean [store]?"},
+    {"[stor]\ndir = x\n", ":1:", "unknown section [stor]; did you mean [store]?"},
+    {"[store]\n\n  [stor]\n# x\n\ndir = x\n", ":3:", "unknown section [stor]"},
+    {"[user nosuchuser]\nread = a\n", ":1:", "there is no user 'nosuchuser'"},
+    {"\n[others]\nread = a\n[group nosuchgroup]\n\nread = a\n", ":4:", "there is no group"},
+    {"[quota \\q]\n\nmax-keys = 1\n", ":1:", "escapes"},
+    {"[quota q]\n\nmax-keys = many\n", ":3:", "is not a number above 0"},
     {"[store]\n\nworkers = 2\n", ":3:", "belongs to section [workers]"},
     {"[store]\ndir = x\ndir = y\n", ":3:", "the first is in line 2"},
     {"dir = x\n", ":1:", "before the first section; it belongs below [store]"},

@@ -226,10 +226,10 @@ static struct access_user *restricted;
 static void restrict_to(const char *read, const char *write)
 {
     struct kv_error error = {0};
-    unsigned line;
+    unsigned line = 2;
     fixture.service.access = &fixture.access;
-    ck_assert_int_eq(access_rules_take(&rules, "others", "read", read, 1, &error), KV_OK);
-    ck_assert_int_eq(access_rules_take(&rules, "others", "write", write, 2, &error), KV_OK);
+    ck_assert_int_eq(access_rules_take(&rules, "others", "read", read, 1, &line, &error), KV_OK);
+    ck_assert_int_eq(access_rules_take(&rules, "others", "write", write, 1, &line, &error), KV_OK);
     ck_assert_int_eq(access_rules_finish(rules, &line, &error), KV_OK);
     pthread_mutex_lock(&fixture.access.lock);
     access_replace(&fixture.access, rules);
@@ -262,10 +262,10 @@ END_TEST
 static void replace_rules(const char *read)
 {
     struct kv_error error = {0};
-    unsigned line;
+    unsigned line = 2;
     struct access_rules *before = rules;
     rules = NULL;
-    ck_assert_int_eq(access_rules_take(&rules, "others", "read", read, 1, &error), KV_OK);
+    ck_assert_int_eq(access_rules_take(&rules, "others", "read", read, 1, &line, &error), KV_OK);
     ck_assert_int_eq(access_rules_finish(rules, &line, &error), KV_OK);
     pthread_mutex_lock(&fixture.access.lock);
     access_replace(&fixture.access, rules);
