@@ -198,7 +198,9 @@ static enum kv_status explain_unreadable_change(struct reading *reading, const s
     const struct store_context *context = &reading->store->context;
     if (logfile_is_broken(log))
         return datafile_tell_broken(context, reading->file, log);
-    return status == KV_CORRUPT ? datafile_tell_damage(context, reading->file, offset) : status;
+    return status == KV_CORRUPT
+               ? datafile_tell_damage(context, reading->file, offset, kv_slice(NULL, 0))
+               : status;
 }
 
 /* Reads on in the current log, under one lock. False: the position is of another log. */

@@ -19,7 +19,7 @@ give_found(const struct store_context *context, struct datafile *file,
            const struct generation *generation, struct lookup *lookup, const struct get *get)
 {
     if (!lookup->found)
-        return found_record_explain_absence(context, file, lookup);
+        return found_record_explain_absence(context, file, lookup, get->key);
     uint32_t mark = mapguard_mark(generation->log.guard);
     bool live = record_is_live(&lookup->record);
     if (live && !get->place) {

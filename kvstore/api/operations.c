@@ -14,8 +14,8 @@ enum kv_status write_verify(struct write *write)
     if (write->lookup.found)
         return found_record_verify(&write->store->context, write->file, READ_BUFFER_LOOKUP,
                                    &write->lookup);
-    enum kv_status status =
-        found_record_explain_absence(&write->store->context, write->file, &write->lookup);
+    enum kv_status status = found_record_explain_absence(&write->store->context, write->file,
+                                                         &write->lookup, write->record.key);
     return status == KV_NOT_FOUND ? KV_OK : status;
 }
 
@@ -28,13 +28,13 @@ __attribute__((always_inline)) static inline enum kv_status find_for_write(struc
     if (!reads && datafile_is_read_only(place.file))
         return KV_READ_ONLY;
     generation_find(place.file->current, keyhash_index(place.hash), key, &write->lookup);
+    write->record = (struct record){.kind = RECORD_PUT, .key = key};
     if (!blind || write->lookup.error != 0) {
         enum kv_status status = write_verify(write);
         if (status != KV_OK)
             return status;
     }
     write->live = write->lookup.found && record_is_live(&write->lookup.record);
-    write->record = (struct record){.kind = RECORD_PUT, .key = key};
     return KV_OK;
 }
 

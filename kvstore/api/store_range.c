@@ -69,7 +69,7 @@ static void note_bad_record(struct range_walk *walk, struct range_head *head,
     note_bad(walk, head,
              verdict == RECORD_UNREADABLE
                  ? datafile_tell_unreadable(context, head->file, offset, errno)
-                 : datafile_tell_damage(context, head->file, offset),
+                 : datafile_tell_damage(context, head->file, offset, kv_slice(NULL, 0)),
              offset);
 }
 

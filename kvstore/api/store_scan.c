@@ -119,7 +119,7 @@ static bool show_scanned_record(struct store_scan *scan, const struct logfile *l
     }
     if (verdict != RECORD_VALID) {
         struct datafile *file = &scan->context->files[scan_position_file(scan->position)];
-        scan->status = datafile_tell_damage(scan->context, file, offset);
+        scan->status = datafile_tell_damage(scan->context, file, offset, kv_slice(NULL, 0));
         scan->bad_offset = offset;
         return true;
     }

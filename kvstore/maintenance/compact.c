@@ -105,7 +105,8 @@ static enum kv_status copy_generation(struct compactor *compactor, struct copylo
         uint64_t began_ns = clock_monotonic_ns();
         enum kv_status status = copylog_step(copy);
         if (status == KV_CORRUPT)
-            status = datafile_tell_damage(copy->with.context, copy->file, copy->at);
+            status =
+                datafile_tell_damage(copy->with.context, copy->file, copy->at, kv_slice(NULL, 0));
         if (status != KV_OK)
             return kv_error_set(error, status, "%s/%s: compaction failed at offset %" PRIu64 ": %s",
                                 copy->with.context->dir,

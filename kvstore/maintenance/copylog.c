@@ -159,7 +159,7 @@ void copylog_tell_carried(const struct copylog *copy)
         index_probe_start(&probe, file->current->index, copy->carried[i].hash);
         while (index_probe_next(&probe, &offset))
             if (offset == copy->carried[i].offset_bytes)
-                datafile_tell_damage(context, file, offset);
+                datafile_tell_damage(context, file, offset, kv_slice(NULL, 0));
     }
     lockset_read_unlock(context->locks, file->number);
 }

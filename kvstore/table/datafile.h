@@ -187,11 +187,13 @@ static inline bool datafile_is_read_only(const struct datafile *file)
     return file->read_only || logfile_is_broken(&file->current->log);
 }
 
-/* Notes the damaged record at `offset` in file->damaged_at, and says in the log what to do, for the
- * first few records only, so that readers of a damaged file do not fill the log. Returns
- * KV_CORRUPT; if the file has lost bytes, says that instead and returns KV_IO. Any thread. */
+/* Notes the damaged record at `offset` in file->damaged_at, and says in the log which it is and
+ * what to do, for the first few records only, so that readers of a damaged file do not fill the
+ * log. `key` is the record's, which a caller knows who has looked it up; empty: what the record's
+ * bytes say, if that is a key of the file. Returns KV_CORRUPT; if the file has lost bytes, says
+ * that instead and returns KV_IO. Any thread. */
 enum kv_status datafile_tell_damage(const struct store_context *context, struct datafile *file,
-                                    uint64_t offset);
+                                    uint64_t offset, struct kv_slice key);
 
 /* Says in the log that the record at `offset` cannot be read, for the reason `error_number`, and
  * returns KV_IO. If the reason was ENOMEM, says nothing and returns KV_NO_MEMORY. Any thread. */

@@ -16,15 +16,17 @@ enum kv_status found_record_tell(const struct store_context *context, struct dat
 {
     return verdict == RECORD_UNREADABLE
                ? datafile_tell_unreadable(context, file, lookup->offset, errno)
-               : datafile_tell_damage(context, file, lookup->offset);
+               : datafile_tell_damage(context, file, lookup->offset, lookup->record.key);
 }
 
 enum kv_status found_record_explain_absence(const struct store_context *context,
-                                            struct datafile *file, const struct lookup *lookup)
+                                            struct datafile *file, const struct lookup *lookup,
+                                            struct kv_slice key)
 {
     if (lookup->error != 0)
         return datafile_tell_unreadable(context, file, lookup->offset, lookup->error);
-    return lookup->damaged ? datafile_tell_damage(context, file, lookup->offset) : KV_NOT_FOUND;
+    return lookup->damaged ? datafile_tell_damage(context, file, lookup->offset, key)
+                           : KV_NOT_FOUND;
 }
 
 enum kv_status found_record_verify(const struct store_context *context, struct datafile *file,

@@ -32,10 +32,11 @@ enum record_verdict found_record_load(const struct logfile *log, enum read_buffe
 enum kv_status found_record_tell(const struct store_context *context, struct datafile *file,
                                  const struct lookup *lookup, enum record_verdict verdict);
 
-/* Whether a lookup that found nothing can be relied on: KV_NOT_FOUND if so, else KV_CORRUPT, KV_IO.
- * */
+/* Whether a lookup of `key` that found nothing can be relied on: KV_NOT_FOUND if so, else
+ * KV_CORRUPT, KV_IO. */
 enum kv_status found_record_explain_absence(const struct store_context *context,
-                                            struct datafile *file, const struct lookup *lookup);
+                                            struct datafile *file, const struct lookup *lookup,
+                                            struct kv_slice key);
 
 /* Loads and verifies the whole record of `lookup`, which found one: KV_OK, KV_CORRUPT or KV_IO.
  * lookup->record stays the same, except that its bytes may lie in the read buffer if they are not

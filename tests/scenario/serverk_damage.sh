@@ -17,6 +17,8 @@ check_status 4 "a damaged value is not given out" client get hurt
 check_match "a checksum does not hold" "$errors" "and the client is told why"
 check_match "ERROR .*data\.0000: the record at offset [0-9]+ is damaged.*kvcheck --salvage" \
     "$(cat "$server_log")" "the log names the place and what to do"
+check_match 'is damaged: its checksum does not hold \(key "hurt"\); .*kvcheck --salvage' \
+    "$(cat "$server_log")" "and the key"
 check_match "^mqkv_file_damaged_records\{file=\"0\"\} 1" "$(client metrics)" "metrics count it"
 check_status 0 "other values are" client get sound
 check_equal one "$output" "and are right"
@@ -56,6 +58,10 @@ check_match "WARN .*data\.0000: [0-9]+ bytes from offset [0-9]+ are damaged, and
 check_status 4 "which is not given out" client get hurt
 kill_server
 start_server
+lines=$(wc -l <"$server_log")
+client scan >/dev/null 2>&1
+check_match 'is damaged: .* \(key "hurt"\)' "$(tail -n +"$((lines + 1))" "$server_log")" \
+    "a scan that meets it names the key"
 check_match '"taken_over_files":1' "$(client --format json stats server)" \
     "a start after kill -9 takes it over"
 check_status 4 "with the damage" client get hurt
