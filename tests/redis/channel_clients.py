@@ -5,9 +5,8 @@ Prints a TAP-like line for each check; exit status 1 if one fails."""
 import re
 import sys
 import threading
-import time
 
-from replies import Peer, request
+from replies import Peer, request, wait_until
 
 PATH, LOG = sys.argv[1:]
 failed = []
@@ -18,13 +17,6 @@ def check(holds, what, shown=""):
     if not holds:
         print(f"    {shown!r:.500}")
         failed.append(what)
-
-
-def wait_until(holds, seconds=20):
-    until = time.monotonic() + seconds
-    while not holds() and time.monotonic() < until:
-        time.sleep(0.02)
-    return holds()
 
 
 def bulk(*words):

@@ -1,6 +1,8 @@
 """replies: requests, and replies as bytes, for those that compare kresp with redis-server."""
+import os
 import re
 import socket
+import time
 
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "a": "\a"}
 
@@ -35,6 +37,18 @@ def words(line):
             at += 1
         found.append(word.encode("latin-1"))
     return found
+
+
+def wait_until(holds, seconds=20):
+    """Whether it holds within these seconds, which are those of tests/counted_time: less each where
+    more is to be done than there are CPUs."""
+    counted, at = 0.0, time.monotonic()
+    while not holds() and counted < seconds:
+        time.sleep(0.02)
+        now, cpus = time.monotonic(), os.cpu_count()
+        counted += (now - at) * cpus / max(os.getloadavg()[0], cpus)
+        at = now
+    return holds()
 
 
 def request(arguments):
