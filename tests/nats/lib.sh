@@ -24,9 +24,16 @@ find_nats_server() {
         skip "engine nats: there is no nats-server (NATS_SERVER), and no Go to build it with"
         exit 0
     fi
-    mkdir -p "$cache" && GOBIN=$cache/bin GOFLAGS=-mod=mod \
-        go install "github.com/nats-io/nats-server/v2@v$nats_version" >&2 &&
-        mv "$cache/bin/nats-server" "$NATS_SERVER" && return
+    mkdir -p "$cache"
+    (
+        # Scripts run side by side, with several versions: one builds each, into a folder of its own.
+        flock 9
+        [ -x "$NATS_SERVER" ] || {
+            GOBIN=$NATS_SERVER.built GOFLAGS=-mod=mod \
+                go install "github.com/nats-io/nats-server/v2@v$nats_version" >&2 &&
+                mv "$NATS_SERVER.built/nats-server" "$NATS_SERVER"
+        }
+    ) 9>"$NATS_SERVER.lock" && return
     skip "engine nats: nats-server $nats_version cannot be built here"
     exit 0
 }
