@@ -99,6 +99,13 @@ void output_json_bytes(FILE *stream, const char *name, struct kv_slice bytes)
     }
 }
 
+/* No bytes may have no address, and fwrite wants one. */
+static void print_bytes(FILE *stream, struct kv_slice bytes)
+{
+    if (bytes.size > 0)
+        fwrite(bytes.data, 1, bytes.size, stream);
+}
+
 /* Prints bytes in double quotes, each of their own doubled as RFC 4180 wants it. */
 static void print_csv_quoted(FILE *stream, struct kv_slice bytes, bool escaped)
 {
@@ -130,13 +137,13 @@ void output_csv_bytes(FILE *stream, struct kv_slice bytes)
     else if (escaped)
         escape_print(stream, bytes);
     else
-        fwrite(bytes.data, 1, bytes.size, stream);
+        print_bytes(stream, bytes);
 }
 
 static void print_text_value(struct output *output, struct kv_slice value)
 {
     if (output->one_shot && !output->terminal) {
-        fwrite(value.data, 1, value.size, output->stream);
+        print_bytes(output->stream, value);
         return;
     }
     bool needs_quotes = value.size == 0 || *(const char *)value.data == '"';
@@ -204,7 +211,7 @@ static void print_answer_text(struct output *output, const struct answer *answer
 static void print_raw(struct output *output, const struct answer *answer)
 {
     if (answer->has_value)
-        fwrite(answer->value.data, 1, answer->value.size, output->stream);
+        print_bytes(output->stream, answer->value);
     else if (answer->has_number)
         fprintf(output->stream, "%" PRId64, answer->number);
     if (!output->one_shot || answer->has_number)
@@ -357,10 +364,10 @@ void output_entry(struct output *output, struct kv_slice key, struct kv_slice va
         fputc('\n', stream);
         break;
     case OUTPUT_RAW:
-        fwrite(key.data, 1, key.size, stream);
+        print_bytes(stream, key);
         if (value.data)
             fputc('\t', stream);
-        fwrite(value.data, 1, value.data ? value.size : 0, stream);
+        print_bytes(stream, value);
         fputc('\n', stream);
         break;
     case OUTPUT_JSON:

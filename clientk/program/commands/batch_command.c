@@ -184,11 +184,13 @@ static void write_in_order(struct batch_thread *self, struct kv_slice answers,
             output_begin(output);
         if (answers.size > 0)
             output->csv_entries = own->csv_entries || !own->csv_started;
-        fwrite(answers.data, 1, answers.size, output->stream);
+        if (answers.size > 0)
+            fwrite(answers.data, 1, answers.size, output->stream);
         if (fflush(output->stream) != 0 || ferror(output->stream))
             atomic_store(&self->batch->stop, true); /* nobody reads the answers */
     }
-    fwrite(reports.data, 1, reports.size, stderr);
+    if (reports.size > 0)
+        fwrite(reports.data, 1, reports.size, stderr);
     batch->next_ticket++;
     pthread_cond_broadcast(&batch->order_changed);
     pthread_mutex_unlock(&batch->order_lock);

@@ -139,7 +139,8 @@ static void print_job(const struct queue_run *run, const struct clientk_job *job
         fputc('\n', stream);
         break;
     case OUTPUT_RAW:
-        fwrite(payload.data, 1, payload.size, stream);
+        if (payload.size > 0)
+            fwrite(payload.data, 1, payload.size, stream);
         if (receipt)
             fprintf(stderr, "%s\n", receipt);
         break;
