@@ -135,3 +135,22 @@ check_match '^clientk: scan: interrupted after [0-9]+ entries' "$(cat reports)" 
     'which says how far it came'
 kill "$pipe_reader"
 wait "$pipe_reader" "$scan" 2>/dev/null || true
+
+# So does one that is ended while it waits for the next entries.
+if [ -z "${MQKV_TEST_ENGINE:-}" ]; then
+    exec_client --direct off --timeout 60000 scan >pipe 2>reports &
+    scan=$!
+    exec 9<pipe
+    head -c 1000 <&9 >/dev/null
+    hold_still "$server_pid"
+    cat <&9 >rest &
+    reader=$!
+    sleep 0.5 # by when it most likely waits for the daemon; wherever it is, it says the same
+    kill -TERM "$scan"
+    wait "$scan"
+    kill -CONT "$server_pid"
+    exec 9<&-
+    wait "$reader"
+    check_match '^clientk: scan: interrupted after [0-9]+ entries' "$(cat reports)" \
+        'a scan that waits for a daemon says how far it came'
+fi

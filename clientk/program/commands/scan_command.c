@@ -103,9 +103,10 @@ int scan_run(struct cli_context *context, const void *options_given, const struc
         return output_failure(&context->output, "scan", status,
                               "a record is damaged or cannot be read; without --atomic all others "
                               "are listed");
-    if (status != KV_OK)
+    bool interrupted = interrupt_pending(); /* between two pages, or while one was waited for */
+    if (status != KV_OK && !(interrupted && scan.found > 0))
         return output_failure(&context->output, "scan", status, cli_sentence(status));
-    if (interrupt_pending()) {
+    if (interrupted) {
         char sentence[64];
         snprintf(sentence, sizeof sentence, "interrupted after %" PRId64 " entries", scan.found);
         return output_failure(&context->output, "scan", KV_TIMEOUT, sentence);

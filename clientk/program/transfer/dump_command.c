@@ -92,11 +92,12 @@ static enum kv_status write_dump(struct cli_context *context, struct kv_slice pr
     enum kv_status status = whole_scan_run(context, &scan, &dump->left_out);
     progress_end(&dump->progress);
     free(dump->entry);
-    if (status != KV_OK)
+    bool interrupted = interrupt_pending(); /* between two pages, or while one was waited for */
+    if (status != KV_OK && !(interrupted && dump->entries > 0))
         return kv_error_set(error, status, "%s", cli_sentence(status));
     if (dump->short_of_memory)
         return kv_error_set(error, KV_NO_MEMORY, "no memory for an entry");
-    if (interrupt_pending())
+    if (interrupted)
         return kv_error_set(error, KV_IO, "interrupted after %" PRIu64 " entries", dump->entries);
     if (dump->write_errno != 0) {
         errno = dump->write_errno;
