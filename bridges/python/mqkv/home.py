@@ -309,9 +309,9 @@ def start(directory: str, queue: str, patience_s: float = _START_S) -> int:
     does not start, or that it takes longer than patience_s and goes on."""
     end = time.monotonic() + patience_s
     prepare(directory, {}, patience_s=patience_s)
+    failure: Optional[str] = None
     with _locked(directory, end) as lock:
         while True:
-            failure: Optional[str] = None
             try:
                 pid = _pid_of(queue, end - time.monotonic())
                 if _is_served(lock):
@@ -324,8 +324,9 @@ def start(directory: str, queue: str, patience_s: float = _START_S) -> int:
                 try:
                     failure = _start_once(directory, lock, queue, end - time.monotonic())
                 except subprocess.TimeoutExpired:
+                    before = f" (the attempt before: {failure})" if failure else ""
                     failure = (f"it is still starting after {patience_s:g} s, and goes on: a later "
-                               "attempt, or a longer timeout=, finds it")
+                               f"attempt, or a longer timeout=, finds it{before}")
             if failure is not None and (time.monotonic() > end or not _may_pass(failure)):
                 error = NoServer(f"the daemon of {directory} does not start: {failure}")
                 error.status = "no_server"

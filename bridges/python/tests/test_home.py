@@ -297,6 +297,20 @@ def test_a_store_that_another_daemon_serves_is_refused(own_server):
                    patience_s=5)
 
 
+def test_the_last_attempt_hides_no_reason(directory, tmp_path, monkeypatch):
+    serverk = tmp_path / "serverk"
+    serverk.write_text(f"""#!/bin/sh
+[ ! -e {tmp_path}/again ] || exec sleep 3
+touch {tmp_path}/again
+echo 'serverk: the store is in use' >&2
+exit 1
+""")
+    serverk.chmod(0o755)
+    monkeypatch.setattr(home, "find_serverk", lambda: str(serverk))
+    with pytest.raises(mqkv.NoServer, match="still starting.* in use"):
+        home.start(str(directory), home.queue_of(str(directory)), patience_s=2)
+
+
 def test_the_interpreter_ends_with_it_open(directory):
     done = subprocess.run(
         [sys.executable, "-c", "import mqkv, sys\nfrom mqkv import home\n"
