@@ -7,24 +7,15 @@
 
 #include "common/report/error.h"
 #include "kvstore/format/sizes.h"
+#include "kvstore/table/transaction_parts.h"
 #include "kvstore/kvcheck/source_open.h"
 #include "kvstore/kvcheck/walk.h"
 
-#define PARTS_MORE 64u
-
-/* The part of a transaction of several files in one of them. */
-struct noted_part {
-    uint64_t transaction;
-    uint64_t begin;
-    uint32_t next_file;
-};
-
 /* What was read of a data file. */
 struct read_log {
-    struct noted_part *parts; /* as they stand in the file */
-    size_t count, capacity;
+    struct transaction_parts parts;
     bool is_damaged; /* parts of it may be gone */
-    uint64_t end;
+    uint64_t end;    /* before a transaction whose last records are missing */
 };
 
 struct log_search {
@@ -34,21 +25,11 @@ struct log_search {
     uint64_t settled; /* the highest number of all headers so far */
 };
 
-static bool keep_part(struct log_search *search, struct read_log *log, const struct record *record,
-                      uint64_t begin)
+static bool keep_part(const struct log_search *search, struct read_log *log,
+                      const struct record *record, uint64_t begin)
 {
-    if (record->transaction <= search->settled)
-        return true;
-    if (log->count == log->capacity) {
-        size_t capacity = at_least(2 * log->capacity, PARTS_MORE);
-        struct noted_part *parts = realloc(log->parts, capacity * sizeof *parts);
-        if (!parts)
-            return false;
-        log->parts = parts;
-        log->capacity = capacity;
-    }
-    log->parts[log->count++] = (struct noted_part){record->transaction, begin, record->next_file};
-    return true;
+    const struct transaction_part part = {record->transaction, begin, record->next_file};
+    return record->transaction <= search->settled || transaction_parts_add(&log->parts, &part);
 }
 
 static bool is_content(const struct record *record)
@@ -102,49 +83,6 @@ static enum kv_status read_file(struct log_search *search, int dir_fd, uint32_t 
     return status;
 }
 
-/* Returns true if the file has a part of the transaction before its end, or had one that is lost.
- */
-static bool has_part(const struct log_search *search, uint32_t number, uint64_t transaction)
-{
-    if (number >= search->count)
-        return false;
-    const struct read_log *log = &search->logs[number];
-    size_t low = 0, high = log->count; /* numbers ascend in a file */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (log->parts[middle].transaction < transaction)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return log->is_damaged || (low < log->count && log->parts[low].transaction == transaction &&
-                               log->parts[low].begin < log->end);
-}
-
-/* Ends the log before its first part without a next one. True: that is another end. */
-static bool end_before_missing(const struct log_search *search, struct read_log *log)
-{
-    for (size_t i = 0; i < log->count && log->parts[i].begin < log->end; i++)
-        if (log->parts[i].transaction > search->settled &&
-            !has_part(search, log->parts[i].next_file, log->parts[i].transaction)) {
-            log->end = log->parts[i].begin;
-            return true;
-        }
-    return false;
-}
-
-/* Each end may leave other logs without a next part. */
-static void find_missing(const struct log_search *search)
-{
-    bool moved;
-    do {
-        moved = false;
-        for (uint32_t number = 0; number < search->count; number++)
-            moved |= !search->logs[number].is_damaged &&
-                     end_before_missing(search, &search->logs[number]);
-    } while (moved);
-}
-
 /* A store that was closed has a checkpoint of each file, and nothing that was not synced. */
 static bool was_closed(int dir_fd, const struct layout *layout)
 {
@@ -167,9 +105,24 @@ static enum kv_status read_files(struct log_search *search, int dir_fd, struct k
     enum kv_status status = KV_OK;
     for (uint32_t number = 0; number < search->count && status == KV_OK; number++)
         status = read_file(search, dir_fd, number, error);
-    if (status == KV_OK)
-        find_missing(search);
     return status;
+}
+
+/* Sets each of the ends. False: no memory. */
+static bool set_ends(const struct log_search *search, uint64_t *ends)
+{
+    struct parted_log *logs = malloc(search->count * sizeof *logs);
+    if (!logs)
+        return false;
+    for (uint32_t number = 0; number < search->count; number++) {
+        const struct read_log *log = &search->logs[number];
+        logs[number] = (struct parted_log){&log->parts, log->is_damaged, log->end};
+    }
+    transaction_parts_end_logs(logs, search->count, search->settled);
+    for (uint32_t number = 0; number < search->count; number++)
+        ends[number] = logs[number].end;
+    free(logs);
+    return true;
 }
 
 enum kv_status log_ends_find(int dir_fd, const struct layout *layout, uint64_t **ends,
@@ -179,19 +132,15 @@ enum kv_status log_ends_find(int dir_fd, const struct layout *layout, uint64_t *
     enum kv_status status = KV_OK;
     search.logs = calloc(search.count, sizeof *search.logs);
     *ends = malloc(search.count * sizeof **ends);
-    if (!search.logs || !*ends) {
+    for (uint32_t number = 0; search.logs && number < search.count; number++)
+        search.logs[number].end = UINT64_MAX;
+    if (search.logs && !was_closed(dir_fd, layout))
+        status = read_files(&search, dir_fd, error);
+    if (status == KV_OK && (!search.logs || !*ends || !set_ends(&search, *ends)))
         status =
             kv_error_set(error, KV_NO_MEMORY, "no memory for %" PRIu32 " data files", search.count);
-    } else {
-        for (uint32_t number = 0; number < search.count; number++)
-            search.logs[number].end = UINT64_MAX;
-        if (!was_closed(dir_fd, layout))
-            status = read_files(&search, dir_fd, error);
-        for (uint32_t number = 0; number < search.count; number++) {
-            (*ends)[number] = search.logs[number].end;
-            free(search.logs[number].parts);
-        }
-    }
+    for (uint32_t number = 0; search.logs && number < search.count; number++)
+        transaction_parts_free(&search.logs[number].parts);
     free(search.logs);
     if (status != KV_OK) {
         free(*ends);

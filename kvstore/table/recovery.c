@@ -17,9 +17,6 @@
 #include "kvstore/log/logtail.h"
 #include "kvstore/log/remains.h"
 
-/* Parts that a list has room for when it begins. */
-#define PARTS_AT_FIRST 64u
-
 /* Brings the index up to date with one record of the log. A hollow one stands there for what it
  * names, until a later record of its key does. */
 static enum kv_status index_record(struct generation *generation, struct recovery *recovery,
@@ -61,18 +58,8 @@ static bool note_part(struct recovery *recovery, const struct record *record, ui
     recovery->last_transaction = at_least(recovery->last_transaction, record->transaction);
     if (record->transaction <= recovery->settled)
         return true;
-    if (recovery->part_count == recovery->part_capacity) {
-        size_t capacity = at_least(2 * recovery->part_capacity, PARTS_AT_FIRST);
-        struct transaction_part *parts =
-            realloc(recovery->parts, capacity * sizeof *recovery->parts);
-        if (!parts)
-            return false;
-        recovery->parts = parts;
-        recovery->part_capacity = capacity;
-    }
-    recovery->parts[recovery->part_count++] =
-        (struct transaction_part){record->transaction, begin, record->next_file};
-    return true;
+    const struct transaction_part part = {record->transaction, begin, record->next_file};
+    return transaction_parts_add(&recovery->parts, &part);
 }
 
 /* Sets *end to where the records of the transaction that begins at `offset` end, all in a row; to
@@ -118,7 +105,7 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
     log->tail = log->allocated_bytes;
     recovery->hollow = 0;
     recovery->hollow_since = UINT64_MAX;
-    recovery->part_count = 0;
+    recovery->parts.count = 0;
     *verdict = RECORD_VALID;
     logfile_begin(log, READ_BUFFER_WALK);
     while (offset < limit && status == KV_OK) {
@@ -498,6 +485,5 @@ enum kv_status recovery_finish(struct generation *generation, int dir_fd, const 
 
 void recovery_end(struct recovery *recovery)
 {
-    free(recovery->parts);
-    recovery->parts = NULL;
+    transaction_parts_free(&recovery->parts);
 }

@@ -30,6 +30,7 @@
 #include "mqkv/error.h"
 #include "kvstore/log/remains.h"
 #include "kvstore/table/generation.h"
+#include "kvstore/table/transaction_parts.h"
 
 /* Writes that were not synced may be lost in a crash together with the versions that their callers
  * were told; these must not be given again. A file of 32 GiB has room for fewer than 2^32 records
@@ -40,13 +41,6 @@
  * */
 #define RECOVERY_VERSION_LIMIT (RECORD_VERSION_LIMIT - RECOVERY_VERSION_LEAP)
 
-/* The part of a transaction of several files that a log holds. */
-struct transaction_part {
-    uint64_t transaction;
-    uint64_t begin;     /* offset of its first record */
-    uint32_t next_file; /* that has the next part */
-};
-
 struct recovery {
     uint64_t cut_bytes; /* of a torn tail, from its start to the last byte that is not zero */
     bool from_checkpoint;
@@ -54,8 +48,7 @@ struct recovery {
     uint64_t settled;  /* set by the caller: transactions up to this number are whole */
     uint64_t read_end; /* the offset without a valid record; the tail, or behind it */
     struct remains remains;
-    struct transaction_part *parts; /* of transactions above `settled`, in the order of the log */
-    size_t part_count, part_capacity;
+    struct transaction_parts parts; /* of transactions above `settled` */
     uint64_t last_transaction; /* the highest number in the log, as far as it was read; else 0 */
     bool is_cut_short;         /* by recovery_cut */
     uint64_t hollow;       /* records in the index that are hollow, and that none has replaced */
