@@ -16,8 +16,8 @@ make_test() {
 # of these tests are none of the build's.
 run_tests() {
     (cd "$inner" &&
-        env -u MQKV_TEST_DIR -u MQKV_TEST_QUEUE MQKV_BUILD=. MQKV_TEST_TIMEOUT="${limit_s:-20}" \
-            "$runner" "$@")
+        env -u MQKV_TEST_DIR -u MQKV_TEST_QUEUE -u MQKV_VARIANT MQKV_BUILD=. \
+            MQKV_TEST_TIMEOUT="${limit_s:-20}" "$runner" "$@")
 }
 
 unset MQKV_REPEAT_FAILED MQKV_TEST_PART
