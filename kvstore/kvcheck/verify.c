@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/report/error.h"
+#include "kvstore/format/damaged_key.h"
 #include "kvstore/table/checkpoint.h"
 #include "kvstore/table/generation.h"
 #include "kvstore/kvcheck/order_check.h"
@@ -34,10 +35,25 @@ struct row {
 /* After so many looks that found damage there is some, though each has found another. */
 #define LIVE_DAMAGED_LOOKS 3u
 
-static void report_fault(const struct source *source, const struct survey_fault *fault,
-                         struct findings *findings)
+/* Of a gap that begins with a record whose key can be read. */
+static void describe_key(const struct layout *layout, const struct source *source, uint64_t offset,
+                         char text[DAMAGED_KEY_TEXT_BYTES])
+{
+    const struct damaged_file file = {source->identity.number, layout->datafiles, layout->seed};
+    uint64_t size_bytes = source->size_bytes - offset;
+    bool is_known = layout->sound && source->header == SOURCE_HEADER_SOUND;
+    damaged_key_describe(is_known
+                             ? damaged_key_find(&file, source->map + offset, size_bytes, size_bytes)
+                             : kv_slice(NULL, 0),
+                         text);
+}
+
+static void report_fault(const struct layout *layout, const struct source *source,
+                         const struct survey_fault *fault, struct findings *findings)
 {
     const char *name = source->name.text;
+    char of_key[DAMAGED_KEY_TEXT_BYTES];
+    describe_key(layout, source, fault->offset, of_key);
     if (fault->kind == WALK_RECORD)
         findings_add(findings, REMEDY_SALVAGE, name, fault->offset,
                      "the record's key belongs in another data file");
@@ -53,9 +69,10 @@ static void report_fault(const struct source *source, const struct survey_fault 
                      "record, and none follows; the next open cuts them off",
                      fault->size_bytes);
     else if (fault->kind == WALK_DAMAGE)
-        findings_add(findings, REMEDY_SALVAGE, name, fault->offset, "%" PRIu64 " bytes hold %s",
+        findings_add(findings, REMEDY_SALVAGE, name, fault->offset, "%" PRIu64 " bytes hold %s%s",
                      fault->size_bytes,
-                     fault->all_zero ? "only zeros where records should be" : "no valid record");
+                     fault->all_zero ? "only zeros where records should be" : "no valid record",
+                     of_key);
     /* WALK_HOLE: see verify_report_gap, when it is known what follows */
 }
 
@@ -146,7 +163,7 @@ static enum kv_status check_source(const struct layout *layout, const struct sou
                      "impossible version floor %" PRIu64, source->progress.version_floor);
     enum kv_status status = survey_run(&row->survey, source, layout);
     for (size_t i = 0; i < row->survey.fault_count; i++)
-        report_fault(source, &row->survey.faults[i], findings);
+        report_fault(layout, source, &row->survey.faults[i], findings);
     if (status != KV_OK)
         status =
             kv_error_set(error, status, "%s: no memory for an index of its keys", row->name.text);

@@ -8,10 +8,8 @@
 
 #include "common/report/error.h"
 #include "common/report/log.h"
-#include "common/text/escape.h"
 #include "kvstore/table/checkpoint.h"
-#include "kvstore/format/keyhash.h"
-#include "kvstore/format/record.h"
+#include "kvstore/format/damaged_key.h"
 #include "kvstore/format/sizes.h"
 #include "kvstore/log/commit_replay.h"
 #include "kvstore/log/fileio.h"
@@ -23,12 +21,9 @@
 #include "kvstore/core/context.h"
 
 /* Lines about damaged records, per file. */
-#define DAMAGE_LINES    10u
-/* In such a line: of a key at most so many bytes, and the text about it. A record whose key ends
- * beyond the bytes looked at tells none. */
-#define TOLD_KEY_BYTES  64u
-#define TOLD_TEXT_BYTES (ESCAPE_MAX_BYTES(TOLD_KEY_BYTES) + 16)
-#define KEY_LOOK_BYTES  1024u
+#define DAMAGE_LINES   10u
+/* A damaged record whose key ends beyond these tells none. */
+#define KEY_LOOK_BYTES 1024u
 
 static enum kv_status check_file_identity(const struct store_context *context, uint32_t number,
                                           const struct file_identity *identity, const char *name,
@@ -494,32 +489,17 @@ enum kv_status datafile_tell_broken(const struct store_context *context,
     return KV_IO;
 }
 
-/* Writes " (key K)": `key`, or what the bytes of the damaged record at `offset` say if it is
- * empty; "" if that is no key of the file. A long key is cut. */
 static void describe_damaged_key(const struct store_context *context, const struct datafile *file,
-                                 uint64_t offset, struct kv_slice key, char text[TOLD_TEXT_BYTES])
+                                 uint64_t offset, struct kv_slice key,
+                                 char text[DAMAGED_KEY_TEXT_BYTES])
 {
     const struct logfile *log = &datafile_current(file)->log;
-    uint8_t bytes[KEY_LOOK_BYTES] = {0};
-    struct record record;
-    uint64_t size_bytes;
-    text[0] = '\0';
-    if (key.size == 0) {
-        ssize_t size = fileio->read_at(log->fd, bytes, sizeof bytes, (off_t)offset);
-        if (size < (ssize_t)RECORD_HEADER_BYTES)
-            return;
-        if (record_parse(bytes, logfile_end_of(log) - offset, &record, &size_bytes) != RECORD_VALID)
-            return;
-        size_t before = (size_t)((const uint8_t *)record.key.data - bytes);
-        if (record.key.size == 0 || before + record.key.size > (size_t)size ||
-            keyhash_file(context->seed, record.key, context->datafiles) != file->number)
-            return;
-        key = record.key;
-    }
-    bool is_long = key.size > TOLD_KEY_BYTES;
-    char escaped[ESCAPE_MAX_BYTES(TOLD_KEY_BYTES)];
-    *escape_to(escaped, kv_slice(key.data, is_long ? TOLD_KEY_BYTES : key.size)) = '\0';
-    snprintf(text, TOLD_TEXT_BYTES, " (key \"%s\"%s)", escaped, is_long ? "..." : "");
+    const struct damaged_file of = {file->number, context->datafiles, context->seed};
+    uint8_t bytes[KEY_LOOK_BYTES];
+    ssize_t size = key.size == 0 ? fileio->read_at(log->fd, bytes, sizeof bytes, (off_t)offset) : 0;
+    if (size > 0)
+        key = damaged_key_find(&of, bytes, (uint64_t)size, logfile_end_of(log) - offset);
+    damaged_key_describe(key, text);
 }
 
 enum kv_status datafile_tell_damage(const struct store_context *context, struct datafile *file,
@@ -531,7 +511,7 @@ enum kv_status datafile_tell_damage(const struct store_context *context, struct 
     remember_damage(file, offset);
     unsigned told = atomic_fetch_add_explicit(&file->damage_lines, 1, memory_order_relaxed);
     if (told < DAMAGE_LINES) {
-        char of_key[TOLD_TEXT_BYTES];
+        char of_key[DAMAGED_KEY_TEXT_BYTES];
         describe_damaged_key(context, file, offset, key, of_key);
         log_error("%s/%s: the record at offset %" PRIu64
                   " is damaged: its checksum does not hold%s; to "

@@ -30,6 +30,7 @@ check_status 4 "a backup of it is no success" client backup "$MQKV_TEST_DIR/copy
 check_match "backup is complete, but.* 1 damaged record.*data\.0000 at offset [0-9]+\).*kvcheck" \
     "$errors" "and says where, and what to do"
 check_status 1 "it is there, with the damage" "$MQKV_BUILD/kvcheck" "$MQKV_TEST_DIR/copy"
+check_match 'bytes hold no valid record \(key "hurt"\); to save' "$output" 'and its key'
 check_status 4 "so it is to a stream" client backup -
 check_match "backup is complete" "$errors" "which is complete"
 
