@@ -30,8 +30,9 @@
 #include "tests/explore/machine.h"
 #include "tests/explore/seeded_schedule.h"
 
-/* A schedule takes milliseconds; one that takes longer hangs without a step. */
-#define SCHEDULE_SECONDS 60u
+/* A schedule takes milliseconds of CPU, and waits for the disk of a busy machine; one that takes
+ * longer hangs without a step. */
+#define SCHEDULE_SECONDS 300u
 
 /* How often a schedule is run again to find a shorter one. */
 #define SHORTER_TRIES 3000u
