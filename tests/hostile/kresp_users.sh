@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # kresp_users: a user who takes all connections and buffers of kresp that there are leaves some to
-# others; one whose scripts take long has not the thread for all its connections in turn.
+# others; one whose scripts take long has not the thread for all its connections in turn, nor for
+# the whole of one script or transaction.
 . "$(dirname "$0")/lib.sh"
 need_root
 . "$(dirname "$0")/../support/kresp.sh"
@@ -16,7 +17,7 @@ chmod 755 "$kresp_program"
 # users_ask PYTHON: with connect(uid), the connection of that user, and the uids good and hostile.
 users_ask() {
     python3 - "$kresp_socket" "$redis_tests" "$good_uid" "$hostile_uid" <<END ||
-import os, sys
+import os, select, sys, time
 sys.path.insert(0, sys.argv[2])
 from replies import Peer, request
 good, hostile = int(sys.argv[3]), int(sys.argv[4])
@@ -89,6 +90,55 @@ while seen < 60:
 check(max(jumps) <= 8, "of the scripts of 20 connections few run between two answers to others",
       sorted(jumps)[-5:])
 check(asked >= 60, "who gets answers all the while", asked)
+
+def is_answered(peer):
+    return bool(select.select([peer.socket], [], [], 0)[0])
+
+def answers_during(one, words):
+    """How many answers others get while one waits for that of a command: who is there, and comes.
+    They are silent until it has begun, so that its user need not rest before."""
+    time.sleep(1.2)
+    one.send(request(words))
+    time.sleep(0.2)
+    fresh, count = connect(good), 0
+    while not is_answered(one):
+        fresh.call("ping"), peer.call("incr", "during")
+        count += not is_answered(one)
+    return count
+
+one, subscriber = connect(hostile), connect(hostile)
+for i in range(6):
+    subscriber.call("psubscribe", b"[" + b"\x01" * 4000 + b"]%d*" % i)
+one.call("multi")
+one.send(request([b"publish", b"x", b"y"]) * 200000)
+queued = sum(one.reply() == b"+QUEUED\r\n" for _ in range(200000))
+check(queued == 200000, "a long transaction is queued", queued)
+late = b"takes more CPU time than it may; nothing was executed"
+endless = b"while true do end"
+for name, words in (
+    ("a transaction", [b"exec"]),
+    ("a script", [b"eval", endless, b"0"]),
+    ("a script that catches errors", [b"eval", b"pcall(function() %s end)" % endless, b"0"]),
+    ("a sort", [b"eval", b"table.sort({1, 2, 3}, function() %s end)" % endless, b"0"]),
+):
+    answers = answers_during(one, words)
+    reply = one.reply()
+    check(late in reply, f"{name} without end is ended", reply[:80])
+    check(answers >= 20, "and others get answers meanwhile", answers)
+
+# What others have written meanwhile counts: it begins anew.
+peer.call("set", "shared", "10")
+one.send(request([b"eval", b"local n = redis.call(\"GET\", KEYS[1]) local t = os.clock() "
+                  b"while os.clock() - t < 0.1 do end return redis.call(\"SET\", KEYS[1], n + 1)",
+                  b"1", b"shared"]))
+written = 0
+while not is_answered(one) and written < 3:
+    peer.call("incr", "shared")
+    written += 1
+reply = one.reply()
+total = peer.call("get", "shared")
+check(reply == b"+OK\r\n" and total.endswith(b"\n%d\r\n" % (11 + written)),
+      "a script is still one step", (reply, total, written))
 '
 check_status 0 "kresp ends" stop_kresp
 

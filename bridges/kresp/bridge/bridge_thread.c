@@ -1,7 +1,6 @@
 #include "bridges/kresp/bridge/bridge_thread.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -12,6 +11,7 @@
 #include "common/report/error.h"
 #include "common/report/log.h"
 #include "bridges/kresp/bridge/redis_connection.h"
+#include "bridges/kresp/bridge/relay.h"
 #include "bridges/kresp/bridge/user_queue.h"
 #include "bridges/kresp/session/redis_batch.h"
 
@@ -30,9 +30,16 @@ struct given_socket {
     struct redis_user *user;
 };
 
+/* What a round has for itself, since it may be paused and others run meanwhile. */
+struct round_tools {
+    struct redis_batch *batch; /* for the next round */
+    struct thread_scripts scripts;
+};
+
+/* One thread for all but the system, which sees those of the relay. */
 struct bridge_thread {
     struct redis_service *service;
-    pthread_t handle;
+    struct relay relay;
     int epoll_fd, wake_fd;
     _Atomic uint64_t connection_count;
     _Atomic uint64_t rounds;
@@ -41,15 +48,22 @@ struct bridge_thread {
     struct given_socket given[MAX_GIVEN];
     size_t given_count;
     /* Only the thread uses these: */
-    struct redis_batch *batch; /* for the next round */
-    struct thread_scripts scripts;
+    struct round_tools tools[RELAY_RUNNERS];
     struct redis_connection *connections;
     struct user_queues queues;
+    struct user_queue *queue; /* that has a round */
+    uint64_t turn_ns;         /* monotonic: since when */
+    bool is_over;             /* what is paused is to end */
     struct redis_mailbox mailbox;
     struct byte_buffer outgoing; /* messages of this round for other kresp */
     uint64_t stop_ms; /* monotonic: when the wait for clients ends; 0: the thread is not stopping */
     uint64_t stop_at_most_ms;
 };
+
+static struct round_tools *tools_of(struct bridge_thread *thread)
+{
+    return &thread->tools[thread->relay.holder->number];
+}
 
 /* The connection has something to do: it waits in its user's queue. */
 static void activate(struct redis_connection *connection)
@@ -226,14 +240,15 @@ static void read_commands(struct bridge_thread *thread, struct redis_connection 
         return;
     redis_connection_read(connection);
     if (connection->has_more && !connection->broken && redis_connection_may_take(connection))
-        connection->has_more = redis_batch_take(thread->batch, &connection->session);
+        connection->has_more = redis_batch_take(tools_of(thread)->batch, &connection->session);
 }
 
 /* Takes at least `at_least` connections of the queue, and further ones while the batch has room. */
 static void take_some(struct bridge_thread *thread, struct connection_list *queue, size_t at_least,
                       struct connection_list *taken)
 {
-    for (size_t i = 0; queue->first && (i < at_least || !redis_batch_is_full(thread->batch)); i++) {
+    const struct redis_batch *batch = tools_of(thread)->batch;
+    for (size_t i = 0; queue->first && (i < at_least || !redis_batch_is_full(batch)); i++) {
         struct redis_connection *connection = connection_list_pop(queue);
         read_commands(thread, connection);
         connection_list_push(taken, connection);
@@ -244,12 +259,13 @@ static void take_some(struct bridge_thread *thread, struct connection_list *queu
  * each batch has one connection, if it has the time. */
 static void take_connections(struct bridge_thread *thread, struct user_queue *queue)
 {
+    const struct redis_batch *batch = tools_of(thread)->batch;
     bool large_first = queue->large_is_due && queue->large.first;
     if (large_first)
         take_some(thread, &queue->large, 1, &queue->taken);
     take_some(thread, &queue->small, 0, &queue->taken);
-    queue->large_is_due = !large_first && thread->batch->is_spent;
-    if (!large_first && !thread->batch->is_spent)
+    queue->large_is_due = !large_first && batch->is_spent;
+    if (!large_first && !batch->is_spent)
         take_some(thread, &queue->large, 1, &queue->taken);
 }
 
@@ -257,12 +273,13 @@ static void take_connections(struct bridge_thread *thread, struct user_queue *qu
  * the user's next turn. */
 static bool answer_batch(struct bridge_thread *thread, struct user_queue *queue)
 {
-    struct redis_batch *batch = queue->batch ? queue->batch : thread->batch;
+    struct round_tools *tools = tools_of(thread);
+    struct redis_batch *batch = queue->batch ? queue->batch : tools->batch;
     while (!redis_batch_run(batch)) {
         struct redis_batch *next =
-            queue->batch ? NULL : redis_batch_new(thread->service, &thread->scripts);
+            queue->batch ? NULL : redis_batch_new(thread->service, &tools->scripts);
         if (next)
-            thread->batch = next;
+            tools->batch = next;
         if (next || queue->batch) {
             queue->batch = batch;
             return false;
@@ -298,15 +315,19 @@ static void leave_round(struct bridge_thread *thread, struct redis_connection *c
         activate(connection);
 }
 
-/* Runs a round of the user whose turn it is; false: no user's. */
-static bool run_round(struct bridge_thread *thread)
+/* The user's turn begins, or goes on. */
+static void begin_turn(struct bridge_thread *thread, struct user_queue *queue, uint64_t now_ns)
 {
-    uint64_t rest_ns, start_ns = clock_monotonic_ns();
-    struct user_queue *queue = user_queue_next(&thread->queues, start_ns, &rest_ns);
-    if (!queue)
-        return false;
-    redis_batch_begin(queue->batch ? queue->batch : thread->batch, start_ns + ROUND_NS);
+    struct redis_batch *batch = queue->batch ? queue->batch : tools_of(thread)->batch;
+    redis_batch_begin(batch, now_ns + ROUND_NS);
+    thread->queue = queue;
+    thread->turn_ns = now_ns;
     atomic_fetch_add(&queue->user->rounds_running, 1);
+}
+
+static void run_round(struct bridge_thread *thread, struct user_queue *queue, uint64_t start_ns)
+{
+    begin_turn(thread, queue, start_ns);
     if (!queue->batch)
         take_connections(thread, queue);
     bool is_answered = answer_batch(thread, queue);
@@ -320,10 +341,44 @@ static bool run_round(struct bridge_thread *thread)
         connection_list_push(&written, connection);
     }
     /* Its connections may be its last ones. */
-    user_queue_charge(&thread->queues, queue, start_ns, turn_time_ns(thread, start_ns));
+    user_queue_charge(&thread->queues, queue, thread->turn_ns,
+                      turn_time_ns(thread, thread->turn_ns));
     while ((connection = connection_list_pop(&written)))
         leave_round(thread, connection);
-    return true;
+}
+
+static bool give_way(void *context);
+
+/* Makes what a round needs, if it is not there; false: no memory. */
+static bool make_tools(struct bridge_thread *thread, struct round_tools *tools)
+{
+    tools->scripts.give_way = give_way;
+    tools->scripts.context = thread;
+    if (!tools->batch)
+        tools->batch = redis_batch_new(thread->service, &tools->scripts);
+    return tools->batch != NULL;
+}
+
+/* For a command that is under way: see thread_scripts. */
+static bool give_way(void *context)
+{
+    struct bridge_thread *thread = context;
+    struct user_queue *queue = thread->queue;
+    struct round_tools *tools = tools_of(thread);
+    uint64_t now_ns = clock_monotonic_ns(), now_ms = clock_monotonic_coarse_ms();
+    if (thread->is_over || now_ns - thread->turn_ns < ROUND_NS)
+        return !thread->is_over;
+    const struct relay_runner *spare = relay_spare(&thread->relay);
+    if (!spare || !make_tools(thread, &thread->tools[spare->number]))
+        return true;
+    atomic_fetch_sub(&queue->user->rounds_running, 1);
+    user_queue_charge(&thread->queues, queue, thread->turn_ns, now_ns);
+    queue->paused = thread->relay.holder;
+    relay_pause(&thread->relay);
+    queue->paused = NULL;
+    tools->scripts.paused_ms += clock_monotonic_coarse_ms() - now_ms;
+    begin_turn(thread, queue, clock_monotonic_ns());
+    return !thread->is_over;
 }
 
 /* The end -------------------------------------------------------------------------------------- */
@@ -355,26 +410,43 @@ static bool is_done(const struct bridge_thread *thread)
     return true;
 }
 
-static void *run_bridge_thread(void *argument)
+/* Has the thread begun to stop? What has come until now is answered before it ends. */
+static void look_for_stop(struct bridge_thread *thread)
+{
+    if (thread->stop_ms > 0 || !atomic_load(&thread->stopping))
+        return;
+    adopt_given(thread);
+    thread->stop_at_most_ms = clock_monotonic_coarse_ms() + STOP_AT_MOST_MS;
+    linger(thread);
+    for (struct redis_connection *connection = thread->connections; connection;
+         connection = connection->next) {
+        connection->readable = true;
+        activate(connection);
+    }
+}
+
+/* The loop of the relay. */
+static struct relay_runner *run_bridge_thread(void *argument)
 {
     struct bridge_thread *thread = argument;
-    while (!is_done(thread)) {
+    uint64_t rest_ns;
+    while (!thread->is_over && !is_done(thread)) {
         take_events(thread);
         atomic_fetch_add_explicit(&thread->rounds, 1, memory_order_relaxed);
-        if (thread->stop_ms == 0 && atomic_load(&thread->stopping)) {
-            /* What has come until now is answered before the thread ends. */
-            adopt_given(thread);
-            thread->stop_at_most_ms = clock_monotonic_coarse_ms() + STOP_AT_MOST_MS;
-            linger(thread);
-            for (struct redis_connection *connection = thread->connections; connection;
-                 connection = connection->next) {
-                connection->readable = true;
-                activate(connection);
-            }
-        }
-        if (run_round(thread) && thread->stop_ms > 0)
+        look_for_stop(thread);
+        uint64_t now_ns = clock_monotonic_ns();
+        struct user_queue *queue = user_queue_next(&thread->queues, now_ns, &rest_ns);
+        if (queue && queue->paused)
+            return queue->paused;
+        if (queue)
+            run_round(thread, queue, now_ns);
+        if (queue && thread->stop_ms > 0)
             linger(thread);
     }
+    thread->is_over = true;
+    const struct user_queue *paused = user_queues_paused(&thread->queues);
+    if (paused)
+        return paused->paused;
     user_queues_forget_batches(&thread->queues);
     while (thread->connections)
         drop(thread, thread->connections);
@@ -391,9 +463,11 @@ static void release(struct bridge_thread *thread)
     if (thread->wake_fd >= 0)
         close(thread->wake_fd);
     pthread_mutex_destroy(&thread->lock);
-    redis_batch_free(thread->batch);
-    if (thread->scripts.vm)
-        thread->scripts.free(thread->scripts.vm);
+    for (unsigned i = 0; i < RELAY_RUNNERS; i++) {
+        redis_batch_free(thread->tools[i].batch);
+        if (thread->tools[i].scripts.vm)
+            thread->tools[i].scripts.free(thread->tools[i].scripts.vm);
+    }
     free(thread);
 }
 
@@ -416,30 +490,27 @@ static enum kv_status open_descriptors(struct bridge_thread *thread, struct kv_e
 enum kv_status bridge_thread_start(struct redis_service *service, unsigned number,
                                    struct bridge_thread **thread, struct kv_error *error)
 {
-    char name[16];
     struct bridge_thread *started = calloc(1, sizeof *started);
     if (!started)
         return kv_error_set(error, KV_NO_MEMORY, "out of memory");
     started->service = service;
     started->epoll_fd = started->wake_fd = -1;
     pthread_mutex_init(&started->lock, NULL);
-    started->batch = redis_batch_new(service, &started->scripts);
+    started->relay.loop = run_bridge_thread;
+    started->relay.context = started;
+    snprintf(started->relay.name, sizeof started->relay.name, "kresp/%u", number);
     started->mailbox = (struct redis_mailbox){.outgoing = service->link ? &started->outgoing : NULL,
                                               .wake = wake_for_mail,
                                               .context = started};
-    enum kv_status status = started->batch ? open_descriptors(started, error)
-                                           : kv_error_set(error, KV_NO_MEMORY, "out of memory");
-    if (status == KV_OK) {
-        int error_number = pthread_create(&started->handle, NULL, run_bridge_thread, started);
-        if (error_number != 0)
-            status = kv_error_set_no_thread(error, error_number, "cannot start a thread");
-    }
+    enum kv_status status = make_tools(started, &started->tools[0])
+                                ? open_descriptors(started, error)
+                                : kv_error_set(error, KV_NO_MEMORY, "out of memory");
+    if (status == KV_OK)
+        status = relay_start(&started->relay, error);
     if (status != KV_OK) {
         release(started);
         return status;
     }
-    snprintf(name, sizeof name, "kresp/%u", number);
-    pthread_setname_np(started->handle, name);
     *thread = started;
     return KV_OK;
 }
@@ -485,15 +556,7 @@ void bridge_thread_stop(struct bridge_thread *thread)
 
 bool bridge_thread_join(struct bridge_thread *thread, uint64_t timeout_ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)(timeout_ms / 1000);
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    if (pthread_timedjoin_np(thread->handle, NULL, &until) != 0)
+    if (!relay_join(&thread->relay, timeout_ms))
         return false;
     release(thread);
     return true;

@@ -53,6 +53,14 @@ void user_queues_forget_batches(struct user_queues *queues)
     } while (queue != queues->last);
 }
 
+struct user_queue *user_queues_paused(const struct user_queues *queues)
+{
+    struct user_queue *queue = queues->last;
+    while (queue && !queue->paused)
+        queue = queue->next != queues->last ? queue->next : NULL;
+    return queue;
+}
+
 /* Returns true if the connection reads large values, or has a pipeline that takes several
  * batches. */
 static bool is_large(const struct redis_connection *connection)

@@ -2,7 +2,8 @@
  * user_queue: those connections of one user that have something to do, and how much of the thread's
  * time the user gets. Each round of a thread is for the connections of one user; users take turns.
  * A round that has used ROUND_NS takes nothing more, and executes nothing more of what it has
- * taken: that stays in the user's queue, for the next turn. A command that is under way ends.
+ * taken: that stays in the user's queue, for the next turn. A script or a transaction that is under
+ * way is paused until then, with its round; other commands end.
  *
  * A user whose round took long rests as long for each other user who is active and does not rest,
  * so that somebody who sends a request after each reply need not wait for such a round every time.
@@ -46,6 +47,7 @@ struct connection_list {
 };
 
 struct redis_batch;
+struct relay_runner;
 
 /* Users of this struct change nothing in it but the number of connections, and the round. */
 struct user_queue {
@@ -59,6 +61,7 @@ struct user_queue {
     bool large_is_due;            /* the last round had no time for any of them */
     struct redis_batch *batch;    /* what the last round left to be answered; NULL: nothing */
     struct connection_list taken; /* whose commands are in the batch */
+    struct relay_runner *paused;  /* its round is paused there, in a command; NULL: it is not */
     uint64_t active_ns;           /* when the user's last round ended */
 };
 
@@ -78,6 +81,9 @@ void user_queues_purge(struct user_queues *queues, uint64_t now_ns);
 /* Forgets what is left to be answered. */
 void user_queues_forget_batches(struct user_queues *queues);
 
+/* Returns a queue whose round is paused, or NULL. */
+struct user_queue *user_queues_paused(const struct user_queues *queues);
+
 /* The connection waits for a round from now on. */
 void user_queue_push(struct user_queue *queue, struct redis_connection *connection);
 
@@ -89,7 +95,7 @@ struct redis_connection *connection_list_pop(struct connection_list *queue);
 
 static inline bool user_queue_waits(const struct user_queue *queue)
 {
-    return queue->small.first || queue->large.first || queue->batch;
+    return queue->small.first || queue->large.first || queue->batch || queue->paused;
 }
 
 /* Returns the queue whose turn it is at `now_ns` (monotonic): of the queues in which connections

@@ -54,7 +54,7 @@ static struct script_start script_start_of(struct script_vm *vm)
     if (vm->job->run)
         return redis_transaction_start(vm->job->run);
     if (vm->start.clock_ms == 0)
-        vm->start = script_start_now();
+        vm->start = script_start_now(vm->job->memory);
     return vm->start;
 }
 
@@ -68,14 +68,14 @@ static const char *reason_to_end(struct script_vm *vm, uint64_t now_ms)
         return "BUSY kresp: the script takes more CPU time than it may";
     if (now_ms > start.clock_ms + vm->clock_ms)
         return "BUSY kresp: the script takes longer than it may";
-    return NULL;
+    return redis_transaction_give_way(vm->job->memory);
 }
 
 void script_vm_check(lua_State *lua)
 {
     struct script_vm *vm = script_vm_at(lua);
     if (!vm->must_end && vm->job) {
-        uint64_t now_ms = clock_monotonic_coarse_ms();
+        uint64_t now_ms = script_clock_ms(vm->job->memory);
         if (now_ms == vm->seen_ms)
             return;
         vm->seen_ms = now_ms;

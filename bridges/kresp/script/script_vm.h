@@ -1,6 +1,6 @@
 /*
- * script_vm: the Lua interpreter of one thread, in which its scripts run one after the other: with
- * an end to memory, and an end to time.
+ * script_vm: a Lua interpreter of one thread, in which its scripts run one after the other: with
+ * an end to memory, and an end to time. While a script gives way to others, these have another one.
  *
  * Lua leaves a function by longjmp if something fails: what such a function owns must be Lua's.
  * Threads: a VM belongs to one thread.

@@ -23,10 +23,17 @@
 #define BATCH_BYTES         ((size_t)256 * 1024)
 #define BATCH_SESSION_BYTES ((size_t)64 * 1024)
 
-/* What runs scripts in the thread, if it has run one; `free` frees it. */
+/* What scripts and transactions have of their thread: what runs scripts, if one has run (`free`
+ * frees it), and how they let others have their turns. */
 struct thread_scripts {
     void *vm;
     void (*free)(void *vm);
+    /* For a command that takes long, at least every few milliseconds: if its user's turn is over,
+     * others have theirs before it returns. NULL: nobody waits. False: kresp stops, and so should
+     * the command. Others may have changed all but what the round's own sessions have. */
+    bool (*give_way)(void *context);
+    void *context;      /* of give_way */
+    uint64_t paused_ms; /* the time that others had */
 };
 
 struct batch_piece; /* a piece of the memory that batch_memory_allocate gives */

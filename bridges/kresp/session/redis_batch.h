@@ -8,7 +8,8 @@
  *
  * A batch has a clock. When its time has come it takes no more commands, and executes none more of
  * those that run when they are answered (scripts, EXEC, PUBLISH, SCAN and their like): these wait
- * until the batch is given more time. A command that is under way ends.
+ * until the batch is given more time. A command that is under way ends, or gives way by itself
+ * (thread_scripts) and has new time then.
  *
  * A session's commands are taken until one of them must be complete before the next can be
  * understood or executed; that command then continues in later batches, without holding up other

@@ -344,14 +344,25 @@ static void run_queued(struct transaction_run *run, size_t i)
 
 /* The clock ------------------------------------------------------------------------------------ */
 
+const char *redis_transaction_give_way(const struct batch_memory *memory)
+{
+    const struct thread_scripts *scripts = memory->scripts;
+    if (!scripts || !scripts->give_way || scripts->give_way(scripts->context))
+        return NULL;
+    return "ERR kresp: it is stopping";
+}
+
 /* Returns true if the run has had all the time that it may have, and abandons it. */
 static bool is_out_of_time(struct transaction_run *run)
 {
-    uint64_t now_ms = clock_monotonic_coarse_ms();
+    uint64_t now_ms = script_clock_ms(&run->memory);
     if (now_ms == run->seen_ms)
         return false;
     run->seen_ms = now_ms;
     struct script_start start = redis_transaction_start(run);
+    const char *reason = redis_transaction_give_way(&run->memory);
+    if (reason)
+        redis_transaction_abandon(run, reason);
     if (clock_thread_ns() - start.cpu_ns > (uint64_t)TRANSACTION_CPU_MS * 1000000)
         redis_transaction_abandon(run,
                                   "BUSY kresp: the transaction takes more CPU time than it may");
@@ -570,7 +581,7 @@ uint64_t redis_transaction_seed(struct transaction_run *run)
 struct script_start redis_transaction_start(struct transaction_run *run)
 {
     if (run->start.clock_ms == 0)
-        run->start = script_start_now();
+        run->start = script_start_now(&run->memory);
     return run->start;
 }
 
@@ -685,7 +696,7 @@ static bool run_as_transaction(struct redis_job *job, const struct redis_transac
     run->reply_mark = byte_buffer_size(&redis_job_reply(job)->bytes);
     run->protocol = redis_job_reply(job)->protocol;
     run->memory.scripts = job->memory->scripts;
-    run->seen_ms = clock_monotonic_coarse_ms();
+    run->seen_ms = script_clock_ms(&run->memory);
     batch_memory_limit_session(&run->memory, 0);
     transaction_view_init(&run->view, job->owner,
                           redis_store_max_value_bytes(job->session->service->store));

@@ -5,7 +5,8 @@
  * The commands run on a view of their keys (transaction_view), each after those before it; then one
  * message asks the store to do what they came to if every key that they read, and every key that
  * was watched, is as it was. If one is not, they run again on what is there now. All tries together
- * take TRANSACTION_CPU_MS of CPU time at most, and TRANSACTION_CLOCK_MS with all waiting.
+ * take TRANSACTION_CPU_MS of CPU time at most, and TRANSACTION_CLOCK_MS with all waiting but that
+ * for the turns of others, which they have between commands, and between a script's instructions.
  */
 #ifndef MQKV_KRESP_SESSION_TRANSACTION_RUN_H
 #define MQKV_KRESP_SESSION_TRANSACTION_RUN_H
@@ -52,16 +53,25 @@ void redis_transaction_abandon(struct transaction_run *run, const char *reason);
  * the same keys. */
 uint64_t redis_transaction_seed(struct transaction_run *run);
 
-/* When scripts began: the thread's CPU time, and the time (CLOCK_MONOTONIC_COARSE). */
+/* When scripts began: the thread's CPU time, and the time (script_clock_ms). */
 struct script_start {
     uint64_t cpu_ns, clock_ms;
 };
 
-static inline struct script_start script_start_now(void)
+/* Returns the time for what began then: the turns of others do not count. */
+static inline uint64_t script_clock_ms(const struct batch_memory *memory)
 {
-    return (struct script_start){.cpu_ns = clock_thread_ns(),
-                                 .clock_ms = clock_monotonic_coarse_ms()};
+    const struct thread_scripts *scripts = memory->scripts;
+    return clock_monotonic_coarse_ms() - (scripts ? scripts->paused_ms : 0);
 }
+
+static inline struct script_start script_start_now(const struct batch_memory *memory)
+{
+    return (struct script_start){.cpu_ns = clock_thread_ns(), .clock_ms = script_clock_ms(memory)};
+}
+
+/* Lets others have their turns if need be. Returns why what runs has to end then, or NULL. */
+const char *redis_transaction_give_way(const struct batch_memory *memory);
 
 /* Returns when the transaction began, about: a few milliseconds later, or when its first script
  * asked. */
