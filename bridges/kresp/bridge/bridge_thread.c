@@ -320,6 +320,8 @@ static void begin_turn(struct bridge_thread *thread, struct user_queue *queue, u
 {
     struct redis_batch *batch = queue->batch ? queue->batch : tools_of(thread)->batch;
     redis_batch_begin(batch, now_ns + ROUND_NS);
+    /* One that an earlier round has left may be from a thread whose scripts are paused. */
+    redis_batch_set_scripts(batch, &tools_of(thread)->scripts);
     thread->queue = queue;
     thread->turn_ns = now_ns;
     atomic_fetch_add(&queue->user->rounds_running, 1);

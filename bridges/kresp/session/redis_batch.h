@@ -45,6 +45,13 @@ struct redis_batch *redis_batch_new(struct redis_service *service, struct thread
 /* Forgets what was not answered, whose sessions must still be there. NULL is harmless. */
 void redis_batch_free(struct redis_batch *batch);
 
+/* What the batch executes from now on finds these scripts, which outlive it. */
+static inline void redis_batch_set_scripts(struct redis_batch *batch,
+                                           struct thread_scripts *scripts)
+{
+    batch->memory.scripts = scripts;
+}
+
 /* Gives the batch time until until_ns (monotonic). */
 void redis_batch_begin(struct redis_batch *batch, uint64_t until_ns);
 
