@@ -46,6 +46,8 @@ static int run_fuzzed(lua_State *lua)
     lua_write_reply(lua, &fuzzed->reply, false);
     require(lua_gettop(lua) == 0);
     struct kv_slice written = byte_buffer_slice(&fuzzed->reply.bytes);
+    byte_buffer_append(&fuzzed->reply.bytes, "", 1);
+    written.data = fuzzed->reply.bytes.data;
     require(lua_push_reply(lua, written.data) == (const char *)written.data + written.size);
     lua_write_reply(lua, &fuzzed->again, false);
     return 0;

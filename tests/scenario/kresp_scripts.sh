@@ -158,6 +158,17 @@ def kill():
             return
         time.sleep(0.001)
 
+# A reply may fill its buffer: what reads it must not look further.
+wrong = []
+for power in range(10, 19):
+    size = (1 << power) - 5
+    size -= len(str(size))
+    first.call("set", "filling", b"x" * size)
+    reply = first.call("eval", "return #redis.call('get',KEYS[1])", 1, "filling")
+    if reply != b":%d\r\n" % size:
+        wrong.append((size, reply))
+print("ok" if not wrong else "not ok", "- a script reads replies that fill their buffer", wrong[:3])
+
 # What a script in MULTI names stays in place while its commands come and go.
 words = ["x" * 20 + str(i) for i in range(6000)]
 first.call("multi")

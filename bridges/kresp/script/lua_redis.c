@@ -65,7 +65,8 @@ static void execute_called(lua_State *lua, const struct redis_command *command,
     bool goes_on =
         redis_transaction_call(vm->job->run, command, arguments, count, vm->keys, vm->key_count);
     reply->protocol = protocol;
-    if (!goes_on)
+    byte_buffer_append(&reply->bytes, "", 1); /* what is read is a string */
+    if (!goes_on || reply->bytes.failed)
         script_vm_end(lua);
     /* It is taken back first: for want of memory Lua leaves from the next line. */
     reply->bytes.end = reply->bytes.start + mark;

@@ -9,7 +9,8 @@
 
 #include "bridges/kresp/protocol/resp_reply.h"
 
-/* Pushes the reply that begins at `at`, of RESP 2 or 3; returns what is behind it. */
+/* Pushes the reply that begins at `at`, of RESP 2 or 3; returns what is behind it: a NUL at the
+ * latest. */
 const char *lua_push_reply(lua_State *lua, const char *at);
 
 /* Writes the value on the top as a reply, and pops it. resp3: the script has asked for RESP 3, so
