@@ -126,6 +126,18 @@ for name, words in (
     check(late in reply, f"{name} without end is ended", reply[:80])
     check(answers >= 20, "and others get answers meanwhile", answers)
 
+# Those libraries are loaded one by one, what is left of them in the next turn of their user: while
+# a script of another one waits in the middle. Each has an interpreter of its own.
+library = (b"#!lua name=slow\nlocal t = os.clock() while os.clock() - t < 0.005 do end "
+           b"redis.register_function(\"slow\", function() return 1 end)")
+one.send(request([b"function", b"load", b"replace", library]) * 150)
+slow = b"local t = os.clock() while os.clock() - t < 0.012 do end return ARGV[1]"
+replies = [peer.call("eval", slow, 0, i) for i in range(1000, 1120)]
+check(replies == [b"$4\r\n%d\r\n" % i for i in range(1000, 1120)],
+      "scripts answer while another user loads libraries", replies)
+replies = [one.reply() for _ in range(150)]
+check(replies == [b"$4\r\nslow\r\n"] * 150, "and these are loaded", set(replies))
+
 # What others have written meanwhile counts: it begins anew.
 peer.call("set", "shared", "10")
 one.send(request([b"eval", b"local n = redis.call(\"GET\", KEYS[1]) local t = os.clock() "
