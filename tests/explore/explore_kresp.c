@@ -374,11 +374,12 @@ static bool changes_key(enum atom_kind kind)
     return kind == A_SET || kind == AN_APPEND || kind == A_DELETE || kind == A_GETDEL;
 }
 
-/* Time may jump over all that a script or a transaction has. */
+/* Time may jump over all that a script or a transaction has, or a stop. */
 static bool is_late(const char *line, size_t size)
 {
     static const char *const late[] = {"-BUSY kresp: the script takes longer",
-                                       "-BUSY kresp: the transaction takes longer"};
+                                       "-BUSY kresp: the transaction takes longer",
+                                       "-ERR kresp: it is stopping; nothing was executed"};
     bool found = false;
     for (size_t i = 0; i < sizeof late / sizeof late[0]; i++)
         found |= size >= strlen(late[i]) && memcmp(line, late[i], strlen(late[i])) == 0;
