@@ -73,7 +73,7 @@ static enum kv_status delete_bench_keys(const struct bench_plan *plan, struct cl
     return status;
 }
 
-static enum kv_status open_client(const struct cli_context *context, struct clientk **client,
+static enum kv_status open_patiently(const struct cli_context *context, struct clientk **client,
                                   struct kv_error *error)
 {
     enum kv_status status = cli_open_client(context, true, client, error);
@@ -91,7 +91,7 @@ static enum kv_status run_cleanup(const struct cli_context *context, const struc
     struct cleanup *cleanup = calloc(1, sizeof *cleanup);
     if (!cleanup)
         return kv_error_set(error, KV_NO_MEMORY, "no memory");
-    enum kv_status status = open_client(context, &cleanup->client, error);
+    enum kv_status status = open_patiently(context, &cleanup->client, error);
     if (status == KV_OK) {
         progress_start(&cleanup->progress, "keys deleted", false);
         status = delete_bench_keys(plan, cleanup);
