@@ -15,7 +15,7 @@ Keys and values are bytes; a str stands for its UTF-8. What comes back is bytes.
     mqkv.aio        the same for asyncio
     mqkv.dbm        a drop-in for dbm, and below shelve
     mqkv.django     a cache backend for Django
-    mqkv.cachelib   the same for cachelib and Flask-Caching; so mqkv.requests_cache, mqkv.dogpile
+    mqkv.cachelib   the same for cachelib; so mqkv.flask_caching, mqkv.requests_cache, mqkv.dogpile
     mqkv.redis      brings the strings of a Redis here, and back
 """
 
