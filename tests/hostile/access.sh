@@ -201,16 +201,16 @@ check_status 0 "and one for whom there is one now is in" client_as "$stranger_ui
 stop_server
 
 # Mistakes
-mistake() { # EXPECTED LINE...
+mistake() { # EXPECTED LINE...; mistake_line: of the mistake, 2 unless it is given
     local expected=$1
     shift
     printf '%s\n' "$@" >"$common_dir/wrong.conf"
     check_status 2 "refused: $2" as_uid "$daemon_uid" "$MQKV_BUILD/serverk" \
         -c "$common_dir/wrong.conf" -f "$server_dir" --check
-    check_match "wrong.conf:2: .*$expected" "$errors" "with the line"
+    check_match "wrong.conf:${mistake_line:-2}: .*$expected" "$errors" "with the line"
 }
-mistake "no user 'nobody-of-that-name'" '[user nobody-of-that-name]' 'read = a'
-mistake "no group" '[group nobodies-of-that-name]' 'read = a'
+mistake_line=1 mistake "no user 'nobody-of-that-name'" '[user nobody-of-that-name]' 'read = a'
+mistake_line=1 mistake "no group" '[group nobodies-of-that-name]' 'read = a'
 mistake "unknown key 'reed'" '[others]' 'reed = a'
 mistake "escapes" '[others]' 'read = \q'
 mistake "not a number" '[others]' 'sessions = many'
