@@ -74,7 +74,7 @@ static enum kv_status delete_bench_keys(const struct bench_plan *plan, struct cl
 }
 
 static enum kv_status open_patiently(const struct cli_context *context, struct clientk **client,
-                                  struct kv_error *error)
+                                     struct kv_error *error)
 {
     enum kv_status status = cli_open_client(context, true, client, error);
     for (unsigned tries = 1; status == KV_LIMIT && tries < OPEN_TRIES && !interrupt_pending();
