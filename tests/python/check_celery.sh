@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# check_celery: Celery runs on mqkv, as broker and for its results; a worker that dies loses no task
+# check_celery: Celery runs on mqkv, as broker and for its results; a worker that dies loses no
+# task, and leaves nothing behind. With the newest release; CELERY=5.4.0 is the oldest that is promised.
 . "$(dirname "$0")/lib.sh"
 
-environment celery celery pytest || exit 0
+celery=${CELERY:-5.7.0}
+environment "celery-$celery" "celery==$celery" pytest || exit 0
 start_server
 work=$MQKV_TEST_DIR/work
 mkdir -p "$work"
@@ -10,7 +12,8 @@ cat >"$work/tasks.py" <<PYTHON
 import os
 import signal
 
-from celery import Celery, chord, group
+from celery import Celery
+from celery.exceptions import Reject
 
 import mqkv.kombu
 
@@ -37,6 +40,18 @@ def fails_once(self):
     return self.request.retries
 
 
+@app.task
+def fails():
+    raise ValueError
+
+
+@app.task(bind=True, acks_late=True)
+def requeues(self):  # as in Celery's guide
+    if not self.request.delivery_info["redelivered"]:
+        raise Reject("no reason", requeue=True)
+    return "received two times"
+
+
 @app.task(bind=True)
 def dies_once(self, file):
     if not os.path.exists(file):
@@ -49,7 +64,7 @@ cat >"$work/use.py" <<'PYTHON'
 import sys
 
 from celery import chain, chord, group
-from tasks import add, app, fails_once, total
+from tasks import add, app, fails_once, requeues, total
 
 assert add.delay(1, 2).get(timeout=120) == 3
 assert group(add.s(i, i) for i in range(20))().get(timeout=120) == [2 * i for i in range(20)]
@@ -57,6 +72,7 @@ assert chain(add.s(1, 2), add.s(10))().get(timeout=120) == 13
 assert chord((add.s(i, 0) for i in range(10)), total.s())().get(timeout=120) == 45
 assert add.apply_async((1, 1), countdown=1, priority=9).get(timeout=120) == 2
 assert fails_once.delay().get(timeout=120) == 1
+assert requeues.delay().get(timeout=120) == "received two times"
 answers = app.control.ping(timeout=20, limit=1)
 assert len(answers) == 1 and list(answers[0].values()) == [{"ok": "pong"}], answers
 PYTHON
@@ -125,7 +141,71 @@ check_status 0 "another worker does it when its time is over" "$environment_pyth
 from tasks import app
 print(app.AsyncResult('$id').get(timeout=120))"
 check_equal True "$output" "and is told that it is delivered again"
+cat >"$work/settings.py" <<'PYTHON'
+import sys
+
+from celery import chord
+from tasks import add, app, total
+
+app.conf.result_expires = None if sys.argv[1] == "None" else 0
+app.conf.result_failure_expires = 50
+app.conf.result_compression = "zlib"
+assert chord((add.s(i, i) for i in range(4)), total.s())().get(timeout=120) == 12
+result = add.delay(["a"] * 9, ["b"])
+assert result.get(timeout=120) == ["a"] * 9 + ["b"]
+backend = app.backend
+backend._set_with_state("expires", "1", "FAILURE")
+assert 40 < backend.client.ttl("expires") <= 50
+backend._set_with_state("expires", "1", "SUCCESS")
+assert backend.client.ttl("expires") is None
+backend.expire("expires", 30)
+assert backend.client.ttl("expires") <= 30
+backend.expire("expires", app.conf.result_expires)
+assert backend.client.ttl("expires") is None
+PYTHON
+check_status 0 "results that never end, and those of failures" \
+    "$environment_python" settings.py None
+check_status 0 "the same, told by 0" "$environment_python" settings.py 0
 kill "$worker"
 wait "$worker"
 check_equal 0 $? "a worker ends when it is told to"
+check_equal "" "$(client scan --keys kombu:queue)" "and leaves no queue or binding of its own"
+
+# A worker is killed and told something; one of the same name starts.
+start_named() {
+    "$environment_python" -m celery -A tasks worker --pool solo --hostname w1@h --loglevel info \
+        >"$1" 2>&1 &
+    named=$!
+}
+is_ready() {
+    grep -q "w1@h ready" "$1"
+}
+start_named "$MQKV_TEST_DIR/first.log"
+wait_until 60 is_ready "$MQKV_TEST_DIR/first.log"
+"$environment_python" -m celery -A tasks events --dump >"$MQKV_TEST_DIR/events.log" 2>&1 &
+monitor=$!
+bound_monitor() {
+    client scan --keys kombu:queue:celeryev | grep -q .
+}
+wait_until 60 bound_monitor
+monitor_queue=$(client scan --keys kombu:queue:celeryev | sed 's/.*queue://' | head -n 1)
+for _ in 1 2 3; do
+    "$environment_python" -m celery -A tasks inspect ping >"$MQKV_TEST_DIR/ping.log" 2>&1
+done
+check_match "pong" "$(cat "$MQKV_TEST_DIR/ping.log")" "inspect is answered"
+check_equal "" "$(client scan --keys queue: | grep reply)" "and leaves nothing"
+kill -KILL "$named" "$monitor"
+wait "$named" "$monitor" 2>/dev/null
+"$environment_python" -m celery -A tasks control shutdown >"$MQKV_TEST_DIR/shutdown.log" 2>&1
+start_named "$MQKV_TEST_DIR/second.log"
+wait_until 60 is_ready "$MQKV_TEST_DIR/second.log"
+check_status 0 "a worker does not obey what was said to one before it" "$environment_python" -c "
+from tasks import add, app
+assert add.delay(1, 2).get(timeout=120) == 3
+assert app.control.ping(timeout=20, limit=1)"
+check_equal 0 "$(client scan --keys "kombu:queue:$monitor_queue" | grep -c .)" \
+    "the queue of a monitor that was killed is gone"
+kill "$named"
+wait "$named"
+check_equal "" "$(client scan --keys kombu:queue)" "nothing of all that is left"
 [ "$failed_checks" = 0 ] || tail -n 40 "$MQKV_TEST_DIR/worker.log"

@@ -9,7 +9,12 @@ the store in that directory, whose daemon starts by itself. Messages are jobs of
 queue for each of kombu's: `clientk queue` shows them. A message that a worker has is its own for
 transport_options["visibility_timeout"] seconds (an hour): a worker that has died loses it then,
 and so does one that is slower. Priorities are 0 to 9, and 9 comes first. Direct, topic and fanout
-exchanges work over all processes of the store; events and remote control do, too.
+exchanges work over all processes of the store; events and remote control do, too. A message that is
+given back goes to the end of its queue, marked as redelivered.
+
+Queues end as with AMQP, and their messages with them: with auto_delete when the last consumer has
+ended or died, with expires when nobody has used them for so long. Messages end by the message_ttl
+of the queue or their own expiration. max_length and exclusive are not kept.
 
 A consumer that waits sleeps until a message comes. Every transport_options["polling_interval"]
 seconds (1) it looks for messages whose time at a dead worker is over.
@@ -18,32 +23,34 @@ seconds (1) it looks for messages whose time at a dead worker is over.
 from __future__ import annotations
 
 import json
-import os
-import select
+import math
 import socket
 import threading
 import time
 from contextlib import suppress
 from queue import Empty
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Optional
 from urllib.parse import quote
 
 # Without kombu, or its types, nothing is known of it.
 from kombu.transport import TRANSPORT_ALIASES, virtual  # type: ignore
+from kombu.transport.base import to_rabbitmq_queue_arguments  # type: ignore
 from kombu.utils.json import dumps, loads  # type: ignore
 
 from .client import Client
-from .errors import Error, Missed, NotFound, Unavailable, UnknownOutcome, VersionMismatch
+from .errors import Error, GuardFailed, NotFound, Unavailable, UnknownOutcome, VersionMismatch
 from .jobs import Job, Queue
+from .kombu_lifetime import Consumer, Lifetimes, Terms
+from .kombu_waiter import Waiter
 from .transaction import Transaction
-from .watch import Watch
 
 __all__ = ["Channel", "Transport", "client_of"]
 
 _FOR_EVER = 2 ** 31
 _POLLING_S = 1.0  # the longest sleep
-_UNWATCHED_S = 0.02  # and while nothing can be watched
-_CHANGES_AT_ONCE = 1000
+_MOMENT_S = 0.02  # after which a message that was given back can be taken, at the latest
+_SWEEP = 64  # messages that are looked at for old ones, at every second such number of puts
+_DELETES = 5  # attempts to delete a queue to which others put
 
 
 def client_of(virtual_host: Optional[str], **options: Any) -> Client:
@@ -56,86 +63,17 @@ def client_of(virtual_host: Optional[str], **options: Any) -> Client:
     return Client("/" + name, **options)
 
 
-class _Waiter:
-    """On which a connection sleeps until one of the queues that it consumes from has changed, or
-    wake was called, by any thread. The rest is for one thread at a time."""
+def _give_back(job: Job) -> None:
+    """The job goes to the end of its queue; the attempt counts."""
+    job.fail(delay=0)
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._keys: "set[bytes]" = set()  # what changes with a queue
-        self._prefix = ""
-        self._watch: Optional[Watch] = None  # one for all of them: it takes a session
-        self._again_at = 0.0  # after a failure
-        self._reads, self._writes = os.pipe()
-        os.set_blocking(self._reads, False)
-        os.set_blocking(self._writes, False)
 
-    def watch(self, names: "Iterable[str]") -> bool:
-        """Watches these queues and no others. True: only from now on, so that they have to be
-        looked at once more."""
-        keys = {f"queue:{name}:tails" for name in names}
-        before, self._keys = self._keys, {key.encode() for key in keys}
-        prefix = os.path.commonprefix(list(keys))
-        if self._watch is not None and prefix == self._prefix:
-            return bool(self._keys - before)
-        if not keys or time.monotonic() < self._again_at:
-            return False
-        self._drop_watch()
-        try:
-            self._watch = self._client.watch(prefix, keys_only=True)
-        except Error:
-            self._again_at = time.monotonic() + _POLLING_S
-            return False
-        self._prefix = prefix
-        return True
-
-    def wait(self, seconds: float) -> None:
-        """Sleeps so long at most."""
-        end = time.monotonic() + seconds
-        poll = select.poll()
-        poll.register(self._reads, select.POLLIN)
-        if self._watch is not None:
-            poll.register(self._watch.fileno(), select.POLLIN)
-        else:
-            end = min(end, time.monotonic() + _UNWATCHED_S)
-        while not self._has_changed():
-            left = end - time.monotonic()
-            if left <= 0:
-                return
-            if any(number == self._reads for number, _ in poll.poll(1000 * left)):
-                with suppress(BlockingIOError):
-                    os.read(self._reads, 4096)
-                return
-
-    def _has_changed(self) -> bool:
-        changed = False
-        try:
-            for _ in range(_CHANGES_AT_ONCE):
-                change = self._watch.next() if self._watch is not None else None
-                if change is None:
-                    return changed
-                changed |= change.key in self._keys
-        except Missed:
-            pass
-        except Error:
-            self._drop_watch()  # another one is made, and a look follows it
-        return True
-
-    def _drop_watch(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
-
-    def wake(self) -> None:
-        """Ends the sleep."""
-        with suppress(OSError):  # it is awake as often as that
-            os.write(self._writes, b"\0")
-
-    def close(self) -> None:
-        """Ends all of it."""
-        self._drop_watch()
-        os.close(self._reads)
-        os.close(self._writes)
+def _is_old(job: Job, ttl_ms: "Any") -> bool:
+    """Whether the time of the message is over. ttl_ms: a number, or the text of one."""
+    try:
+        return time.time() - job.put_at > float(ttl_ms) / 1000
+    except (ValueError, TypeError):
+        return False
 
 
 class _QoS(virtual.QoS):  # type: ignore[misc]
@@ -148,7 +86,7 @@ class _QoS(virtual.QoS):  # type: ignore[misc]
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         """The message is given back, or dropped."""
-        self.channel.settle(delivery_tag, Job.release if requeue else Job.ack)
+        self.channel.settle(delivery_tag, _give_back if requeue else Job.ack)
         super().ack(delivery_tag)
 
     def restore_unacked(self) -> "list[Any]":
@@ -156,7 +94,7 @@ class _QoS(virtual.QoS):  # type: ignore[misc]
         self._flush()
         for delivery_tag in list(self._delivered):
             try:
-                self.channel.settle(delivery_tag, Job.release)
+                self.channel.settle(delivery_tag, _give_back)
             except Error:
                 pass  # its lease ends
         self._delivered.clear()
@@ -175,6 +113,11 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         self._queues: "dict[str, Queue]" = {}
         self._taken: "dict[str, Job]" = {}
         self._unacknowledged: "set[str]" = set()  # queues whose messages are done when delivered
+        self._terms: "dict[str, Terms]" = {}  # of queues with an end that are consumed from
+        self._ttl_ms: "dict[str, int]" = {}  # of the messages of queues
+        self._consumer = Consumer.new()
+        self._beat_at = math.inf
+        self._puts = 0
         super().__init__(connection, **kwargs)
 
     @property
@@ -182,6 +125,11 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         """The client of the connection."""
         client: Client = self.connection.mqkv
         return client
+
+    @property
+    def lifetimes(self) -> Lifetimes:
+        """Those of the queues in the store."""
+        return Lifetimes(self.mqkv)
 
     def active_names(self) -> "list[str]":
         """The names in the store of the queues that are consumed from."""
@@ -196,6 +144,14 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     # Messages ------------------------------------------------------------------------------------
 
     def _put(self, queue: str, message: "dict[str, Any]", **_: Any) -> None:
+        terms = self.lifetimes.terms(queue)
+        if terms is not None:
+            if terms.is_over():
+                self._erase(queue, terms)
+                return
+            self._puts += 1
+            if terms.ttl_ms >= 0 and self._puts % (_SWEEP // 2) == 0:
+                self._drop_old(queue, terms.ttl_ms)
         self._jobs(queue).put(dumps(message), priority=self._get_message_priority(message),
                               max_attempts=_FOR_EVER)
 
@@ -203,16 +159,39 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         for _key, _pattern, queue in self.get_table(exchange):
             self._put(queue, message)
 
-    def _get(self, queue: str, timeout: Optional[float] = None) -> "dict[str, Any]":
-        job = self._jobs(queue).take()
+    def _drop_old(self, queue: str, ttl_ms: int) -> None:
+        jobs = self._jobs(queue)
+        old = sum(_is_old(job, ttl_ms) for job in jobs.jobs("ready", _SWEEP))
+        for job in jobs.take_many(old) if old else ():
+            with suppress(NotFound, VersionMismatch):
+                if _is_old(job, ttl_ms):
+                    job.ack()
+                else:
+                    job.release()
+
+    def _take(self, queue: str) -> Job:
+        jobs = self._jobs(queue)
+        job = jobs.take()
+        if job is None and time.monotonic() < self.connection.gave_back_at + _MOMENT_S:
+            job = jobs.take(_MOMENT_S)
         if job is None:
             raise Empty
-        try:
-            message: "dict[str, Any]" = loads(job.payload.decode())
-            properties = message["properties"]
-        except (ValueError, TypeError, KeyError):  # nobody could ever do it
-            job.bury("no message of kombu")
-            raise Empty from None
+        return job
+
+    def _get(self, queue: str, timeout: Optional[float] = None) -> "dict[str, Any]":
+        while True:
+            job = self._take(queue)
+            try:
+                message: "dict[str, Any]" = loads(job.payload.decode())
+                properties = message["properties"]
+                expiration = properties.get("expiration")
+            except (ValueError, TypeError, KeyError, AttributeError):  # nobody could ever do it
+                job.bury("no message of kombu")
+                continue
+            if not _is_old(job, expiration) and not _is_old(job, self._ttl_ms.get(queue)):
+                break
+            with suppress(NotFound, VersionMismatch):
+                job.ack()
         # The publisher's own is the same in all queues that an exchange leads to.
         properties["delivery_tag"] = f"{queue}:{job.receipt}"
         if job.attempts > 1:
@@ -227,6 +206,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         """Ends the delivery of a message. One whose time was over is another worker's."""
         job = self._taken.get(delivery_tag)
         if job is not None:
+            if how is _give_back:
+                self.connection.gave_back_at = time.monotonic()
             with suppress(NotFound, VersionMismatch):
                 how(job)
             self._taken.pop(delivery_tag, None)
@@ -234,11 +215,25 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 
     def basic_consume(self, queue: str, no_ack: bool, *args: Any, **kwargs: Any) -> Any:
         """Consumes from the queue."""
+        terms = self.lifetimes.terms(queue)
+        if terms is not None:
+            self._terms[queue] = terms
+            self._ttl_ms[queue] = terms.ttl_ms if terms.ttl_ms >= 0 else _FOR_EVER
+            self.lifetimes.join(queue, self._consumer)
+            self._beat_at = min(self._beat_at, time.monotonic() + terms.beat_s())
         (self._unacknowledged.add if no_ack else self._unacknowledged.discard)(queue)
         return super().basic_consume(queue, no_ack, *args, **kwargs)
 
     def basic_get(self, queue: str, no_ack: bool = False, **kwargs: Any) -> Any:
         """One message, or None."""
+        terms = self.lifetimes.terms(queue)
+        if terms is not None:
+            if terms.is_over():
+                self._erase(queue, terms)
+                return None
+            self._ttl_ms[queue] = terms.ttl_ms if terms.ttl_ms >= 0 else _FOR_EVER
+            if terms.expires_ms:
+                self.lifetimes.use(queue)
         message = super().basic_get(queue, no_ack=no_ack, **kwargs)
         if message is not None and no_ack:
             self.settle(message.delivery_tag, Job.ack)
@@ -250,16 +245,86 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         return len(self._jobs(queue))
 
     def _has_queue(self, queue: str, **_: Any) -> bool:
-        return self.mqkv.exists(f"queue:{self._jobs(queue).name}:tails")
+        return (self.mqkv.exists(f"queue:{self._jobs(queue).name}:tails")
+                or self.lifetimes.terms(queue) is not None)
 
     def _purge(self, queue: str) -> int:
         jobs = self._jobs(queue)
         return jobs.drop("ready") + jobs.drop("later")
 
-    def _delete(self, queue: str, *meta: Any, **_: Any) -> None:
-        if meta:
-            self._change_bindings(meta[0], lambda table: [row for row in table if row[2] != queue])
-        self._purge(queue)
+    def prepare_queue_arguments(self, arguments: Any, **options: Any) -> Any:
+        """What kombu's queue says of itself, as AMQP has it."""
+        return to_rabbitmq_queue_arguments(arguments or {}, **options)
+
+    def _new_queue(self, queue: str, auto_delete: bool = False, arguments: Any = None,
+                   **_: Any) -> None:
+        said = arguments or {}
+        expires_ms, ttl_ms = said.get("x-expires"), said.get("x-message-ttl")
+        if auto_delete or expires_ms or ttl_ms is not None:
+            for name, terms in self.lifetimes.over().items():
+                self._erase(name, terms)
+            self.lifetimes.declare(queue, int(expires_ms or 0),
+                                   -1 if ttl_ms is None else int(ttl_ms), auto_delete)
+
+    def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False,
+                     **_: Any) -> None:
+        """Deletes the queue, its bindings and its messages."""
+        if not if_empty or not self._size(queue):
+            self._erase(queue, self.lifetimes.terms(queue) or Terms())
+            self.state.queue_bindings_delete(queue)
+
+    def _erase(self, queue: str, terms: Terms) -> None:
+        bound = {binding.exchange for binding in self.state.queue_bindings(queue)}
+        for exchange in bound.union(terms.exchanges):
+            self._change_bindings(exchange, lambda table: [row for row in table if row[2] != queue])
+        self.lifetimes.forget(queue)
+        jobs = self._jobs(queue)
+        root = f"queue:{jobs.name}:"
+        records = [root + name for name in ("heads", "later", "outside", "tree", "done:dead")]
+        records += [f"{root}done:{lane}" for lane in range(10)]
+        for _ in range(_DELETES):
+            tails = self.mqkv.get(root + "tails")
+            if tails is None:
+                break
+            jobs.drop("ready")
+            jobs.drop("later")
+            jobs.drop("dead")
+            for job in jobs.jobs("leased"):
+                with suppress(NotFound, VersionMismatch):
+                    job.ack()
+            with suppress(GuardFailed), self.mqkv.transaction() as t:
+                t.guard(root + "tails", value=tails)
+                for name in (root + "tails", *records):
+                    t.delete(name)
+        self._queues.pop(queue, None)  # what it knows of the queue does not hold for the next one
+
+    # Consumers of queues with an end -------------------------------------------------------------
+
+    def beat(self) -> None:
+        """Says that the consumers live, when it is time to. What others have deleted meanwhile,
+        since they could not see it, is there again."""
+        if time.monotonic() < self._beat_at:
+            return
+        for queue, terms in self._terms.items():
+            if not self.lifetimes.join(queue, self._consumer):
+                self._queues.pop(queue, None)
+                self.lifetimes.declare(queue, terms.expires_ms, terms.ttl_ms, terms.auto_delete)
+                for exchange, key, arguments in list(self.state.queue_bindings(queue)):
+                    self.queue_bind(queue, exchange, key, arguments)
+                self.lifetimes.join(queue, self._consumer)
+        self._beat_at = time.monotonic() + min(
+            (terms.beat_s() for terms in self._terms.values()), default=math.inf)
+
+    def basic_cancel(self, consumer_tag: str) -> None:
+        """Ends a consumer."""
+        queue = self._tag_to_queue.get(consumer_tag)
+        super().basic_cancel(consumer_tag)
+        terms = self._terms.get(queue or "")
+        if queue is not None and terms is not None and queue not in self._active_queues:
+            del self._terms[queue]
+            with suppress(Error):  # then others see that it has ended
+                if self.lifetimes.leave(queue, self._consumer):
+                    self.queue_delete(queue)
 
     # Bindings: of an exchange they are one entry, a list in JSON ---------------------------------
 
@@ -274,13 +339,26 @@ class Channel(virtual.Channel):  # type: ignore[misc]
             key = self._bindings_key(exchange)
             before = json.loads(t.get(key) or b"[]")
             after = change(before)
-            if after != before:
+            if before and not after:
+                t.delete(key)
+            elif after != before:
                 t[key] = json.dumps(after)
 
         step()
 
+    def queue_bind(self, queue: str, exchange: Optional[str] = None, routing_key: str = "",
+                   arguments: Any = None, **_: Any) -> None:
+        """Adds a binding, which others may have deleted since this process made it."""
+        exchange = exchange or "amq.direct"
+        if self.state.has_binding(queue, exchange, routing_key):
+            self._queue_bind(exchange, *self.typeof(exchange).prepare_bind(
+                queue, exchange, routing_key, arguments))
+        else:
+            super().queue_bind(queue, exchange, routing_key, arguments)
+
     def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
         row = [routing_key, pattern, queue]
+        self.lifetimes.bind(queue, exchange)  # first, so that whoever deletes the queue finds it
         self._change_bindings(exchange,
                               lambda table: table if row in table else table + [row])
 
@@ -316,8 +394,9 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         super().__init__(client, **kwargs)
         self.state = self.global_state
         self._mqkv: Optional[Client] = None
-        self._waiter: Optional[_Waiter] = None
+        self._waiter: Optional[Waiter] = None
         self._lock = threading.Lock()
+        self.gave_back_at = -math.inf  # when a message was given back, by time.monotonic()
 
     @property
     def mqkv(self) -> Client:
@@ -342,8 +421,11 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         end = None if timeout is None else time.monotonic() + timeout
         client = self.mqkv
         with self._lock:
-            waiter = self._waiter = self._waiter or _Waiter(client)
+            waiter = self._waiter = self._waiter or Waiter(client)
+        changed = False  # there may be a message that can be taken in a moment
         while True:
+            for channel in list(self.channels or ()):
+                channel.beat()
             look_again = waiter.watch(name for channel in self.channels or ()
                                       if channel for name in channel.active_names())
             try:
@@ -351,13 +433,12 @@ class Transport(virtual.Transport):  # type: ignore[misc]
                 return
             except Empty:
                 pass
-            left = self.polling_interval or _POLLING_S
+            left = _MOMENT_S if changed else self.polling_interval or _POLLING_S
             if end is not None:
                 left = min(left, end - time.monotonic())
                 if left <= 0:
                     raise socket.timeout()
-            if not look_again:
-                waiter.wait(left)
+            changed = not look_again and waiter.wait(left)
 
     def wake(self) -> None:
         """Ends the sleep of drain_events."""
