@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check_celery: Celery runs on mqkv, as broker and for its results; a worker that dies loses no
-# task, and leaves nothing behind. With the newest release; CELERY=5.4.0 is the oldest that is promised.
+# task, and leaves nothing behind. CELERY names another release.
 . "$(dirname "$0")/lib.sh"
 
 celery=${CELERY:-5.7.0}

@@ -54,6 +54,7 @@ add(3, 4)
 assert huey.pending_count() == 2 and len(storage.enqueued_items(1)) == 1
 storage.enqueue(b"urgent", priority=9)
 assert storage.dequeue() == b"urgent"
+storage.close()  # as huey does before it forks
 storage.flush_queue()
 assert storage.queue_size() == 0
 now = datetime.now(timezone.utc).replace(tzinfo=None)
@@ -85,4 +86,13 @@ check_status 0 "tasks are done, tried again and scheduled" "$environment_python"
 kill -INT "$consumer"
 wait "$consumer"
 check_equal 0 $? "the consumer ends when it is told to"
+"$environment_python" -m huey.bin.huey_consumer tasks.huey --worker-type process --workers 2 \
+    --no-periodic >>"$MQKV_TEST_DIR/consumer.log" 2>&1 &
+consumer=$!
+check_status 0 "workers that are processes do tasks" "$environment_python" -c "
+from tasks import add
+assert [result(blocking=True, timeout=60) for result in [add(i, i) for i in range(5)]] == [
+    2 * i for i in range(5)]"
+kill -INT "$consumer"
+wait "$consumer"
 [ "$failed_checks" = 0 ] || tail -n 40 "$MQKV_TEST_DIR/consumer.log"

@@ -11,6 +11,7 @@ huey's other storages a task is gone from the queue when a worker has it.
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import datetime, timezone
 from typing import Any, Iterable, Optional
@@ -38,15 +39,40 @@ class Storage(BaseStorage):  # type: ignore[misc]
     def __init__(self, name: str = "huey", queue: Any = None, utc: bool = True,
                  read_timeout: float = 1, **options: Any) -> None:
         super().__init__(name)
-        self._client = Client(queue, **options)
-        self._tasks = Queue(self._client, f"huey.{name}")
-        self._schedule = Queue(self._client, f"huey.{name}.schedule")
+        self._options = (queue, options)
+        self._lock = threading.Lock()
+        self._opened: "Optional[tuple[Client, Queue, Queue]]" = None
         self._utc = utc
         self._read_timeout = read_timeout
+        self._open()
+
+    def _open(self) -> "tuple[Client, Queue, Queue]":
+        with self._lock:
+            if self._opened is None:
+                queue, options = self._options
+                client = Client(queue, **options)
+                self._opened = (client, Queue(client, f"huey.{self.name}"),
+                                Queue(client, f"huey.{self.name}.schedule"))
+            return self._opened
+
+    @property
+    def _client(self) -> Client:
+        return self._open()[0]
+
+    @property
+    def _tasks(self) -> Queue:
+        return self._open()[1]
+
+    @property
+    def _schedule(self) -> Queue:
+        return self._open()[2]
 
     def close(self) -> None:
-        """Closes the client."""
-        self._client.close()
+        """Closes the client. It opens again when it is used: huey closes before it forks."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened[0].close()
+                self._opened = None
 
     # The queue -----------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 A queue with an expiry, a time to live of its messages, or auto_delete has an entry,
 kombu:queue:NAME, in JSON; kombu:queues is a list of all of these names. The entry tells who
-consumes from it. A consumer lives as long as its process, which the others of its PID namespace can see; for
-processes elsewhere (in other containers) it lives for five minutes, which it renews.
+consumes from it. A consumer lives as long as its process, which the others of its PID namespace can
+see; for processes elsewhere (in other containers) it lives for five minutes, which it renews.
 
 A queue is over when nobody consumes from it, and it has auto_delete and somebody did, or it was not
 used for the time of its expiry. Who puts to one that is over, or declares one, deletes it.
