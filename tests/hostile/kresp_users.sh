@@ -72,6 +72,7 @@ check_match 'its request is larger than the memory for buffers that is left to i
 check_status 0 "kresp ends" stop_kresp
 
 start_kresp --mode 0666 --threads 1
+# shellcheck disable=SC2016
 users_ask '
 script = (b"local t = os.clock() while os.clock() - t < 0.03 do end "
           b"return redis.call(\"INCR\", KEYS[1])")
