@@ -386,12 +386,19 @@ static bool is_late(const char *line, size_t size)
     return found && !explore_keeps_time();
 }
 
+/* Kresp may end while a script or a transaction waits for its next turn. */
+static bool is_stopped(const char *line, size_t size)
+{
+    static const char text[] = "-ERR kresp: it is stopping";
+    return bridged.is_to_end && size >= sizeof text - 1 && memcmp(line, text, sizeof text - 1) == 0;
+}
+
 /* The store has failed: what the command has done is not known. */
 static void take_error(struct kresp_client *client, const struct atom *atom, const char *line,
                        size_t size)
 {
     EXPLORE_CHECK(atom->kind == AN_ERROR || (bridged.may_fail && atom->kind != LITERAL) ||
-                      is_late(line, size),
+                      is_late(line, size) || is_stopped(line, size),
                   "client %u is told %.*s", client->number, (int)size, line);
     if (changes_key(atom->kind))
         client->models[atom->key].is_unknown = true;
