@@ -78,15 +78,15 @@ files = words(60, 1)[0]
 root = struct.unpack_from("<Q", memory, files + 64 + 8)[0]
 node, levels = (root >> 8) * 16, root & 255
 assert levels > 0, "more than a leaf"
-for _ in range(levels - 1):
-    node = words(node + 4 * words(node, 1)[0], 1)[0] * 16
-count, *leaves = words(node, 64)
-for leaf in reversed(leaves[:count]): # one with room for another item
-    node = leaf * 16
-    count, *hashes = words(node, 64)
-    if count < 63:
-        break
-assert 3 < count < 63
+def leaves_below(node, level):
+    count, *children = words(node, 64)
+    for child in children[:count] if level > 0 else []:
+        yield from leaves_below(child * 16, level - 1)
+    if level == 0:
+        yield node
+# One with room for another item.
+node = next(leaf for leaf in leaves_below(node, levels) if 3 < words(leaf, 1)[0] < 63)
+count, *hashes = words(node, 64)
 if sys.argv[1] == "two places changed":
     hashes[0], hashes[1] = hashes[1], hashes[0]
 elif sys.argv[1] == "one key left out":
