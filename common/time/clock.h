@@ -40,6 +40,9 @@ static inline uint64_t clock_thread_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Returns the time of `clock` in `ms` milliseconds. */
+struct timespec clock_time_after_ms(clockid_t clock, uint64_t ms);
+
 /* Sleeps for `ms` milliseconds; a signal does not cut it short. */
 void clock_sleep_ms(uint64_t ms);
 

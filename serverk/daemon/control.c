@@ -196,11 +196,7 @@ static bool start_reloader(struct control *control)
 /* Returns whether the reloader has ended, now or in a moment. */
 static bool join_reloader(struct control *control)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += JOIN_SLICE_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const struct timespec until = clock_time_after_ms(CLOCK_REALTIME, JOIN_SLICE_MS);
     return pthread_timedjoin_np(control->reloader, NULL, &until) == 0;
 }
 

@@ -74,14 +74,7 @@ struct mirror {
 
 static bool wait_for_semaphore(sem_t *semaphore, uint64_t wait_ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(wait_ms / 1000);
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
+    const struct timespec until = clock_time_after_ms(CLOCK_MONOTONIC, wait_ms);
     int result;
     while ((result = sem_clockwait(semaphore, CLOCK_MONOTONIC, &until)) != 0 && errno == EINTR)
         ;

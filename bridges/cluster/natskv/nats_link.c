@@ -247,25 +247,11 @@ static bool look_at_slot(struct nats_link *link, struct link_slot *slot, uint64_
     return false;
 }
 
-/* Returns the time `ms` milliseconds from now. */
-static struct timespec in_ms(unsigned ms)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    time.tv_sec += ms / 1000;
-    time.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (time.tv_nsec >= 1000000000) {
-        time.tv_nsec -= 1000000000;
-        time.tv_sec++;
-    }
-    return time;
-}
-
 /* Waits until the timer must look. It goes on looking for a while after the last call, so that few
  * calls have to wake it. */
 static void wait_for_tick(struct nats_link *link)
 {
-    struct timespec until = in_ms(TICK_MS);
+    struct timespec until = clock_time_after_ms(CLOCK_MONOTONIC, TICK_MS);
     uint64_t now_ms = clock_monotonic_coarse_ms();
     if (link->counts.in_flight > 0)
         link->last_ms = now_ms;
@@ -425,7 +411,7 @@ static void *run_mender(void *argument)
         told = status != KV_OK;
         pthread_mutex_lock(&link->lock);
         link->counts.reconnects += status == KV_OK;
-        struct timespec until = in_ms(MEND_MS);
+        struct timespec until = clock_time_after_ms(CLOCK_MONOTONIC, MEND_MS);
         while (!link->ending && pthread_cond_timedwait(&link->mend, &link->lock, &until) == 0)
             ;
     }

@@ -11,6 +11,7 @@
 
 #include "common/numbers/random.h"
 #include "common/report/error.h"
+#include "common/time/clock.h"
 #include "bridges/cluster/natskv/nats_ask.h"
 #include "bridges/cluster/natskv/nats_entry.h"
 #include "bridges/cluster/natskv/nats_json.h"
@@ -390,14 +391,7 @@ static bool is_due(struct nats_sweep *sweep, uint32_t shard)
 
 static void wait_ms(struct nats_sweep *sweep, uint64_t ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += (time_t)(ms / 1000);
-    until.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
+    const struct timespec until = clock_time_after_ms(CLOCK_MONOTONIC, ms);
     pthread_mutex_lock(&sweep->lock);
     while (!sweep->ending && pthread_cond_timedwait(&sweep->wake, &sweep->lock, &until) == 0)
         ;

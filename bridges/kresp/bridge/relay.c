@@ -1,8 +1,7 @@
 #include "bridges/kresp/bridge/relay.h"
 
-#include <time.h>
-
 #include "common/report/error.h"
+#include "common/time/clock.h"
 
 /* Returns when the runner has the baton; false: it is over. */
 static bool await_baton(struct relay_runner *runner)
@@ -89,14 +88,7 @@ void relay_pause(struct relay *relay)
 
 bool relay_join(struct relay *relay, uint64_t timeout_ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)(timeout_ms / 1000);
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
+    const struct timespec until = clock_time_after_ms(CLOCK_REALTIME, timeout_ms);
     if (pthread_timedjoin_np(relay->runners[0].handle, NULL, &until) != 0)
         return false;
     for (unsigned i = 1; i < relay->count; i++)

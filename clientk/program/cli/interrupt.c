@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <time.h>
 
+#include "common/time/clock.h"
+
 #define AGAIN_AFTER_MS 100
 
 static volatile sig_atomic_t interrupted, terminated;
@@ -68,11 +70,7 @@ bool interrupt_wait_readable(int fd)
 void interrupt_join(const pthread_t *threads, size_t count)
 {
     for (size_t joined = 0; joined < count;) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += AGAIN_AFTER_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        const struct timespec until = clock_time_after_ms(CLOCK_REALTIME, AGAIN_AFTER_MS);
         if (pthread_timedjoin_np(threads[joined], NULL, &until) == 0) {
             joined++;
             continue;
