@@ -52,10 +52,9 @@ void sync_note_written(struct sync *sync, uint32_t file);
 void sync_after_append(struct sync *sync, const struct store_context *context,
                        struct datafile *file);
 
-/* After a value was placed in `file`, where another one may have been: that ends what a power
- * failure leaves of the log (spare_berths.h) unless a sync has promised more. So there are syncs
- * where the store asks for none, too, for which nobody waits. Holds: the file's lock for writing.
- */
+/* After a value was placed in `file`: has the file synced within half a minute where the store asks
+ * for no syncs. A power failure may end the log at a content that no sync has promised and that was
+ * overwritten (spare_berths.h), however old that is. Holds: the file's lock for writing. */
 void sync_after_placing(struct sync *sync, const struct store_context *context,
                         const struct datafile *file);
 
