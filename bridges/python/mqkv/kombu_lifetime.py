@@ -85,7 +85,8 @@ class Terms:
             self.expires_ms: int = int(said.get("expires_ms") or 0)
             self.ttl_ms: int = int(said.get("ttl_ms", -1))  # of messages; -1: for ever
             self.ends_ms: int = int(said.get("ends_ms") or 0)
-            self.consumers: "dict[str, int]" = dict(said.get("consumers") or {})
+            self.consumers = {str(name): int(until_ms)
+                              for name, until_ms in dict(said.get("consumers") or {}).items()}
             self.had_consumers = bool(said.get("had_consumers"))
             self.exchanges: "list[str]" = list(said.get("exchanges") or [])
         except (ValueError, TypeError, AttributeError):  # nothing that was written here
