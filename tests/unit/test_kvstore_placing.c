@@ -715,16 +715,15 @@ START_TEST(a_refused_value_has_its_place_seen_to)
     struct kvstore_options options = one_file;
     options.compact_dead_percent = 50;
     options.compact_min_bytes = 1;
+    table = fileio_system;
+    table.write_at = fail_copies;
+    fileio = &table; /* before the compactor uses it */
     must_reopen(&options);
     must_put(store, "key", "1");
     ck_assert_int_eq(kvstore_sync(store), KV_OK);
     ck_assert(!timer_is_armed());
-    table = fileio_system;
-    table.write_at = fail_copies;
-    fileio = &table;
     begin_put(&put, "large", 'a');
     end_put(&put, KV_IO);
-    fileio = &fileio_system;
     ck_assert(timer_is_armed() || is_compacted_once(NULL));
     ck_assert(wait_until(is_compacted_once, NULL));
 }
