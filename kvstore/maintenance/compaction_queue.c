@@ -22,6 +22,9 @@
 /* How long a file is left alone whose dead bytes are in use. */
 #define SPARES_REST_MS UINT64_C(1000)
 
+/* What a compaction of such a file gives back at least, in compact_min_bytes. */
+#define SPARES_GAIN 4u
+
 /* The shortest time between two looks at all files for lack of room. */
 #define ROOM_EVERY_MS UINT64_C(1000)
 
@@ -244,7 +247,8 @@ static void look_for_room(struct compaction_queue *queue)
 
 /* Whether what is dead in the file's log is worth a compaction, without berths that are about to
  * get another content. Each entry has at most two: one that a sync has promised, and one that the
- * next has. More are there since they fit little of what is written. Takes the file's lock. */
+ * next has. More are there since they fit little of what is written. A compaction takes them all
+ * away, so it is to give back more where there are some. Takes the file's lock. */
 static bool is_worth_now(const struct store_context *context, uint32_t number)
 {
     lockset_write_lock(context->locks, number);
@@ -254,8 +258,10 @@ static bool is_worth_now(const struct store_context *context, uint32_t number)
     spare_bytes = at_most(spare_bytes, 2 * current->words->live_bytes);
     uint64_t log_bytes = current->log.tail - FILE_HEADER_BYTES - spare_bytes;
     lockset_write_unlock(context->locks, number);
-    return spare_bytes == 0 ||
-           (dead_bytes - spare_bytes) * 100 >= log_bytes * context->options.compact_dead_percent;
+    const struct kvstore_options *options = &context->options;
+    uint64_t gain_bytes = dead_bytes - spare_bytes;
+    return spare_bytes == 0 || (gain_bytes / SPARES_GAIN >= options->compact_min_bytes &&
+                                gain_bytes * 100 >= log_bytes * options->compact_dead_percent);
 }
 
 /* Takes a file whose time has come out of the queue. False: it stays there for a while, since its

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/time/clock.h"
 #include "kvstore/api/store.h"
 #include "kvstore/format/record.h"
 #include "kvstore/log/fileio.h"
@@ -632,6 +633,39 @@ START_TEST(berths_are_found_by_their_size)
 }
 END_TEST
 
+static struct kvstore_file_statistics facts_of_file(void)
+{
+    struct kvstore_file_statistics facts;
+    kvstore_file_statistics(store, 0, &facts);
+    return facts;
+}
+
+/* Replaces a value until so much is dead beside the berths that are in use. */
+static void replace_until(uint64_t gain_bytes)
+{
+    struct kvstore_file_statistics facts = facts_of_file();
+    while (facts.dead_bytes - facts.spare_bytes < gain_bytes && facts.compactions == 0) {
+        for (int i = 0; i < 100; i++)
+            put_spared(store, "large", (char)('a' + i % 26));
+        facts = facts_of_file();
+    }
+}
+
+/* A compaction takes berths in use away: the small records between them are no reason for one each
+ * second. */
+START_TEST(berths_in_use_put_off_a_compaction)
+{
+    struct kvstore_options options = with_sync(KVSTORE_SYNC_NONE);
+    options.compact_dead_percent = 50;
+    options.compact_min_bytes = 256 * 1024;
+    must_reopen(&options);
+    replace_until(512 * 1024);
+    clock_sleep_ms(2500); /* the compactor has looked */
+    ck_assert_uint_eq(facts_of_file().compactions, 0);
+    replace_until(UINT64_MAX); /* until there is one */
+}
+END_TEST
+
 static void give_back_fileio(void)
 {
     fileio = &fileio_system;
@@ -659,5 +693,6 @@ TEST_SUITE(kvstore_spares)
     tcase_add_test(tests, what_is_read_is_not_written_over);
     tcase_add_test(tests, hollow_records_are_not_read_with_what_they_named);
     tcase_add_test(tests, berths_are_found_by_their_size);
+    tcase_add_test(tests, berths_in_use_put_off_a_compaction);
     suite_add_tcase(suite, tests);
 }
