@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "common/text/parse.h"
 #include "serverk/config/user_names.h"
@@ -211,6 +212,7 @@ static enum kv_status take_rule_line(struct access_rule *rule, const char *name,
                                      unsigned line, struct kv_error *error)
 {
     uint64_t number;
+    KV_ASSERT(rule);
     if (is_of_quota(name)) {
         rule->quota_line = line;
         return take_limit(name, value, &rule->max_bytes, &rule->max_keys, error);
