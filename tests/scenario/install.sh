@@ -159,9 +159,9 @@ program_of() {
     printf '    printf("%%d\\n", count);\n    return 0;\n}\n'
 }
 
-# check_functions HEADER LIBRARY FLAG...: as C and as C++, against LIBRARY.so, if there is one, and
+# check_all_of HEADER LIBRARY FLAG...: as C and as C++, against LIBRARY.so, if there is one, and
 # LIBRARY.a.
-check_functions() {
+check_all_of() {
     local header=$1 library=$2 functions kind language
     shift 2
     mapfile -t functions < <("$source_dir/tests/lint/abi" functions "$header")
@@ -185,9 +185,9 @@ check_functions() {
 }
 
 if [ "$(command -v clang)" ]; then
-    check_functions clientk_queue.h libclientk -pthread -lm
-    check_functions kvstore.h libkvstore -pthread -lxxhash -lm
-    check_functions allocator.h liballocator -pthread
+    check_all_of clientk_queue.h libclientk -pthread -lm
+    check_all_of kvstore.h libkvstore -pthread -lxxhash -lm
+    check_all_of allocator.h liballocator -pthread
 else
     skip "without clang the functions of the headers are not known"
 fi
