@@ -282,9 +282,11 @@ enum kv_status option_take_argv(const struct option_set *sets, const char *hint,
 {
     int kept = 1;
     bool options_end = false;
-    for (int i = 1; i < *argc && !was_stopped(sets); i++) {
+    for (int i = 1; i < *argc; i++) {
         if (options_end || !option_looks_so(argv[i])) {
             argv[kept++] = argv[i];
+        } else if (was_stopped(sets)) {
+            continue;
         } else if (strcmp(argv[i], "--") == 0) {
             options_end = true;
         } else {
@@ -331,8 +333,6 @@ enum kv_status option_take_text(const struct option_set *set, const struct optio
 static void print_option_row(FILE *stream, const struct option_row *row, int columns)
 {
     char letter[5] = "   ", left[64];
-    if (row->is_unlisted)
-        return;
     if (row->letter)
         snprintf(letter, sizeof letter, "-%c,", row->letter);
     snprintf(left, sizeof left, "%s --%s%s%s", letter, row->name, row->argument ? " " : "",
@@ -349,12 +349,25 @@ void option_print_help(FILE *stream, const struct option_row *rows, int columns)
         print_option_row(stream, row, columns);
 }
 
-void option_print_section(FILE *stream, const struct option_row *rows, const char *section,
-                          int columns)
+static bool is_below(const struct option_row *row, const struct option_heading *heading)
 {
-    for (const struct option_row *row = rows; row && row->name; row++)
-        if (section ? row->section && strcmp(row->section, section) == 0 : !row->section)
-            print_option_row(stream, row, columns);
+    if (row->page != heading->page || !row->section != !heading->section)
+        return false;
+    return !row->section || strcmp(row->section, heading->section) == 0;
+}
+
+void option_print_section(FILE *stream, const struct option_row *rows,
+                          const struct option_heading *heading, int columns)
+{
+    bool has_title = false;
+    for (const struct option_row *row = rows; row->name; row++) {
+        if (!is_below(row, heading))
+            continue;
+        if (!has_title)
+            fprintf(stream, "\n%s\n", heading->title);
+        has_title = true;
+        print_option_row(stream, row, columns);
+    }
 }
 
 void option_print_version(FILE *stream, const char *program)

@@ -20,7 +20,7 @@
 
 enum option_kind {
     OPTION_FLAG,        /* bool, set to true */
-    OPTION_STOP,        /* the same; option_take_argv looks at nothing behind it (--help) */
+    OPTION_STOP,        /* the same; option_take_argv takes no option behind it (--help) */
     OPTION_NUMBER,      /* an unsigned integer of any width, min..max */
     OPTION_INTEGER,     /* int64_t */
     OPTION_SIZE,        /* an unsigned integer of any width, bytes, min..max */
@@ -50,7 +50,7 @@ struct option_row {
     /* The section of a configuration file (option_file.h) that the option belongs to; NULL: only
      * the command line has it. */
     const char *section;
-    bool is_unlisted; /* help leaves it out: the configuration file is the way to give it */
+    unsigned page; /* of the help, where that has several: 0 is the first */
 };
 
 #define OPTION_FIELD(type, member) \
@@ -63,6 +63,7 @@ struct option_origin {
     const char *file; /* NULL: the command line */
     unsigned line;    /* in the file, from 1 */
     bool is_set;      /* the owner set the option while the program ran */
+    const char *by;   /* the option that stands for this one, too, which was not given; or NULL */
 };
 
 /* A table and the struct that its values go to. Where several sets are given, the last has rows
@@ -105,10 +106,17 @@ enum kv_status option_take_text(const struct option_set *set, const struct optio
  * longer part has a line of its own. Prints nothing for an empty or NULL table. */
 void option_print_help(FILE *stream, const struct option_row *rows, int columns);
 
-/* option_print_help of the rows of `section` only; NULL: of the rows that only the command line
- * has. */
-void option_print_section(FILE *stream, const struct option_row *rows, const char *section,
-                          int columns);
+/* Some rows of a table, as help shows them. */
+struct option_heading {
+    const char *title;
+    const char *section; /* NULL: the rows that only the command line has */
+    unsigned page;
+};
+
+/* Prints the title of `heading` between two line ends, and below it its rows as option_print_help
+ * does; nothing if there are none. */
+void option_print_section(FILE *stream, const struct option_row *rows,
+                          const struct option_heading *heading, int columns);
 
 /* Prints "PROGRAM VERSION", and the sanitizer that it was built with. */
 void option_print_version(FILE *stream, const char *program);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "serverk/config/dispatch_model.h"
 #include "serverk/config/lab_seam.h"
@@ -17,6 +18,59 @@
 
 /* With --mirror: how long the cluster can be away before everything is copied again. */
 #define MIRROR_KEEP_CHANGES_MS (UINT64_C(24) * 3600 * 1000)
+
+static unsigned option_index(const char *name)
+{
+    unsigned i = 0;
+    while (options_rows[i].name && strcmp(options_rows[i].name, name) != 0)
+        i++;
+    KV_ASSERT(options_rows[i].name);
+    return i;
+}
+
+static bool is_option_given(const struct server_options *options, const char *name)
+{
+    const struct option_origin *origin = &options->origins[option_index(name)];
+    return origin->text && !origin->by;
+}
+
+/* Notes that --as-cache stands for option `name` with the value `text`; false: it was given. */
+static bool cache_stands_for(struct server_options *options, const char *name, const char *text)
+{
+    if (is_option_given(options, name))
+        return false;
+    options->origins[option_index(name)] = (struct option_origin){.text = text, .by = "as-cache"};
+    return true;
+}
+
+/* Fills in what --as-cache stands for. What was given beside it stays, if it leaves a cache. */
+static enum options_outcome settle_cache(struct server_options *options, struct kv_error *error)
+{
+    const char *size = options_text_of(options, "as-cache");
+    if (options->as_cache_bytes == 0)
+        return OPTIONS_RUN;
+    if (cache_stands_for(options, "max-bytes", size))
+        options->max_bytes = options->as_cache_bytes;
+    if (cache_stands_for(options, "evict", kvstore_evict_name(KVSTORE_EVICT_S3FIFO)))
+        options->evict = KVSTORE_EVICT_S3FIFO;
+    if (cache_stands_for(options, "sync", durability_name(KVSTORE_SYNC_NONE)))
+        options->durability = KVSTORE_SYNC_NONE;
+    if (options->max_bytes != options->as_cache_bytes)
+        kv_error_set(
+            error, KV_USAGE,
+            "--max-bytes %.20s contradicts --as-cache %.20s, which is the same bound; leave "
+            "out one of the two",
+            options_text_of(options, "max-bytes"), size);
+    else if (options->evict == KVSTORE_EVICT_NONE)
+        kv_error_set(
+            error, KV_USAGE,
+            "--evict none contradicts --as-cache %.20s: a cache that is full evicts; leave "
+            "out one of the two",
+            size);
+    else
+        return OPTIONS_RUN;
+    return OPTIONS_BAD;
+}
 
 /* Takes the request queue from the environment if neither the line nor a file names it. */
 static enum options_outcome take_queue(struct server_options *options, struct kv_error *error)
@@ -97,14 +151,6 @@ static enum options_outcome check_sched(const struct server_options *options,
                  "priority%s%s",
                  lab.order_name ? " or --sched " : "", lab.order_name ? lab.order_name : "");
     return OPTIONS_BAD;
-}
-
-static bool is_option_given(const struct server_options *options, const char *name)
-{
-    for (unsigned i = 0; options_rows[i].name; i++)
-        if (strcmp(options_rows[i].name, name) == 0)
-            return options->origins[i].text != NULL;
-    return false;
 }
 
 static enum options_outcome refuse_option(const char *option, const char *why,
@@ -218,7 +264,9 @@ static enum options_outcome check_engine(struct server_options *options, struct 
 static enum options_outcome check_together(const struct parsed_line *line,
                                            struct server_options *options, struct kv_error *error)
 {
-    enum options_outcome outcome = lab.check(line, options, error) ? OPTIONS_RUN : OPTIONS_BAD;
+    enum options_outcome outcome = settle_cache(options, error);
+    if (outcome == OPTIONS_RUN && !lab.check(line, options, error))
+        outcome = OPTIONS_BAD;
     settle_direct(line, options);
     if (outcome == OPTIONS_RUN)
         outcome = take_queue(options, error);
@@ -239,12 +287,29 @@ static enum options_outcome check_together(const struct parsed_line *line,
 
 /* Reading them --------------------------------------------------------------------------------- */
 
-static void print_serverk_help(void)
+/* topic: the word behind -h; NULL: none. */
+static enum options_outcome print_serverk_help(const char *topic, struct kv_error *error)
 {
-    printf("usage: serverk [-d D] [-w M] [-f DIR] [-m NAME] [options]\n"
-           "The daemon of mqkv, a key-value store over POSIX message queues.\n\n");
-    options_print_help(stdout, HELP_COLUMNS);
-    printf("\nSIGTERM and SIGINT stop it cleanly. Manual: serverk(1).\n");
+    static const char *const topics[HELP_PAGES] = {
+        [HELP_FIRST] = "", [HELP_TUNING] = "tuning", [HELP_STUDIES] = "studies"};
+    static const char *const about[HELP_PAGES] = {
+        [HELP_FIRST] = "usage: serverk [-f DIR] [-m NAME] [options]\n"
+                       "The daemon of mqkv, a key-value store over POSIX message queues.\n",
+        [HELP_TUNING] = "Options for who has measured that a default does not suit.\n",
+        [HELP_STUDIES] = "Options for who compares how a daemon can work.\n"};
+    unsigned page = HELP_FIRST;
+    while (topic && page < HELP_PAGES && strcmp(topic, topics[page]) != 0)
+        page++;
+    if (page == HELP_PAGES) {
+        kv_error_set(error, KV_USAGE, "-h '%.40s': the help has the pages tuning and studies",
+                     topic);
+        return OPTIONS_BAD;
+    }
+    fputs(about[page], stdout);
+    options_print_help(stdout, (enum help_page)page, HELP_COLUMNS);
+    if (page == HELP_FIRST)
+        printf("\nSIGTERM and SIGINT stop it cleanly. Manual: serverk(1).\n");
+    return OPTIONS_DONE;
 }
 
 /* Copies argv before its words are moved. NULL: out of memory. */
@@ -277,11 +342,11 @@ enum options_outcome command_line_parse(int argc, char **argv, struct server_opt
     if (status != KV_OK)
         return OPTIONS_BAD;
     if (line.help)
-        print_serverk_help();
-    else if (line.version)
+        return print_serverk_help(argc > 1 ? argv[1] : NULL, error);
+    if (line.version) {
         option_print_version(stdout, "serverk");
-    if (informs)
         return OPTIONS_DONE;
+    }
     if (argc > 1) {
         kv_error_set(error, KV_USAGE, "unexpected argument '%s': serverk takes options only",
                      argv[1]);
@@ -295,7 +360,8 @@ enum options_outcome command_line_take(const struct option_origin *given,
 {
     struct parsed_line line;
     parsed_line_begin(&line);
-    const struct option_set set = {.rows = options_rows, .target = &line};
+    const struct option_set set = {
+        .rows = options_rows, .target = &line, .origins = line.options.origins};
     for (const struct option_row *row = options_rows; row->name; row++) {
         const struct option_origin *origin = &given[row - options_rows];
         if (origin->text && row->section && option_take_text(&set, row, origin, error) != KV_OK)

@@ -257,7 +257,8 @@ static const char *advise_group(const char *text)
 
 static const struct option_row daemon_rows[] = {
     {"datafiles", 'd', OPTION_NUMBER, "D", "data files (default: the store's own, 4 for a new one)",
-     FIELD(datafiles), .min = 1, .max = KVSTORE_MAX_DATAFILES, .section = "store"},
+     FIELD(datafiles), .min = 1, .max = KVSTORE_MAX_DATAFILES, .section = "store",
+     .page = HELP_TUNING},
     {"workers", 'w', OPTION_NUMBER, "M", "worker threads (default: the number of CPUs)",
      FIELD(workers), .min = 1, .max = OPTIONS_MAX_WORKERS, .section = "workers"},
     {"dir", 'f', OPTION_TEXT, "DIR", "data directory (default ./datafiles)", FIELD(dir), .min = 1,
@@ -272,16 +273,20 @@ static const struct option_row daemon_rows[] = {
     {"keep-changes", 0, OPTION_PARSED, "TIME",
      "how long clientk watch can read back changes that a compaction replaced (default 0)",
      FIELD(keep_changes_ms), .parse = parse_keep_changes,
-     .expects = "0 or a time up to 30d (10m, 24h)", .section = "store"},
+     .expects = "0 or a time up to 30d (10m, 24h)", .section = "store", .page = HELP_TUNING},
     {"keep-changes-bytes", 0, OPTION_PARSED, "SIZE", "disk space for such changes (default 1G)",
      FIELD(keep_changes_bytes), .parse = parse_keep_changes_bytes,
-     .expects = "a size from 1M to 1024T", .section = "store"},
+     .expects = "a size from 1M to 1024T", .section = "store", .page = HELP_TUNING},
     {"verify", 0, OPTION_CHOICE, "WHEN",
      "first|every: which reads of values of 16 KiB and more are verified (default first)",
-     FIELD(verify_every_read), .choice_name = verify_of, .section = "store"},
+     FIELD(verify_every_read), .choice_name = verify_of, .section = "store", .page = HELP_TUNING},
     {"cache", 0, OPTION_PARSED, "SIZE", "memory for values that were read, 0: none (default 0)",
      FIELD(cache_bytes), .parse = parse_cache, .expects = "0 or a size from 64k to 1024G (16M, 1G)",
-     .section = "store"},
+     .section = "store", .page = HELP_TUNING},
+    {"as-cache", 0, OPTION_PARSED, "SIZE",
+     "be a cache of SIZE: --max-bytes SIZE --evict s3fifo --sync none (default 0: no cache)",
+     FIELD(as_cache_bytes), .parse = parse_max_bytes,
+     .expects = "0 or a size of 64k or more (512M, 10G)", .section = "store"},
     {"max-bytes", 0, OPTION_PARSED, "SIZE",
      "most bytes of keys and values, overhead included (default 0: no bound)", FIELD(max_bytes),
      .parse = parse_max_bytes, .expects = "0 or a size of 64k or more (512M, 10G)",
@@ -294,22 +299,24 @@ static const struct option_row daemon_rows[] = {
      .section = "store"},
     {"io", 0, OPTION_CHOICE, "HOW",
      "mmap|pread|direct: files mapped, read by calls, or past the page cache (default mmap)",
-     FIELD(io), .choice_name = io_of, .section = "store"},
+     FIELD(io), .choice_name = io_of, .section = "store", .page = HELP_TUNING},
     {"lanes", 0, OPTION_CHOICE, "MODE",
      "auto|worker|shared: how requests reach the workers (default auto)", FIELD(lanes),
-     .choice_name = lanes_mode_of, .section = "queues"},
+     .choice_name = lanes_mode_of, .section = "queues", .page = HELP_TUNING},
     {"sched", 0, OPTION_CHOICE, "ORDER", "fifo|priority: which request comes first (default fifo)",
-     FIELD(sched), .choice_name = sched_of, .section = "workers"},
+     FIELD(sched), .choice_name = sched_of, .section = "workers", .page = HELP_STUDIES},
     {"nice", 0, OPTION_FLAG, NULL, "a request's priority sets its worker's nice value", FIELD(nice),
-     .section = "workers"},
+     .section = "workers", .page = HELP_STUDIES},
     {"cpus", 0, OPTION_PARSED, "LIST", "run on these CPUs only: 0, 0,2 or 0-3 (default all)",
-     FIELD(cpus), .parse = parse_worker_cpus, .expects = CPU_LIST_EXPECTS, .section = "workers"},
+     FIELD(cpus), .parse = parse_worker_cpus, .expects = CPU_LIST_EXPECTS, .section = "workers",
+     .page = HELP_TUNING},
     {"spin", 0, OPTION_PARSED, "HOW",
      "auto|off|USEC: polling before a worker sleeps (default auto)", FIELD(spin),
-     .parse = parse_spin, .expects = "auto, off or microseconds, 1 to 100000", .section = "queues"},
+     .parse = parse_spin, .expects = "auto, off or microseconds, 1 to 100000", .section = "queues",
+     .page = HELP_TUNING},
     {"replies", 0, OPTION_CHOICE, "HOW",
      "auto|queue|shared: replies through shared memory to clients of this user (default auto)",
-     FIELD(replies), .choice_name = wire_replies_name, .section = "queues"},
+     FIELD(replies), .choice_name = wire_replies_name, .section = "queues", .page = HELP_TUNING},
     {"max-value", 0, OPTION_SIZE, "SIZE", "largest value, at most 64M (default 1M)",
      FIELD(max_value_bytes), .min = 1, .max = KVSTORE_MAX_VALUE_BYTES, .section = "store"},
     {"direct", 0, OPTION_CHOICE, "WHOM",
@@ -336,47 +343,49 @@ static const struct option_row daemon_rows[] = {
      FIELD(nats.bucket), .parse = parse_bucket, .expects = "1 to 64 letters, digits, '_' or '-'",
      .section = "cluster"},
     {"shards", 0, OPTION_NUMBER, "S", "streams of a new bucket (default 4)", FIELD(nats.shards),
-     .min = 1, .max = NATSKV_MAX_SHARDS, .section = "cluster"},
+     .min = 1, .max = NATSKV_MAX_SHARDS, .section = "cluster", .page = HELP_TUNING},
     {"replicas", 0, OPTION_NUMBER, "R", "servers that have each key of a new bucket (default 1)",
      FIELD(nats.replicas), .min = 1, .max = NATSKV_MAX_REPLICAS, .section = "cluster"},
     {"reads", 0, OPTION_CHOICE, "WHERE",
      "leader|any: any replica is faster, and may be behind (default leader)", FIELD(nats.read_any),
-     .choice_name = reads_of, .section = "cluster"},
+     .choice_name = reads_of, .section = "cluster", .page = HELP_TUNING},
     {"mirror", 0, OPTION_TEXT, "URL,...",
      "keep a second copy of the store in --bucket of this cluster", FIELD(mirror), .min = 1,
      .expects = "URLs, separated by commas", .section = "cluster"},
     {"mirror-lag", 0, OPTION_PARSED, "TIME[:slow|:fail]",
      "if the copy is further behind, writes are slowed down (slow) or fail (default: no bound)",
      .offset = offsetof(struct parsed_line, options), .parse = parse_mirror_lag,
-     .expects = "a time from 10ms to 30d, then perhaps :slow or :fail", .section = "cluster"},
+     .expects = "a time from 10ms to 30d, then perhaps :slow or :fail", .section = "cluster",
+     .page = HELP_TUNING},
     {"restore-from", 0, OPTION_TEXT, "URL,...",
      "build the store in --dir from --bucket of this cluster, and exit", FIELD(restore_from),
      .min = 1, .expects = "URLs, separated by commas"},
     {"restore-unfinished", 0, OPTION_FLAG, NULL,
-     "with --restore-from: accept a copy that is incomplete", FIELD(restore_unfinished)},
+     "with --restore-from: accept a copy that is incomplete", FIELD(restore_unfinished),
+     .page = HELP_TUNING},
     {"nats-sync", 0, OPTION_CHOICE, "WHEN",
      "interval|always: how the servers' sync_interval is set (default interval)",
-     FIELD(nats.synced), .choice_name = nats_sync_of, .section = "cluster", .is_unlisted = true},
+     FIELD(nats.synced), .choice_name = nats_sync_of, .section = "cluster", .page = HELP_TUNING},
     {"nats-cluster", 0, OPTION_TEXT, "NAME", "refuse a cluster of another name",
-     FIELD(nats.cluster), .min = 1, .expects = "a name", .section = "cluster", .is_unlisted = true},
+     FIELD(nats.cluster), .min = 1, .expects = "a name", .section = "cluster", .page = HELP_TUNING},
     {"nats-creds", 0, OPTION_TEXT, "FILE", "credentials: a JWT and its key",
      FIELD(nats.credentials), .min = 1, .expects = "a file", .section = "cluster",
-     .is_unlisted = true},
+     .page = HELP_TUNING},
     {"nats-nkey", 0, OPTION_TEXT, "KEY:FILE", "an NKey: the public one, and a file with the seed",
      FIELD(nats.nkey), .min = 1, .expects = "PUBLICKEY:FILE", .section = "cluster",
-     .is_unlisted = true},
+     .page = HELP_TUNING},
     {"nats-user", 0, OPTION_TEXT, "NAME", "user of the cluster", FIELD(nats.user), .min = 1,
-     .expects = "a name", .section = "cluster", .is_unlisted = true},
+     .expects = "a name", .section = "cluster", .page = HELP_TUNING},
     {"nats-password-file", 0, OPTION_TEXT, "FILE", "file whose first line is the password",
      FIELD(nats.password_file), .min = 1, .expects = "a file", .section = "cluster",
-     .is_unlisted = true},
+     .page = HELP_TUNING},
     {"nats-ca", 0, OPTION_TEXT, "FILE", "TLS: certificates to trust", FIELD(nats.ca), .min = 1,
-     .expects = "a PEM file", .section = "cluster", .is_unlisted = true},
+     .expects = "a PEM file", .section = "cluster", .page = HELP_TUNING},
     {"nats-cert", 0, OPTION_TEXT, "FILE", "TLS: certificate of this daemon",
      FIELD(nats.certificate), .min = 1, .expects = "a PEM file", .section = "cluster",
-     .is_unlisted = true},
+     .page = HELP_TUNING},
     {"nats-key", 0, OPTION_TEXT, "FILE", "TLS: the key of that certificate", FIELD(nats.key),
-     .min = 1, .expects = "a PEM file", .section = "cluster", .is_unlisted = true},
+     .min = 1, .expects = "a PEM file", .section = "cluster", .page = HELP_TUNING},
     {"daemon", 0, OPTION_FLAG, NULL, "go to the background once ready", FIELD(daemon),
      .section = "process"},
     {"pidfile", 0, OPTION_TEXT, "FILE", "write the pid to FILE, which is removed at the end",
@@ -386,9 +395,9 @@ static const struct option_row daemon_rows[] = {
      .max = UINT64_C(30) * 24 * 3600 * 1000, .section = "process"},
     {"sandbox", 0, OPTION_CHOICE, "WHETHER",
      "on|off: give up files and system calls that are not needed (default on)", FIELD(sandbox),
-     .choice_name = sandbox_choice_name, .section = "process"},
+     .choice_name = sandbox_choice_name, .section = "process", .page = HELP_TUNING},
     {"core-dumps", 0, OPTION_FLAG, NULL, "a crash may leave a core file, with values in it",
-     FIELD(core_dumps), .section = "process"},
+     FIELD(core_dumps), .section = "process", .page = HELP_TUNING},
     {"log", 0, OPTION_TEXT, "FILE",
      "log to FILE instead of standard error; SIGHUP and SIGUSR1 reopen it", FIELD(log), .min = 1,
      .expects = "a file", .section = "log"},
@@ -396,7 +405,7 @@ static const struct option_row daemon_rows[] = {
      FIELD(metrics), .min = 1, .expects = "a file", .section = "log"},
     {"slow", 0, OPTION_DURATION_MS, "TIME",
      "record requests whose work takes this long or longer, 0: none (default 100ms)",
-     FIELD(slow_ms), .max = 3600000, .section = "log"},
+     FIELD(slow_ms), .max = 3600000, .section = "log", .page = HELP_TUNING},
     {"audit", 0, OPTION_TEXT, "FILE", "record in FILE who connects, is refused and leaves",
      FIELD(audit), .min = 1, .expects = "a file", .section = "log"},
     {"config", 'c', OPTION_TEXT, "FILE", "read options that are not on the command line from FILE",
@@ -407,7 +416,8 @@ static const struct option_row daemon_rows[] = {
      FIELD(verbose), .section = "log"},
     {"version", 'V', OPTION_STOP, NULL, "print the version",
      OPTION_FIELD(struct parsed_line, version)},
-    {"help", 'h', OPTION_STOP, NULL, "print this", OPTION_FIELD(struct parsed_line, help)},
+    {"help", 'h', OPTION_STOP, NULL, "print this; -h tuning and -h studies: the other options",
+     OPTION_FIELD(struct parsed_line, help)},
     {.name = NULL},
 };
 
@@ -436,33 +446,21 @@ __attribute__((constructor)) static void join_option_tables(void)
     for (size_t i = 0; lab.rows[i].name; i++) {
         KV_ASSERT(i < LAB_MAX_ROWS && !row_named(lab.rows[i].name));
         joined_rows[DAEMON_ROWS + i] = lab.rows[i];
+        joined_rows[DAEMON_ROWS + i].page = HELP_STUDIES;
     }
 }
 
-void options_print_help(FILE *stream, int columns)
+void options_print_help(FILE *stream, enum help_page page, int columns)
 {
-    static const struct {
-        const char *section, *title;
-    } titles[] = {{"store", "The store:"},
-                  {"queues", "\nQueues, and who may use them:"},
-                  {"workers", "\nWorkers:"},
-                  {"process", "\nThe process:"},
-                  {"log", "\nLog and statistics:"},
-                  {"cluster", "\nMore than one host:"},
-                  {NULL, "\nOn the command line only:"}};
-    struct option_row rows[DAEMON_ROWS + 1] = {0}; /* without the lab's */
-    memcpy(rows, joined_rows, DAEMON_ROWS * sizeof rows[0]);
-    for (size_t i = 0; i < sizeof titles / sizeof titles[0]; i++) {
-        fprintf(stream, "%s\n", titles[i].title);
-        option_print_section(stream, rows, titles[i].section, columns);
-        if (titles[i].section && strcmp(titles[i].section, "cluster") == 0)
-            fprintf(stream,
-                    "Section [cluster] of the configuration file has more keys, for --nats:\n"
-                    "nats-sync, nats-creds and others (serverk(1)).\n");
-    }
-    if (lab.rows->name)
-        fprintf(stream, "\nFor studies:\n");
-    option_print_help(stream, lab.rows, columns);
+    const struct option_heading headings[] = {{"The store:", "store", page},
+                                              {"Queues, and who may use them:", "queues", page},
+                                              {"Workers:", "workers", page},
+                                              {"The process:", "process", page},
+                                              {"Log and statistics:", "log", page},
+                                              {"More than one host:", "cluster", page},
+                                              {"On the command line only:", NULL, page}};
+    for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++)
+        option_print_section(stream, options_rows, &headings[i], columns);
 }
 
 const char *options_text_of(const struct server_options *options, const char *name)

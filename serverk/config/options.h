@@ -63,8 +63,9 @@ struct server_options {
     uint64_t keep_changes_bytes;
     bool verify_every_read;
     enum kvstore_io io;
-    uint64_t cache_bytes; /* 0: none */
-    uint64_t max_bytes;   /* of live records; 0: no bound */
+    uint64_t cache_bytes;    /* 0: none */
+    uint64_t as_cache_bytes; /* what --as-cache asks for; 0: the store is no cache */
+    uint64_t max_bytes;      /* of live records; 0: no bound */
     enum kvstore_evict evict;
     bool ordered; /* keys are kept in their order as well */
     enum lanes_mode lanes;
@@ -122,9 +123,13 @@ static inline bool options_use_nats(const struct server_options *options)
  * of the lab; the last has no name. Constant from the start of main. */
 extern const struct option_row *const options_rows;
 
-/* Prints the rows as help shows them, by section, those of studies last. `columns`: the width of
- * the labels, which stand left of what the options mean. */
-void options_print_help(FILE *stream, int columns);
+/* The pages of the help: whoever runs a daemon needs the first, whoever measured one the second,
+ * and whoever compares daemons the third, which has the lab's options. */
+enum help_page { HELP_FIRST, HELP_TUNING, HELP_STUDIES, HELP_PAGES };
+
+/* Prints the rows of a page as help shows them, by section. `columns`: the width of the labels,
+ * which stand left of what the options mean. */
+void options_print_help(FILE *stream, enum help_page page, int columns);
 
 enum options_outcome {
     OPTIONS_RUN,

@@ -7,12 +7,18 @@
 
 #include "common/text/parse.h"
 
+/* What is in force because of another option goes and comes with that one. */
+static const char *text_given(const struct option_origin *origin)
+{
+    return origin->by ? NULL : origin->text;
+}
+
 bool settings_next_change(const struct option_origin *before, const struct option_origin *now,
                           unsigned *next, struct changed_setting *change)
 {
     for (; options_rows[*next].name; ++*next) {
-        const char *was = before[*next].text;
-        const char *is = now[*next].text;
+        const char *was = text_given(&before[*next]);
+        const char *is = text_given(&now[*next]);
         if (!options_rows[*next].section || was == is || (was && is && strcmp(was, is) == 0))
             continue;
         *change = (struct changed_setting){options_rows[(*next)++].name, was, is};
@@ -35,6 +41,8 @@ void settings_describe_origin(const struct option_origin *origin, char *text, si
 {
     if (!origin->text)
         snprintf(text, text_bytes, "default");
+    else if (origin->by)
+        snprintf(text, text_bytes, "%s", origin->by);
     else if (origin->file)
         snprintf(text, text_bytes, "%s:%u", origin->file, origin->line);
     else
@@ -106,8 +114,8 @@ static void print_option(const struct server_options *options, const struct opti
     }
     struct kv_slice value = settings_value(row, origin->text, text);
     settings_describe_origin(origin, where, sizeof where);
-    fprintf(stream, "%s = %.*s ; %s\n", row->name, (int)value.size, (const char *)value.data,
-            where);
+    fprintf(stream, "%s%s = %.*s ; %s\n", origin->by ? "; " : "", row->name, (int)value.size,
+            (const char *)value.data, where);
 }
 
 void settings_print(const struct server_options *options, FILE *stream)

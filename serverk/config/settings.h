@@ -17,8 +17,8 @@ struct changed_setting {
     const char *before, *now; /* as given; NULL: not given */
 };
 
-/* Finds the next option, from number *next on, that is another in `now` than in `before`, and
- * raises *next behind it; false: there is none. */
+/* Finds the next option, from number *next on, that was given otherwise in `now` than in `before`,
+ * and raises *next behind it; false: there is none. */
 bool settings_next_change(const struct option_origin *before, const struct option_origin *now,
                           unsigned *next, struct changed_setting *change);
 
@@ -36,11 +36,12 @@ struct kv_slice settings_effective_default(const struct server_options *options,
 struct kv_slice settings_value(const struct option_row *row, const char *given,
                                char text[SETTINGS_VALUE_BYTES]);
 
-/* Writes where a value comes from: "default", "command line", "FILE:LINE", "config set". */
+/* Writes where a value comes from: "default", "command line", "FILE:LINE", "config set"; or the
+ * option that stands for this one, too: "as-cache". */
 void settings_describe_origin(const struct option_origin *origin, char *text, size_t text_bytes);
 
 /* Prints the settings as a configuration file, each with where it comes from; what nobody has given
- * as a comment, with what it means. */
+ * (it has its default, or another option stands for it) as a comment, with what it means. */
 void settings_print(const struct server_options *options, FILE *stream);
 
 #endif

@@ -47,6 +47,16 @@ static bool keep_origin(struct option_origin *kept, const struct option_origin *
     return true;
 }
 
+/* Keeps, of the settings `now`, the one at `index` and those that it stands for. */
+static void keep_setting(struct reload *reload, unsigned index, const struct option_origin *now)
+{
+    const char *name = options_rows[index].name;
+    keep_origin(&reload->in_force[index], &now[index]);
+    for (unsigned i = 0; options_rows[i].name; i++)
+        if (now[i].by && strcmp(now[i].by, name) == 0)
+            keep_origin(&reload->in_force[i], &now[i]);
+}
+
 enum kv_status reload_create(const struct server_options *options, struct reload **result,
                              struct kv_error *error)
 {
@@ -142,7 +152,7 @@ static enum kv_status follow_change(struct reload *reload, const struct changed_
     enum kv_status status = setting_change(&reload->place, change->name, now, &reason);
     if (status == KV_OK) {
         log_info("%s is now %s (it was %s)", change->name, is, was);
-        keep_origin(&reload->in_force[index], &now->origins[index]);
+        keep_setting(reload, index, now->origins);
         return KV_OK;
     }
     if (status == KV_UNSUPPORTED)
@@ -343,11 +353,13 @@ static enum kv_status set(struct reload *reload, const struct option_row *row,
                           const struct option_origin *origin, struct kv_error *error)
 {
     struct option_origin wanted[OPTIONS_MAX];
+    unsigned index = (unsigned)(row - options_rows);
     struct server_options now;
     struct kv_error reason = {0};
     KV_ASSERT(mutex_is_held(&reload->lock));
-    memcpy(wanted, reload->in_force, sizeof wanted);
-    wanted[row - options_rows] = *origin;
+    for (unsigned i = 0; i < OPTIONS_MAX; i++)
+        wanted[i] = reload->in_force[i].by ? (struct option_origin){0} : reload->in_force[i];
+    wanted[index] = *origin;
     if (command_line_take(wanted, &now, error) != OPTIONS_RUN)
         return KV_USAGE;
     enum kv_status status = setting_change(&reload->place, row->name, &now, &reason);
@@ -358,11 +370,11 @@ static enum kv_status set(struct reload *reload, const struct option_row *row,
                             row->name, reason.text[0] ? ": " : "", reason.text);
     if (status != KV_OK)
         return kv_error_set(error, status, "%s", reason.text);
-    struct option_origin *kept = &reload->in_force[row - options_rows];
+    const struct option_origin *kept = &reload->in_force[index];
     struct kv_slice was = kept->text ? kv_slice_from_string(kept->text) : settings_default(row);
     log_info("%s is now %s (it was %.*s): clientk config set", row->name, origin->text,
              (int)was.size, (const char *)was.data);
-    keep_origin(kept, origin);
+    keep_setting(reload, index, now.origins);
     return KV_OK;
 }
 

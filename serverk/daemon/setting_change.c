@@ -67,6 +67,16 @@ static enum kv_status change_max_bytes(const struct setting_place *place,
     return kvstore_set_max_bytes(place->service->store, now->max_bytes, error);
 }
 
+static enum kv_status change_as_cache(const struct setting_place *place,
+                                      const struct server_options *now, struct kv_error *error)
+{
+    if (place->started_with->as_cache_bytes == 0 || now->as_cache_bytes == 0)
+        return kv_error_set(error, KV_UNSUPPORTED,
+                            "a cache can become larger or smaller while the daemon runs, but not "
+                            "come or go");
+    return change_max_bytes(place, now, error);
+}
+
 /* Buffers are as large as the start had it. */
 static enum kv_status change_max_value(const struct setting_place *place,
                                        const struct server_options *now, struct kv_error *error)
@@ -126,6 +136,7 @@ static const struct {
     {"verbose", change_level},       {"log", change_log},    {"sync", change_sync},
     {"max-value", change_max_value}, {"mode", change_mode},  {"slow", change_slow},
     {"audit", change_audit},         {"group", change_mode}, {"max-bytes", change_max_bytes},
+    {"as-cache", change_as_cache},
 };
 
 static change_function change_of(const char *name)

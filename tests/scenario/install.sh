@@ -116,6 +116,10 @@ completion_of() {
 check_equal "--sync" "$(completion_of serverk --sy)" "bash completes options of serverk"
 check_equal "none interval always" "$(completion_of serverk --sync '')" "and the words they take"
 check_equal "none ttl s3fifo" "$(completion_of serverk --evict '')" "digits and all"
+check_equal "--spin --locking" \
+    "$(completion_of serverk --spi) $(has_lab 'an option of the lab' >/dev/null &&
+        completion_of serverk --lock || echo --locking)" "and options of each page of its help"
+check_equal "tuning studies" "$(completion_of serverk -h '')" "which it knows"
 check_equal "off" "$(completion_of clientk --direct of)" "words of clientk's options"
 check_match "doctor" "$(completion_of clientk --direct off doct)" "which are no commands"
 check_equal "put persist" "$(completion_of clientk transact --if-absent k -- p)" \

@@ -57,7 +57,7 @@ skip() {
 
 # has_lab WHAT: was the daemon built with the lab (make LAB=no builds without)? If not, skips WHAT.
 has_lab() {
-    [[ $("$server_program" --help) != *"For studies:"* ]] || return 0
+    [[ $("$server_program" --help studies) != *--dispatch* ]] || return 0
     skip "$1: the daemon was built without the lab"
     return 1
 }

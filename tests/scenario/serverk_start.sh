@@ -33,17 +33,42 @@ else
 fi
 serverk 2 "'surplus'" "a surplus argument" surplus
 
-# Help: every option once, by section; what only studies use comes last.
-check_status 0 "-h prints the options" "$server_program" -h
-options=$(grep -oE '^  (-.,|   ) --[a-z-]+' <<<"$output")
-headings=$(grep -E '^[A-Z].*:$' <<<"$output")
-check_equal "" "$(sort <<<"$options" | uniq -d)" "each of them once"
-check_equal "The store:" "$(head -n 1 <<<"$headings")" "the store's first"
-if grep -q -e --dispatch <<<"$output"; then
-    check_equal "For studies:" "$(tail -n 1 <<<"$headings")" "those of studies last"
-fi
+# Help: every option once, on three pages, by section; the manual has the same groups.
+options_of_page() { # [PAGE]
+    "$server_program" -h "$@" | sed -nE 's/^  (-.,|   ) --([a-z-]+).*/\2/p'
+}
+options_of_manual() { # TITLE
+    awk -v title=".Ss $1" '
+        /^\.S[sh] / { inside = $0 == title }
+        inside && /^\.It / && depth == 1 {
+            gsub(/ No = Ar [A-Z:]+ , Cm /, "\n")
+            while (match($0, /(Fl [^-].* , |Fl |\n|^\.It Cm )-?[a-z][a-z-]+/)) {
+                name = substr($0, RSTART, RLENGTH); $0 = substr($0, RSTART + RLENGTH)
+                sub(/.*[ \n]-?/, "", name); print name
+            }
+        }
+        /^\.Bl / { depth++ }
+        /^\.El/ { depth-- }' "$library_dir/../../docs/serverk.1"
+}
+all=
+for group in ":Options" "tuning:Options for tuning" "studies:Options for studies"; do
+    # shellcheck disable=SC2086 # the first page has no name
+    listed=$(options_of_page ${group%%:*})
+    all+=$listed$'\n'
+    lab_only='dispatch|sched-queue|service-time|locking|rwlock|allocator'
+    has_lab "its options in the manual" >/dev/null && lab_only=none
+    check_equal "$(options_of_manual "${group#*:}" | grep -vxE "$lab_only")" "$listed" \
+        "-h ${group%%:*} lists what the manual has below ${group#*:}, in its order"
+done
+check_equal "" "$(sort <<<"$all" | uniq -d)" "each of them once"
+known=$("$server_program" --check -m "$other_queue" -f "$MQKV_TEST_DIR/first" |
+    sed -nE 's/^(; )?([a-z-]+) (= |is not set).*/\2/p')
+check_equal "" "$(comm -23 <(sort <<<"$known") <(sort <<<"$all"))" "and none is left out"
+check_equal "The store:" "$("$server_program" -h | grep -m 1 -E '^[A-Z].*:$')" "the store's first"
 check_match "keep-changes-bytes SIZE
- +disk space" "$output" "a label that is too long has a line of its own"
+ +disk space" "$("$server_program" --help tuning)" "a label that is too long has a line of its own"
+serverk 2 "'turning'.*tuning and studies" "a page that there is not" -h turning
+check_status 0 "options behind -h are not looked at" "$server_program" -h --tuning
 
 # Directories
 serverk 4 "$MQKV_TEST_DIR/nowhere" "a directory that is not there" -f "$MQKV_TEST_DIR/nowhere"

@@ -192,7 +192,7 @@ START_TEST(help_has_a_line_per_row)
     option_print_help(stream, rows, 20);
     option_print_help(stream, NULL, 20);
     option_print_help(stream, rows, 17);
-    option_print_section(stream, rows, "none has it", 20);
+    option_print_section(stream, rows, &(struct option_heading){"No title", "none has it", 0}, 20);
     fclose(stream);
     ck_assert_ptr_nonnull(strstr(text, "  -w, --workers N      how many\n"));
     ck_assert_ptr_nonnull(strstr(text, "      --largest SIZE   how much\n"));

@@ -130,6 +130,27 @@ START_TEST(long_forms_with_equals_sign)
 }
 END_TEST
 
+START_TEST(a_cache)
+{
+    ck_assert_int_eq(parse("--as-cache 512M"), OPTIONS_RUN);
+    ck_assert_uint_eq(options.max_bytes, 512u << 20);
+    ck_assert_int_eq(options.evict, KVSTORE_EVICT_S3FIFO);
+    ck_assert_int_eq(options.durability, KVSTORE_SYNC_NONE);
+    ck_assert_int_eq(options.direct, KVSTORE_DIRECT_OFF);
+    ck_assert_str_eq(options_text_of(&options, "max-bytes"), "512M");
+    /* What does not contradict it stays as it was given, on either side of it. */
+    ck_assert_int_eq(parse("--evict ttl --as-cache 1G --sync always --max-bytes 1024M"),
+                     OPTIONS_RUN);
+    ck_assert_uint_eq(options.max_bytes, 1u << 30);
+    ck_assert_int_eq(options.evict, KVSTORE_EVICT_TTL);
+    ck_assert_int_eq(options.durability, KVSTORE_SYNC_ALWAYS);
+    ck_assert_int_eq(options.direct, KVSTORE_DIRECT_OWNER);
+    ck_assert_int_eq(parse("--as-cache 0 --max-bytes 1M"), OPTIONS_RUN);
+    ck_assert_int_eq(options.evict, KVSTORE_EVICT_NONE);
+    ck_assert_int_eq(options.durability, KVSTORE_SYNC_INTERVAL);
+}
+END_TEST
+
 /* The command line, and what the error must name: the option and the value. */
 static const char *const refused[][3] = {
     {"-d 0", "--datafiles", "'0'"},
@@ -166,6 +187,12 @@ static const char *const refused[][3] = {
     {"-d", "--datafiles", "needs a value"},
     {"--daemon=yes", "--daemon", "no value"},
     {"surplus", "'surplus'", "serverk takes options only"},
+    {"--as-cache 1k", "--as-cache", "64k or more"},
+    {"--as-cache 1G --max-bytes 2G", "--max-bytes 2G", "--as-cache 1G"},
+    {"--max-bytes 0 --as-cache 1G", "--max-bytes 0", "--as-cache 1G"},
+    {"--as-cache 1G --evict none", "--evict none", "--as-cache 1G"},
+    {"--as-cache 1G --engine nats", "--as-cache", "--engine nats"},
+    {"--help tunin", "'tunin'", "tuning and studies"},
     {"--worker 2 -- --check", "'--check'", "serverk takes options only"},
     {"--s auto", "'--s'", "ambiguous"},
     {"--wrokers 2", "'--wrokers'", "did you mean --workers?"},
@@ -183,6 +210,8 @@ END_TEST
 START_TEST(help_and_version_end_it)
 {
     ck_assert_int_eq(parse("-h"), OPTIONS_DONE);
+    ck_assert_int_eq(parse("-h tuning"), OPTIONS_DONE);
+    ck_assert_int_eq(parse("studies --help"), OPTIONS_DONE);
     ck_assert_int_eq(parse("--version"), OPTIONS_DONE);
 }
 END_TEST
@@ -196,6 +225,7 @@ TEST_SUITE(serverk_options)
     tcase_add_test(cases, workers_of_a_pool);
     tcase_add_test(cases, scheduling);
     tcase_add_test(cases, long_forms_with_equals_sign);
+    tcase_add_test(cases, a_cache);
     tcase_add_loop_test(cases, refused_with_option_and_value, 0,
                         (int)(sizeof refused / sizeof refused[0]));
     tcase_add_test(cases, help_and_version_end_it);
