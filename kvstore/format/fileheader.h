@@ -20,7 +20,6 @@
  *     2048   32 note: the key of the index's hash; that of data.0000 counts
  *     2560   32 note: which log this one has replaced, and where the changes go on
  *     3072   32 note: the name of its stream of changes
- *     3328   32 note: contents of berths were overwritten before what replaced them was on disk
  *     3584  512 chapters: file_chapters.h
  *
  *   progress:  0  8 sequence: slot number = sequence % 2; the valid slot with the higher one counts

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/report/log.h"
+#include "kvstore/format/file_chapters.h"
 #include "kvstore/format/fileheader.h"
 #include "mqkv/kvstore.h"
 #include "kvstore/format/record.h"
@@ -18,20 +19,21 @@
 #define EXAMPLE_BYTES 0x10000u
 #define RECORD_AT     0x1000u
 #define RECORD_END_AT 0x1020u
-#define SEED          UINT64_C(0x39f1f9088bb4f263)
-#define SALT          UINT64_C(0xcdb570057c3e66f9)
+#define EXAMPLE_LINES 22u
+#define SEED          UINT64_C(0xf757119a81a18c2c)
+#define SALT          UINT64_C(0x7b31119f2968db68)
+#define CHAPTER       UINT64_C(0x605db75ba10e14a3)
 #define VERSION       UINT64_C(1)
 
 static char dir[STORE_DIR_BYTES];
 static uint8_t *example;
 
-/* Takes one line of a hex dump; others are none. */
+/* Takes one line of xxd; others are none. */
 static unsigned take_dump_line(const char *line)
 {
     unsigned long at;
     int used;
-    if (sscanf(line, "    %8lx %n", &at, &used) != 1 || !strchr(line, '|') ||
-        at + 16 > EXAMPLE_BYTES)
+    if (sscanf(line, "    %8lx: %n", &at, &used) != 1 || at + 16 > EXAMPLE_BYTES)
         return 0;
     for (unsigned i = 0; i < 16; i++) {
         unsigned byte;
@@ -53,11 +55,12 @@ static void set_up(void)
     unsigned lines = 0;
     bool is_there = false;
     for (char line[256]; fgets(line, sizeof line, page);) {
-        is_there |= strcmp(line, "## A worked example\n") == 0;
+        is_there = is_there ? line[0] == ' '
+                            : strcmp(line, "    $ xxd -a -g 8 -l 0x1030 kv/data.0000\n") == 0;
         lines += is_there ? take_dump_line(line) : 0;
     }
     fclose(page);
-    ck_assert_uint_eq(lines, 13);
+    ck_assert_uint_eq(lines, EXAMPLE_LINES);
     store_dir_make(dir);
 }
 
@@ -73,7 +76,7 @@ START_TEST(header_says_what_the_page_says)
     struct file_progress progress;
     ck_assert_int_eq(fileheader_read_identity(example, &identity), FILEHEADER_VALID);
     ck_assert_uint_eq(identity.format_version, 1);
-    ck_assert_uint_eq(identity.datafiles, 1);
+    ck_assert_uint_eq(identity.datafiles, 2);
     ck_assert_uint_eq(identity.number, 0);
     ck_assert_uint_eq(identity.store_seed, SEED);
     ck_assert_uint_eq(identity.salt, SALT);
@@ -87,10 +90,20 @@ END_TEST
 START_TEST(header_is_written_so)
 {
     static uint8_t page[FILE_HEADER_BYTES];
-    struct file_identity identity = {1, 1, 0, SEED, SALT, {{0, 0}}};
+    uint8_t boot[FILE_NOTE_BYTES];
+    struct file_identity identity = {1, 2, 0, SEED, SALT, {{0, 0}}};
+    ck_assert_int_eq(fileheader_read_note(example, FILE_NOTE_BOOT, SALT, boot),
+                     FILEHEADER_NOTE_VALID);
+    ck_assert_mem_eq(boot, example + 0x600, sizeof boot);
+    fileheader_read_hash_key(example, &identity);
+    ck_assert(!hash_key_is_none(&identity.hash_key));
     fileheader_write_identity(page, &identity);
     fileheader_write_progress(page, SALT, &(struct file_progress){1, 0x1000, 0, 0});
     fileheader_write_progress(page, SALT, &(struct file_progress){2, RECORD_END_AT, VERSION, 0});
+    fileheader_write_note(page, FILE_NOTE_BOOT, SALT, boot);
+    fileheader_write_hash_key(page, &identity);
+    struct file_chapters chapters = {.count = 1, .list = {{CHAPTER, RECORD_AT}}};
+    file_chapters_write(page, SALT, &chapters);
     ck_assert_mem_eq(page, example, FILE_HEADER_BYTES);
 }
 END_TEST
@@ -163,10 +176,16 @@ END_TEST
 
 START_TEST(store_of_these_bytes_opens)
 {
-    struct image image = {.count = 1};
+    static uint8_t other[FILE_HEADER_BYTES];
+    fileheader_write_identity(other, &(struct file_identity){1, 2, 1, SEED, SALT + 1, {{0, 0}}});
+    fileheader_write_progress(other, SALT + 1, &(struct file_progress){1, 0x1000, 0, 0});
+    struct image image = {.count = 2};
     strcpy(image.files[0].name, "data.0000");
     image.files[0].bytes = example;
     image.files[0].size = EXAMPLE_BYTES;
+    strcpy(image.files[1].name, "data.0001");
+    image.files[1].bytes = other;
+    image.files[1].size = sizeof other;
     image_put(&image, dir);
 
     struct kvstore *store;
