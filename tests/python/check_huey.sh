@@ -76,8 +76,49 @@ with huey.lock_task("lock"):
 assert not huey.is_locked("lock")
 storage.flush_all()
 PYTHON
+cat >"$work/suite.py" <<PYTHON
+import unittest
+
+from huey import Huey
+from huey.tests.base import BaseTestCase
+from huey.tests.test_storage import StorageTests
+
+from mqkv.huey import Storage
+
+
+class TestStorage(StorageTests, BaseTestCase):
+    def get_huey(self):
+        return Huey("suite", storage_class=Storage, utc=False, queue="$server_queue",
+                    read_timeout=0.1)
+
+
+unittest.main()
+PYTHON
+cat >"$work/killed.py" <<'PYTHON'
+import os
+from datetime import datetime, timezone
+
+from tasks import add, huey
+
+storage = huey.storage
+storage.flush_all()
+now = datetime.now(timezone.utc)
+for task in add.s(1, 2), add.s(3, 4):  # as a worker does with one whose time has not come
+    storage.add_to_schedule(huey.serialize_task(task), now)
+pid = os.fork()
+if pid == 0:  # a scheduler that ends between the two
+    first, second = huey.read_schedule()
+    huey.enqueue(first)
+    os._exit(0)
+os.waitpid(pid, 0)
+assert storage.queue_size() == 1, storage.queue_size()
+assert huey.storage._schedule.lengths().leased == 1
+PYTHON
 cd "$work" || exit
 export PYTHONPATH=$work
+HUEY_SLOW_TESTS=yes check_status 0 "huey's own tests of a storage" "$environment_python" suite.py
+check_match 'Ran 1[0-9] tests' "$errors" "all of them"
+check_status 0 "a task leaves the schedule when it is queued" "$environment_python" killed.py
 check_status 0 "queue, schedule, data, counters and locks" "$environment_python" alone.py
 "$environment_python" -m huey.bin.huey_consumer tasks.huey --workers 2 --no-periodic \
     >"$MQKV_TEST_DIR/consumer.log" 2>&1 &

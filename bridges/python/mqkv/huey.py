@@ -6,11 +6,13 @@
     huey = Huey("app", storage_class=Storage, queue="/serverk")     # or directory="/a/path"
 
 Other options are those of mqkv.Client. Workers that wait sleep. Priorities are 0 to 9. As with
-huey's other storages a task is gone from the queue when a worker has it.
+huey's other storages a task is gone from the queue when a worker has it. One that was scheduled
+stays in the schedule until it is in the queue.
 """
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from datetime import datetime, timezone
@@ -21,13 +23,24 @@ from huey.constants import EmptyData  # type: ignore
 from huey.storage import BaseStorage  # type: ignore
 
 from .client import Client
-from .errors import Exists
+from .errors import Exists, NotFound, VersionMismatch
 from .jobs import Queue
 from .transaction import Transaction
 
 __all__ = ["Storage"]
 
 _PAGE = 64
+
+# What a scheduled task begins with: when it is due, in ms since 1970.
+_DUE = struct.Struct(">4sq")
+_DUE_MARK = b"due\0"
+_MOST_ATTEMPTS = 2 ** 32 - 1
+
+
+def _due_and_data(payload: bytes) -> "tuple[int, bytes]":
+    if payload[:4] != _DUE_MARK or len(payload) < _DUE.size:  # of an older version
+        return 0, payload
+    return _DUE.unpack_from(payload)[1], payload[_DUE.size:]
 
 
 class Storage(BaseStorage):  # type: ignore[misc]
@@ -41,6 +54,7 @@ class Storage(BaseStorage):  # type: ignore[misc]
         super().__init__(name)
         self._options = (queue, options)
         self._lock = threading.Lock()
+        self._read: "list[tuple[bytes, str]]" = []  # from the schedule, not queued yet: receipts
         self._opened: "Optional[tuple[Client, Queue, Queue]]" = None
         self._utc = utc
         self._read_timeout = read_timeout
@@ -79,6 +93,7 @@ class Storage(BaseStorage):  # type: ignore[misc]
     def enqueue(self, data: bytes, priority: Optional[float] = None) -> None:
         """Adds a task."""
         self._tasks.put(data, priority=max(0, min(9, int(priority or 0))))
+        self._leave_schedule(data)
 
     def dequeue(self) -> Optional[bytes]:
         """Takes a task; None: there is none yet."""
@@ -109,15 +124,40 @@ class Storage(BaseStorage):  # type: ignore[misc]
 
     def add_to_schedule(self, data: bytes, ts: datetime) -> None:
         """Adds a task for that time."""
-        self._schedule.put(data, delay=max(0.0, self._seconds(ts) - time.time()))
+        seconds = self._seconds(ts)
+        self._schedule.put(_DUE.pack(_DUE_MARK, int(seconds * 1000)) + data,
+                           delay=max(0.0, seconds - time.time()), max_attempts=_MOST_ATTEMPTS)
+
+    def _leave_schedule(self, data: "Optional[bytes]" = None) -> None:
+        """Acknowledges what was read from the schedule: of all, or of that task."""
+        with self._lock:
+            left = [read for read in self._read if data is None or read[0] == data]
+            self._read = [read for read in self._read if read not in left]
+        for _, receipt in left:
+            try:
+                self._schedule.ack([receipt])
+            except (NotFound, VersionMismatch):  # its lease is over: it will be read again
+                pass
 
     def read_schedule(self, ts: datetime) -> "list[bytes]":
-        """Takes the tasks whose time has come."""
-        tasks: "list[bytes]" = []
+        """Takes the tasks whose time has come, the soonest first. They leave the schedule when they
+        are queued, or with the next call: a scheduler that is killed before loses none."""
+        self._leave_schedule()
+        due, early = [], []
+        latest_ms = int(self._seconds(ts) * 1000)
         while jobs := self._schedule.take_many(_PAGE):
-            self._schedule.ack(jobs)
-            tasks += [job.payload for job in jobs]
-        return tasks
+            for job in jobs:
+                due_ms, data = _due_and_data(job.payload)
+                if due_ms <= latest_ms:
+                    due.append((due_ms, data, job.receipt))
+                else:
+                    early.append(job)
+        for job in early:
+            job.release()
+        due.sort(key=lambda read: read[0])
+        with self._lock:
+            self._read += [(data, receipt) for _, data, receipt in due]
+        return [data for _, data, _ in due]
 
     def schedule_size(self) -> int:
         """How many tasks wait for their time."""
@@ -126,12 +166,14 @@ class Storage(BaseStorage):  # type: ignore[misc]
 
     def scheduled_items(self, limit: Optional[int] = None) -> "list[bytes]":
         """Those tasks, the soonest first."""
-        items = [job.payload for state in ("ready", "later")
-                 for job in self._schedule.jobs(state, limit or 0)]  # type: ignore[arg-type]
-        return items[:limit] if limit else items
+        items = sorted((_due_and_data(job.payload) for state in ("ready", "later")
+                        for job in self._schedule.jobs(state)),  # type: ignore[arg-type]
+                       key=lambda item: item[0])
+        return [data for _, data in items[:limit or None]]
 
     def flush_schedule(self) -> None:
         """Drops those tasks."""
+        self._leave_schedule()
         self._schedule.drop("ready")
         self._schedule.drop("later")
 
