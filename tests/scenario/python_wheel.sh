@@ -47,7 +47,13 @@ if [ -n "$mypy" ]; then
         '    async def copy(t: mqkv.aio.Transaction, key: str) -> None:' \
         '        t["copy"] = await t.get(key, b"")' \
         '    asyncio.run(copy("k"))' \
-        '    return size("k")' >"$MQKV_TEST_DIR/use.py"
+        '    return size("k")' \
+        'def remember(cache: mqkv.Cache) -> "list[float]":' \
+        '    @cache.memoize(expire=60)' \
+        '    def half(number: int) -> float:' \
+        '        return number / 2' \
+        '    half("1")  # type: ignore[arg-type]  # mypy complains if this is right' \
+        '    return [half(1)]' >"$MQKV_TEST_DIR/use.py"
     check_status 0 "its types are those that mypy --strict finds" "$mypy" --strict \
         --cache-dir="$MQKV_TEST_DIR/mypy" --python-executable "$MQKV_TEST_DIR/venv/bin/python" \
         -p mqkv "--config-file="

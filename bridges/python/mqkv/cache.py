@@ -27,7 +27,8 @@ import tempfile
 import threading
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional, TypeVar
+from typing import (TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Optional,
+                    ParamSpec, TypeVar)
 
 from . import home
 from .client import Client
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["Cache", "DEFAULT_SETTINGS", "ENOVAL", "FanoutCache", "args_to_key"]
 
 _T = TypeVar("_T")
+_Arguments = ParamSpec("_Arguments")
 
 ENOVAL: Any = type("_Enoval", (), {"__repr__": lambda self: "ENOVAL"})()
 
@@ -887,12 +889,24 @@ class Cache:
         for key, _ in self._readable(reversed(self._in_order())):
             yield key
 
-    def iterkeys(self, reverse: bool = False) -> "Iterator[Any]":
-        """The keys in their order: numbers, text, bytes, then others."""
+    def _tagged(self, tag: Any) -> "Iterator[bytes]":
+        """The stored keys of the items with the tag, in no order."""
+        step = self.running()
+        written = {} if step is None else step.written(self._data)
+        for entry in self.client.scan(self._data):
+            if entry.key not in written and _tag_of(entry) == tag:
+                yield entry.key
+        for stored, data in written.items():
+            if data is not None and _split(data).tag == tag:
+                yield stored
+
+    def iterkeys(self, reverse: bool = False, tag: Any = ENOVAL) -> "Iterator[Any]":
+        """The keys in their order: numbers, text, bytes, then others. tag: of the items that have
+        it, which takes a look at all items."""
         ranks = {b"i": 0, b"f": 0, b"s": 1, b"b": 2}
         sizes = len(self._data)
         keyed = []
-        for key, stored in self._readable(self._names()):
+        for key, stored in self._readable(self._names() if tag is ENOVAL else self._tagged(tag)):
             rank = ranks.get(stored[sizes:sizes + 1], 3)
             keyed.append((rank, key if rank < 3 else stored, stored))
         for _, _, stored in sorted(keyed, reverse=reverse):
@@ -1037,7 +1051,8 @@ class Cache:
 
     def memoize(self, name: "Optional[str]" = None, typed: bool = False,
                 expire: "Optional[float]" = None, tag: Any = None,
-                ignore: "Iterable[Any]" = ()) -> "Callable[[Callable[..., _T]], Callable[..., _T]]":
+                ignore: "Iterable[Any]" = ()
+                ) -> "Callable[[Callable[_Arguments, _T]], Callable[_Arguments, _T]]":
         """A decorator: the function is called once for each set of arguments, and its answer is
         kept here. function.__cache_key__(...) is the key of a call. typed: 1 and 1.0 are not the
         same; ignore: arguments that make no difference, each by its place (from 0) or its name,
@@ -1046,7 +1061,7 @@ class Cache:
             raise TypeError("name cannot be callable")
         ignore = set(ignore)
 
-        def decorate(function: "Callable[..., _T]") -> "Callable[..., _T]":
+        def decorate(function: "Callable[_Arguments, _T]") -> "Callable[_Arguments, _T]":
             ignored = ignored_in(function, ignore)
             base = (full_name(function) if name is None else name,)
             get, set_ = self.get, self.set
@@ -1061,7 +1076,7 @@ class Cache:
                 return args_to_key(base, args, kwargs, typed, ignored)
 
             @functools.wraps(function)
-            def call(*args: Any, **kwargs: Any) -> _T:
+            def call(*args: "_Arguments.args", **kwargs: "_Arguments.kwargs") -> _T:
                 key = (base + args + (None,) if not (kwargs or typed or ignored)
                        else args_to_key(base, args, kwargs, typed, ignored))
                 try:

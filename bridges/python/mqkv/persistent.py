@@ -6,7 +6,7 @@ import functools
 import operator
 from collections.abc import (ItemsView, Iterable, Iterator, KeysView, MutableMapping, Sequence,
                              ValuesView)
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Optional, ParamSpec, TypeVar
 
 from . import home
 from .cache import ENOVAL, Cache, Step
@@ -14,6 +14,7 @@ from .cache import ENOVAL, Cache, Step
 __all__ = ["Deque", "Index"]
 
 _T = TypeVar("_T")
+_Arguments = ParamSpec("_Arguments")
 _CHUNK = 100
 
 
@@ -416,7 +417,8 @@ class Index(_InCache, MutableMapping):  # type: ignore[type-arg]
         return ItemsView(self)
 
     def memoize(self, name: "Optional[str]" = None, typed: bool = False,
-                ignore: "Iterable[Any]" = ()) -> "Callable[[Callable[..., _T]], Callable[..., _T]]":
+                ignore: "Iterable[Any]" = ()
+                ) -> "Callable[[Callable[_Arguments, _T]], Callable[_Arguments, _T]]":
         """See Cache.memoize."""
         return self._cache.memoize(name, typed, ignore=ignore)
 

@@ -15,7 +15,7 @@ import random
 import secrets
 import threading
 import time
-from typing import Any, Callable, Iterable, Optional, TypeVar
+from typing import Any, Callable, Iterable, Optional, ParamSpec, TypeVar
 
 from .cache import ENOVAL, Cache, Step, args_to_key, full_name, ignored_in
 from .errors import NotOwned
@@ -24,6 +24,7 @@ __all__ = ["Averager", "BoundedSemaphore", "Lock", "RLock", "barrier", "memoize_
            "throttle"]
 
 _T = TypeVar("_T")
+_Arguments = ParamSpec("_Arguments")
 _LONGEST_S = 0.02
 _LATE = 16  # so many tokens whose time was over a thread keeps at most
 _thread = threading.local()
@@ -251,10 +252,10 @@ def throttle(cache: Cache, count: int, seconds: float, name: Optional[str] = Non
              expire: Optional[float] = None, tag: Any = None,
              time_func: "Callable[[], float]" = time.time,
              sleep_func: "Callable[[float], Any]" = time.sleep
-             ) -> "Callable[[Callable[..., _T]], Callable[..., _T]]":
+             ) -> "Callable[[Callable[_Arguments, _T]], Callable[_Arguments, _T]]":
     """A decorator: all programs together call the function count times in that many seconds at
     most; who comes too early waits."""
-    def decorate(function: "Callable[..., _T]") -> "Callable[..., _T]":
+    def decorate(function: "Callable[_Arguments, _T]") -> "Callable[_Arguments, _T]":
         rate = count / float(seconds)
         key = full_name(function) if name is None else name
         cache.set(key, (time_func(), count), expire, tag=tag, retry=True)
@@ -269,7 +270,7 @@ def throttle(cache: Cache, count: int, seconds: float, name: Optional[str] = Non
             return 0
 
         @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> _T:
+        def call(*args: "_Arguments.args", **kwargs: "_Arguments.kwargs") -> _T:
             while delay := cache.atomically(ask):
                 sleep_func(delay)
             return function(*args, **kwargs)
@@ -281,15 +282,15 @@ def throttle(cache: Cache, count: int, seconds: float, name: Optional[str] = Non
 
 def barrier(cache: Cache, lock_factory: "Callable[..., Any]", name: Optional[str] = None,
             expire: Optional[float] = None, tag: Any = None
-            ) -> "Callable[[Callable[..., _T]], Callable[..., _T]]":
+            ) -> "Callable[[Callable[_Arguments, _T]], Callable[_Arguments, _T]]":
     """A decorator: the function is called under a lock of that kind (Lock, RLock,
     BoundedSemaphore)."""
-    def decorate(function: "Callable[..., _T]") -> "Callable[..., _T]":
+    def decorate(function: "Callable[_Arguments, _T]") -> "Callable[_Arguments, _T]":
         key = full_name(function) if name is None else name
         lock = lock_factory(cache, key, expire=expire, tag=tag)
 
         @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> _T:
+        def call(*args: "_Arguments.args", **kwargs: "_Arguments.kwargs") -> _T:
             with lock:
                 return function(*args, **kwargs)
 
@@ -300,14 +301,14 @@ def barrier(cache: Cache, lock_factory: "Callable[..., Any]", name: Optional[str
 
 def memoize_stampede(cache: Cache, expire: float, name: Optional[str] = None, typed: bool = False,
                      tag: Any = None, beta: float = 1, ignore: "Iterable[Any]" = ()
-                     ) -> "Callable[[Callable[..., _T]], Callable[..., _T]]":
+                     ) -> "Callable[[Callable[_Arguments, _T]], Callable[_Arguments, _T]]":
     """A decorator as Cache.memoize whose answers are made anew a little before they end, by a
     thread of one caller, so that not all callers make them at once. The nearer the end, and the
     longer the function takes, the likelier (times beta): "Optimal Probabilistic Cache Stampede
     Prevention", VLDB 2015."""
     ignore = set(ignore)
 
-    def decorate(function: "Callable[..., _T]") -> "Callable[..., _T]":
+    def decorate(function: "Callable[_Arguments, _T]") -> "Callable[_Arguments, _T]":
         ignored = ignored_in(function, ignore)
         base = (full_name(function) if name is None else name,)
 
@@ -322,7 +323,7 @@ def memoize_stampede(cache: Cache, expire: float, name: Optional[str] = None, ty
             return answer, took
 
         @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> _T:
+        def call(*args: "_Arguments.args", **kwargs: "_Arguments.kwargs") -> _T:
             key = cache_key(*args, **kwargs)
             pair: Any
             pair, end = cache.get(key, ENOVAL, expire_time=True, retry=True)

@@ -608,6 +608,20 @@ def test_read_only_is_refused(cache, tmp_path):
     mqkv.Cache(client=cache.client, read_only=False)
 
 
+def test_keys_of_a_tag(cache):
+    ours = part_of(cache, "tags")
+    for number, tag in enumerate(["a", "b", None, "a"]):
+        ours.set(number, "x", tag=tag)
+    assert list(ours.iterkeys(tag="a")) == [0, 3] and list(ours.iterkeys(tag=None)) == [2]
+    assert list(ours.iterkeys(reverse=True, tag="a")) == [3, 0]
+    with ours.transact():
+        ours.set(1, "x", tag="a")
+        ours.set(3, "x")
+        del ours[0]
+        assert list(ours.iterkeys(tag="a")) == [1]
+    assert list(ours.iterkeys(tag="a")) == [1] and list(ours.iterkeys()) == [1, 2, 3]
+
+
 HOSTILE_KEYS = [b"t" + b"(" * 30000, b"t(", b"t1 +", b"t\xff",
                 b"t" + b"-" * 60000 + b"1", b"J" + b"[" * 30000, b'J{"\\u0000": 5}', b"i", b"i" * 9,
                 b"f", b"s\xff", b"?", b"", b'J{"\\u0000": ["set", [[1]]]}',
