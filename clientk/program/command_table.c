@@ -80,11 +80,10 @@
     }
 
 static const struct option_row exists_rows[] = {META_ROW, END_ROW};
-static const struct option_row get_rows[] = {META_ROW,
-                                             {"together", 0, OPTION_FLAG, NULL,
-                                              "read all keys at one moment, one line for each",
-                                              FIELD(together)},
-                                             END_ROW};
+static const struct option_row get_rows[] = {
+    META_ROW,
+    {"together", 0, OPTION_FLAG, NULL, "read all keys, up to 128, at one moment", FIELD(together)},
+    END_ROW};
 static const struct option_row put_rows[] = {TTL_ROW,       EXPIRES_AT_ROW, KEEP_TTL_ROW,
                                              IF_ABSENT_ROW, IF_PRESENT_ROW, IF_VERSION_ROW,
                                              SYNC_ROW,      META_ROW,       END_ROW};
@@ -125,6 +124,9 @@ static const struct key_command_kind getset_kind = {CLIENTK_EXCHANGE, SHAPE_KEY_
     .places = COMMAND_ANYWHERE, .operand = OPERAND_KEY, .key_kind = &kind, \
     .option_defaults = &key_command_option_defaults,                       \
     .option_bytes = sizeof(struct key_command_options)
+#define SEVERAL_KEYS                                                                         \
+    "Several keys have an answer each, in their order, as lines of a batch have; exit code " \
+    "1: one\nwas not found."
 #define RUNS(function, table, defaults) \
     .run = function, .options = table, .option_defaults = &defaults, .option_bytes = sizeof defaults
 
@@ -140,8 +142,9 @@ const struct command commands[] = {
      .options = put_rows,
      ABOUT_A_KEY(put_kind)},
     {.name = "get",
-     .arguments = "KEY [KEY... --together]",
-     .summary = "print the value of a key, or of several as of one moment",
+     .arguments = "KEY...",
+     .summary = "print the value of a key, or of several, a line each",
+     .details = SEVERAL_KEYS,
      .min_operands = 1,
      .max_operands = COMMAND_ANY_NUMBER,
      .options = get_rows,
@@ -149,18 +152,20 @@ const struct command commands[] = {
      ABOUT_A_KEY(get_kind)},
     {.name = "del",
      .alias = "delete",
-     .arguments = "KEY",
-     .summary = "delete a key, or with --prefix many",
+     .arguments = "KEY...",
+     .summary = "delete keys, or with --prefix all that begin so",
+     .details = SEVERAL_KEYS,
      .min_operands = 1,
-     .max_operands = 1,
+     .max_operands = COMMAND_ANY_NUMBER,
      .options = del_rows,
      .run = delete_prefix_run,
      ABOUT_A_KEY(del_kind)},
     {.name = "exists",
-     .arguments = "KEY",
-     .summary = "check whether a key exists",
+     .arguments = "KEY...",
+     .summary = "check whether keys exist",
+     .details = SEVERAL_KEYS,
      .min_operands = 1,
-     .max_operands = 1,
+     .max_operands = COMMAND_ANY_NUMBER,
      .options = exists_rows,
      ABOUT_A_KEY(exists_kind)},
     {.name = "add",

@@ -29,7 +29,7 @@ OK
 "x\n\0\xff"
 NOT FOUND
 ERROR usage: unknown command 'BOGUS'; help lists all
-ERROR usage: too few arguments; usage: get KEY [KEY... --together]
+ERROR usage: too few arguments; usage: get KEY...
 ERROR usage: column 7: this quote is never closed
 5
 ERROR not_a_number: the value is not a decimal integer

@@ -108,10 +108,61 @@ answers 0 'words seven' scan words
 answers 0 1 scan words --count
 answers 0 '' scan nothing-like-it
 
+# Several keys: an answer each, in their order, as lines of a batch have.
+put_sample() {
+    client put k1 one >/dev/null
+    client put k2 'two
+lines' >/dev/null
+    client put k3 'NOT FOUND' >/dev/null
+    client put k4 'ERROR io: no' >/dev/null
+}
+put_sample
+answers 1 'one
+"two\nlines"
+"NOT FOUND"
+"ERROR io: no"
+NOT FOUND
+one' get k1 k2 k3 k4 nobody k1
+check_equal "" "$errors" 'and nothing on stderr'
+answers 0 'NOT FOUND' get k3
+answers 1 'one
+NOT FOUND' get k1 nobody --together
+check_equal 'command,key,status,value,number,version,expiry_ms,error
+exists,k1,ok,,,V,0,
+exists,nobody,not_found,,,,,key not found
+exists,k2,ok,,,V,0,' "$(client --format csv exists k1 nobody k2 | sed 's/,,[0-9]\+,0,$/,,V,0,/')" \
+    'in CSV each answer has its key'
+answers 0 'OK
+OK' exists k1 k2
+answers 1 'OK
+NOT FOUND
+OK' del k1 nobody k2
+complains 1 'NOT FOUND' get k1
+answers 0 'OK
+OK' del k3 k4
+put_sample
+check_match '^OK NOT FOUND OK OK $' \
+    "$(printf 'DEL k1 nobody k2\nEXISTS k3\n' | client | tr '\n' ' ')" \
+    'a line of a batch has an answer for each key, too'
+complains 2 'key has 0 bytes' del k3 '' k4
+answers 0 'OK
+OK' exists k3 k4
+complains 2 '--if-version is for one key' del k3 k4 --if-version 1
+complains 2 'cannot be|not both' del k3 --prefix k
+mapfile -t many < <(seq -f 'many:%g' 1 300)
+seq -f 'PUT many:%g x' 1 300 | client batch -q - 2>/dev/null
+messages() {
+    client stats operations | awk '$1 == "messages" { print $2 }'
+}
+before=$(messages)
+answers 0 "$(yes OK | head -300)" --direct off exists "${many[@]}"
+check_status 0 'many keys travel together' test $(($(messages) - before)) -lt 30
+answers 0 "$(yes OK | head -300)" del "${many[@]}"
+
 # What is wrong with a command is said before anything is sent: exit 2.
 complains 2 'did you mean get\?' gte name
 complains 2 'usage: put KEY VALUE' put name
-complains 2 'too many' get a b
+complains 2 'too many' ttl a b
 answers 0 "$(client -V)" get a -V
 complains 2 'key has 0 bytes' put '' x
 complains 2 'key has 65536 bytes' get "$(head -c 65536 /dev/zero | tr '\0' k)"
@@ -119,7 +170,7 @@ complains 2 "unknown option '--if-absend'; did you mean --if-absent" put a b --i
 complains 2 'prompt only' quit
 complains 2 'mqkv has no keys: scan' keys '*'
 complains 2 'mqkv has no flushall: ' flushall
-complains 2 'mqkv has no mget: .*batch' help mget
+complains 2 'mqkv has no mget: get KEY' help mget
 complains 2 'at the prompt and in batches only' priority 3
 complains 2 "no section 'nosuch'; stats alone shows all: server, .*, sessions, .*$" stats nosuch
 complains 2 'is not text, raw, json or csv' --format xml get a

@@ -58,7 +58,7 @@ check_equal "from stdin" "$(client get piped)" "a value may come from standard i
 # Reading together
 check_status 1 "several keys at one moment" client get order:1 nothing refused --together
 check_equal $'Ada Lovelace\nNOT FOUND\n1' "$output" "a line for each"
-check_status 2 "need --together" client get order:1 refused
+check_status 0 "or one after the other" client get order:1 refused
 for i in 1 2; do head -c 600000 /dev/zero | client put "half:$i" -; done >/dev/null
 check_status 4 "as much as an answer holds" client get half:1 half:2 --together
 check_match "more than one answer holds" "$errors" "which is told"

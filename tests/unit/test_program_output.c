@@ -59,6 +59,12 @@ START_TEST(no_value_looks_like_another)
     PRINTED("\"\\\"quoted\\\"\"\n");
     answer_value(VALUE(""));
     PRINTED("\"\"\n");
+    answer_value(VALUE("NOT FOUND"));
+    PRINTED("\"NOT FOUND\"\n");
+    answer_value(VALUE("ERROR io: none"));
+    PRINTED("\"ERROR io: none\"\n");
+    answer_value(VALUE("NOT FOUND either"));
+    PRINTED("NOT FOUND either\n");
 }
 END_TEST
 

@@ -14,7 +14,7 @@ static const struct {
     {"randomkey", "scan --keys --limit 1 prints one key"},
     {"info", "stats shows the server's statistics, doctor checks what clients need"},
     {"mget gets gat gats",
-     "get KEY... --together reads several keys, and GET lines of a batch travel together"},
+     "get KEY... reads several keys, --together as of one moment, and a batch takes GET lines"},
     {"mset msetnx",
      "transact -- put KEY VALUE -- put KEY VALUE stores several keys as one; PUT lines of a "
      "batch travel together"},
@@ -25,7 +25,8 @@ static const struct {
     {"incrby", "use incr KEY BY"},
     {"decrby", "use decr KEY BY"},
     {"incrbyfloat", "counters are whole numbers, incr KEY BY"},
-    {"unlink getdel", "use get KEY and del KEY"},
+    {"unlink", "use del KEY..."},
+    {"getdel", "use get KEY and del KEY"},
     {"flushall flushdb flush_all",
      "clear --yes deletes all entries, clear PREFIX --yes those that begin so"},
     {"pexpire", "use touch KEY DURATION, such as 250ms, 30s or 5m"},

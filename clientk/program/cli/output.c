@@ -140,13 +140,23 @@ void output_csv_bytes(FILE *stream, struct kv_slice bytes)
         print_bytes(stream, bytes);
 }
 
+/* Returns true if the answer could be taken for that of a failure (print_text_failure). */
+static bool reads_as_failure(struct kv_slice value)
+{
+    static const char not_found[] = "NOT FOUND", failed[] = "ERROR ";
+    return (value.size == sizeof not_found - 1 &&
+            memcmp(value.data, not_found, sizeof not_found - 1) == 0) ||
+           (value.size >= sizeof failed - 1 && memcmp(value.data, failed, sizeof failed - 1) == 0);
+}
+
 static void print_text_value(struct output *output, struct kv_slice value)
 {
     if (output->one_shot && !output->terminal) {
         print_bytes(output->stream, value);
         return;
     }
-    bool needs_quotes = value.size == 0 || *(const char *)value.data == '"';
+    bool needs_quotes = value.size == 0 || *(const char *)value.data == '"' ||
+                        (!output->one_shot && reads_as_failure(value));
     if (!needs_quotes && escape_is_printable(value, output->one_shot)) {
         fwrite(value.data, 1, value.size, output->stream);
     } else {

@@ -3,7 +3,8 @@
  *
  *   text  for people: OK, the value, NOT FOUND, ERROR status: sentence. A value is printed as it is
  *         if a terminal can show it in one line, else in double quotes with the escapes of the line
- *         syntax. Exception: a one-shot `get` prints the bytes as they are, unless to a terminal.
+ *         syntax, as is one that reads as a failure. Exception: a one-shot `get` prints the bytes
+ *         as they are, unless to a terminal.
  *   raw   the bytes as they are; nothing if there is no value
  *   json  one object per line; bytes that are not UTF-8 are written in base64 as NAME_base64
  *   csv   a header line, then one row per answer (RFC 4180); text as it is, newlines and tabs in

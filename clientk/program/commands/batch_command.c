@@ -125,9 +125,10 @@ static void execute_key_commands(struct batch_thread *self, size_t first, size_t
 /* Executes lines first..end-1, all of them valid. */
 static void execute_lines(struct batch_thread *self, size_t first, size_t end)
 {
+    size_t most = key_commands_at_once(self->context.client);
     for (size_t i = first; i < end && !atomic_load(&self->batch->stop) && !interrupt_pending();) {
         size_t run_end = i;
-        while (run_end < end && self->prepared[run_end].for_key)
+        while (run_end < end && run_end - i < most && self->prepared[run_end].for_key)
             run_end++;
         if (run_end > i) {
             execute_key_commands(self, i, run_end);

@@ -19,6 +19,7 @@ struct invocation {
     size_t operand_count;
     bool for_key; /* a command for one key, which is in key_command: */
     struct key_command key_command;
+    bool for_keys; /* such a command for each of the operands, with an answer for each */
 };
 
 /* Looks up words[0], takes its options, checks its operands and builds its operation. settings:

@@ -298,6 +298,14 @@ static void describe_failure(struct clientk *client, struct key_command *self,
     }
 }
 
+size_t key_commands_at_once(struct clientk *client)
+{
+    struct clientk_info info;
+    clientk_info(client, &info);
+    uint64_t most = info.max_value_bytes > 0 ? MAX_VALUE_BYTES / info.max_value_bytes : 1;
+    return most < 1 ? 1 : most < KEY_COMMANDS_AT_ONCE ? (size_t)most : KEY_COMMANDS_AT_ONCE;
+}
+
 enum kv_status key_command_execute(struct clientk *client, struct key_command *asked, size_t count)
 {
     struct clientk_operation operations[KEY_COMMANDS_AT_ONCE] = {0};

@@ -66,6 +66,10 @@ struct key_command {
 
 #define KEY_COMMANDS_AT_ONCE 64
 
+/* How many commands, from 1 to KEY_COMMANDS_AT_ONCE, may be sent in one call, so that the largest
+ * values that this server has take at most 64 MiB. */
+size_t key_commands_at_once(struct clientk *client);
+
 /* Fills *self from the operands, whose number was checked. place: COMMAND_SHELL: the value "-" is
  * read from standard input; COMMAND_BATCH: a duration without a unit is in milliseconds, and a time
  * of expiry may be over; elsewhere both are refused. KV_USAGE, KV_BAD_KEY, KV_VALUE_TOO_BIG, KV_IO,

@@ -9,6 +9,7 @@
 #include "clientk/program/cli/command.h"
 #include "clientk/program/cli/help.h"
 #include "clientk/program/cli/json_reader.h"
+#include "clientk/program/commands/key_command.h"
 #include "clientk/program/commands/queue_command.h"
 #include "common/text/escape.h"
 #include "mqkv/clientk_queue.h"
@@ -141,11 +142,19 @@ static void add_queue_words(struct completion *completion, const struct word *wo
         add_beginning(completion, states[i], typed);
 }
 
+/* Returns true if the command takes any number of keys. */
+static bool takes_keys(const struct command *command)
+{
+    return command->key_kind && command->key_kind->shape == SHAPE_KEY &&
+           command->max_operands == COMMAND_ANY_NUMBER;
+}
+
 /* Adds words for the operand at that position, from 1. line: the words up to the typed one. */
 static void add_operands(struct completion *completion, struct clientk *client,
-                         enum operand_kind operand, const struct line *line, size_t position,
+                         const struct command *command, const struct line *line, size_t position,
                          const char *typed)
 {
+    enum operand_kind operand = command->operand;
     if (operand == OPERAND_SETTINGS && position == 1) {
         add_beginning(completion, "get", typed);
         add_beginning(completion, "set", typed);
@@ -157,7 +166,7 @@ static void add_operands(struct completion *completion, struct clientk *client,
         return;
     if (operand == OPERAND_QUEUE && position == 2)
         add_queue_names(completion, client, typed);
-    else if (operand == OPERAND_KEY && position == 1)
+    else if (operand == OPERAND_KEY && (position == 1 || takes_keys(command)))
         add_keys(completion, client, typed);
     else if (operand == OPERAND_SECTION && position == 1)
         add_sections(completion, client, typed);
@@ -193,7 +202,7 @@ void completion_find(struct completion *completion, struct cli_context *context,
     else if (command && strncmp(typed.data, "--", 2) == 0)
         add_options(completion, command, typed.data);
     else if (command)
-        add_operands(completion, context->client, command->operand, &line, position, typed.data);
+        add_operands(completion, context->client, command, &line, position, typed.data);
     line_free(&line);
 }
 
