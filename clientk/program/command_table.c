@@ -265,9 +265,11 @@ const struct command commands[] = {
     {.name = "scan",
      .arguments = "[PREFIX]",
      .summary = "list entries, in no particular order, or a range of them in order",
-     .details = "An entry that exists during the whole scan is listed exactly once. --from, --to, "
-                "--prefix and\n--reverse list keys in the order of their bytes, from a server with "
-                "--ordered.",
+     .details =
+         "An entry that exists during the whole scan is listed exactly once. --from, --to, "
+         "--prefix and\n--reverse list keys in the order of their bytes, from a server with "
+         "--ordered. --match\nlooks at all keys that begin as the pattern does, and lists those "
+         "that match.",
      .places = COMMAND_ANYWHERE,
      .max_operands = 1,
      .operand = OPERAND_KEY,

@@ -1,6 +1,6 @@
 /*
  * covers: bridges/kresp/protocol/resp_request.c bridges/kresp/protocol/decimal.c
- * covers: bridges/kresp/protocol/glob.c
+ * covers: common/text/glob.c
  *
  * The request parser of kresp under libFuzzer: any bytes become requests or a protocol error; every
  * argument lies in the buffer and within the limits; and the same bytes in pieces, whose sizes the
@@ -11,7 +11,7 @@
 
 #include "common/text/parse.h"
 #include "bridges/kresp/protocol/decimal.h"
-#include "bridges/kresp/protocol/glob.h"
+#include "common/text/glob.h"
 #include "bridges/kresp/protocol/resp_request.h"
 
 static const struct resp_limits limits = {

@@ -261,8 +261,24 @@ done
 check_match "queue put.*\|dead NAME \.\.\.$" "$(client -h)" "no line of the help is cut"
 check_match "clear --yes" "$(client flushall 2>&1)" "flushall is clear"
 check_status 0 "a pattern" client scan "*none*"
-check_match "a prefix is no pattern" "$errors" "is none, and that is said"
+check_match "a prefix is no pattern; scan --match" "$errors" "is none, and that is said"
 check_match "a prefix is no pattern" "$(client count "no?e" 2>&1)" "by count, too"
+for key in city:1 city:2 cities "c*ty" zone:c; do client put "$key" "of $key" >/dev/null; done
+check_equal $'cities\ncity:1\ncity:2' "$(client scan --keys --match 'cit*' | sort)" "a pattern"
+check_equal $'city:1 "of city:1"\nzone:c "of zone:c"' "$(client scan --match '*:[^2]' | sort)" \
+    "of what stands at the end"
+check_equal '"c*ty"' "$(client scan --keys --match 'c\*ty')" "a star that stands for itself"
+check_equal 2 "$(client scan --count --match 'city:?')" "patterns count"
+check_equal 1 "$(client scan --keys --limit 1 --match '*:*' | wc -l)" "what matches is limited"
+check_equal 'city:2' "$(client scan city: --keys --match '*2')" "of the keys that begin so"
+client put "$(printf 'a%.0s' {1..50000})" x >/dev/null
+almost_matches() {
+    client scan --match "*$(printf 'a%.0s' {1..2000})b"
+}
+check_status 4 "a pattern that takes too long" almost_matches
+check_match "takes too long to compare" "$errors" "is told"
+client del --prefix aaaa >/dev/null
+check_status 2 "no pattern" client scan --match
 check_status 0 "another prefix" client scan none
 check_equal "" "$errors" "has no such hint"
 check_match "^no slow requests" "$(client slow)" "slow has nothing to tell"

@@ -67,6 +67,10 @@ check_equal "$(seq -f 'n:%06.0f' 5000 -1 1 | sha256sum)" \
     "$(client scan --keys --prefix n: --reverse | sha256sum)" "backward"
 check_equal 5000 "$(client count n:)" "all are counted"
 check_status 4 "they are too many for one moment" client scan --atomic --prefix n:
+first_ten=$(client scan --keys --prefix n: --limit 10)
+last=${first_ten##*$'\n'}
+check_equal 10 "$(client scan --keys --atomic --reverse --match "${last%?}?" | wc -l)" \
+    "a pattern looks at what begins as it does only"
 check_match 'too many entries' "$errors" "as it says"
 check_equal "5000 deleted" "$(client del --prefix n:)" "and deleted"
 check_equal 7 "$(client count)" "no others are"

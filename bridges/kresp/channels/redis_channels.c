@@ -3,7 +3,7 @@
 #include <search.h>
 
 #include "bridges/kresp/channels/channel_tree.h"
-#include "bridges/kresp/protocol/glob.h"
+#include "common/text/glob.h"
 
 /* To look at a pattern takes the time of so many steps; so many literal bytes are compared in the
  * time of one. */

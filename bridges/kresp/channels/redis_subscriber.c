@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bridges/kresp/channels/channel_tree.h"
-#include "bridges/kresp/protocol/glob.h"
+#include "common/text/glob.h"
 #include "common/assert/assert.h"
 
 /* What a subscription takes besides its name, which counts twice: it and its channel, as malloc and

@@ -1,6 +1,6 @@
 /* COMMAND: the table of commands, as it describes itself. */
 #include "bridges/kresp/commands/command_functions.h"
-#include "bridges/kresp/protocol/glob.h"
+#include "common/text/glob.h"
 #include "bridges/kresp/session/redis_command.h"
 
 /* Returns true if the row is a command, not a second word of one. */

@@ -7,7 +7,7 @@
 #include "bridges/kresp/session/redis_value.h"
 #include "bridges/kresp/session/transaction_run.h"
 #include "bridges/kresp/protocol/decimal.h"
-#include "bridges/kresp/protocol/glob.h"
+#include "common/text/glob.h"
 
 /* About how many keys one batch looks at, at least. */
 #define PAGE_KEYS 256u

@@ -14,7 +14,7 @@
 #include "bridges/kresp/session/redis_error.h"
 #include "bridges/kresp/session/transaction_run.h"
 #include "bridges/kresp/protocol/decimal.h"
-#include "bridges/kresp/protocol/glob.h"
+#include "common/text/glob.h"
 
 bool answer_ok(struct redis_job *job)
 {

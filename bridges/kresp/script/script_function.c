@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "bridges/kresp/protocol/glob.h"
+#include "common/text/glob.h"
 #include "bridges/kresp/script/lua_register.h"
 #include "bridges/kresp/script/script_call.h"
 #include "bridges/kresp/script/script_library.h"

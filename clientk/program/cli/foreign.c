@@ -9,7 +9,7 @@ static const struct {
     const char *names; /* the names, with blanks between them */
     const char *advice;
 } foreign[] = {
-    {"keys", "scan [PREFIX] --keys lists keys"},
+    {"keys", "scan --keys lists keys, scan --keys --match '*PATTERN*' those that match"},
     {"dbsize", "count prints how many entries there are"},
     {"randomkey", "scan --keys --limit 1 prints one key"},
     {"info", "stats shows the server's statistics, doctor checks what clients need"},

@@ -83,7 +83,7 @@ void range_hint_pattern(const struct cli_context *context, const char *command,
         return;
     fprintf(stderr, "clientk: %s: no key begins with ", command);
     escape_print_word(stderr, prefix);
-    fputs(": a prefix is no pattern, and * and ? stand for themselves\n", stderr);
+    fputs(": a prefix is no pattern; scan --match takes one\n", stderr);
 }
 
 /* Counting ------------------------------------------------------------------------------------- */

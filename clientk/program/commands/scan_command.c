@@ -3,9 +3,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdio_ext.h>
+#include <string.h>
 
 #include "clientk/program/cli/interrupt.h"
 #include "clientk/program/commands/whole_scan.h"
+#include "common/text/glob.h"
 
 const struct option_row scan_option_rows[] = {
     {"limit", 0, OPTION_NUMBER, "N", "stop after N entries",
@@ -15,6 +17,8 @@ const struct option_row scan_option_rows[] = {
      OPTION_FIELD(struct scan_options, count_only)},
     {"atomic", 0, OPTION_FLAG, NULL, "a consistent view of each data file, under its reader lock",
      OPTION_FIELD(struct scan_options, atomic)},
+    {"match", 0, OPTION_TEXT, "PATTERN", "only keys that match: * ? [a-z] [^a-z], \\ before others",
+     OPTION_FIELD(struct scan_options, match), .expects = "a pattern"},
     {"from", 0, OPTION_TEXT, "KEY", "in order, from this key on",
      OPTION_FIELD(struct scan_options, bounds.from), .expects = "a key"},
     {"to", 0, OPTION_TEXT, "KEY", "in order, up to this key, without it",
@@ -30,12 +34,26 @@ const struct scan_options scan_option_defaults = {0};
 struct listing {
     struct output *output;
     const struct scan_options *options;
+    struct kv_slice pattern; /* data NULL: none */
     int64_t found;
+    bool gave_up; /* the pattern takes too many steps */
 };
 
+/* Each key has as many steps as any sensible pattern needs. */
+static bool is_wanted(struct listing *scan, struct kv_slice key)
+{
+    uint64_t steps = glob_steps(key.size);
+    bool matches = !scan->pattern.data || glob_matches(scan->pattern, key, false, &steps);
+    scan->gave_up = steps == 0;
+    return matches;
+}
+
+/* A clientk_visit. */
 static bool list_entry(void *context, const struct clientk_entry *entry)
 {
     struct listing *scan = context;
+    if (!is_wanted(scan, entry->key))
+        return !scan->gave_up && !interrupt_pending();
     scan->found++;
     if (!scan->options->count_only)
         output_entry(scan->output, entry->key,
@@ -43,7 +61,8 @@ static bool list_entry(void *context, const struct clientk_entry *entry)
                          ? kv_slice(NULL, 0)
                          : kv_slice(entry->value.data ? entry->value.data : "", entry->value.size),
                      entry->version, entry->expiry_ms);
-    return !interrupt_pending() && !ferror(scan->output->stream);
+    bool reached_limit = scan->pattern.data && (uint64_t)scan->found == scan->options->limit;
+    return !reached_limit && !interrupt_pending() && !ferror(scan->output->stream);
 }
 
 static enum kv_status visit_all(struct cli_context *context, const struct clientk_range *range,
@@ -52,12 +71,13 @@ static enum kv_status visit_all(struct cli_context *context, const struct client
     const struct scan_options *options = scan->options;
     struct kv_slice prefix = range->prefix;
     bool keys_only = options->keys_only || options->count_only;
+    uint64_t limit = options->match ? 0 : options->limit; /* list_entry counts what matches */
     *left_out = 0;
     if (range_bounds_are_given(&options->bounds)) {
         struct clientk_range ordered = *range;
         ordered.keys_only = keys_only;
         ordered.atomic = options->atomic;
-        ordered.limit = options->limit;
+        ordered.limit = limit;
         return range_visit_all(context, "scan", &ordered, list_entry, scan, left_out);
     }
     if (options->atomic)
@@ -65,7 +85,7 @@ static enum kv_status visit_all(struct cli_context *context, const struct client
     struct whole_scan whole = {.command = "scan",
                                .prefix = prefix,
                                .keys_only = keys_only,
-                               .limit = options->limit,
+                               .limit = limit,
                                .visit = list_entry,
                                .context = scan};
     return whole_scan_run(context, &whole, left_out);
@@ -82,10 +102,14 @@ int scan_run(struct cli_context *context, const void *options_given, const struc
     struct clientk_range range;
     if (range_bounds_take(&options->bounds, operands, count, &range, &error) != KV_OK)
         return output_failure(&context->output, "scan", error.status, error.text);
+    struct listing scan = {.output = &context->output, .options = options};
+    if (options->match)
+        scan.pattern = kv_slice(options->match, strlen(options->match));
+    if (options->match && range.prefix.size == 0)
+        range.prefix = glob_literal_prefix(scan.pattern);
     int code = cli_connect_for(context, "scan");
     if (code != EXIT_DONE)
         return code;
-    struct listing scan = {&context->output, options, 0};
     if (context->output.one_shot) /* only this thread writes */
         __fsetlocking(context->output.stream, FSETLOCKING_BYCALLER);
     uint64_t left_out;
@@ -111,6 +135,10 @@ int scan_run(struct cli_context *context, const void *options_given, const struc
         snprintf(sentence, sizeof sentence, "interrupted after %" PRId64 " entries", scan.found);
         return output_failure(&context->output, "scan", KV_TIMEOUT, sentence);
     }
+    if (scan.gave_up)
+        return output_failure(&context->output, "scan", KV_LIMIT,
+                              "a key takes too long to compare with the pattern: use fewer sets "
+                              "and stars");
     if (scan.found == 0)
         range_hint_pattern(context, "scan", range.prefix);
     if (options->count_only) {

@@ -16,7 +16,8 @@ struct scan_options {
     uint64_t limit; /* 0: all */
     bool keys_only;
     bool count_only;
-    bool atomic; /* each data file is seen at one moment; a range all of it */
+    bool atomic;       /* each data file is seen at one moment; a range all of it */
+    const char *match; /* only keys that match this pattern (glob.h); NULL: all */
     struct range_bounds bounds;
 };
 extern const struct option_row scan_option_rows[];

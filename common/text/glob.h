@@ -2,8 +2,8 @@
  * glob: patterns of keys as Redis has them: * ? [a-z] [^a-z] and \ before a character that stands
  * for itself.
  */
-#ifndef MQKV_KRESP_PROTOCOL_GLOB_H
-#define MQKV_KRESP_PROTOCOL_GLOB_H
+#ifndef MQKV_COMMON_TEXT_GLOB_H
+#define MQKV_COMMON_TEXT_GLOB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bridges/kresp/protocol/glob.h"
+#include "common/text/glob.h"
 #include "tests/support/test_suite.h"
 
 static bool matches(const char *pattern, const char *text)
@@ -121,7 +121,7 @@ START_TEST(the_start_of_a_pattern_may_be_literal)
 }
 END_TEST
 
-TEST_SUITE(kresp_glob)
+TEST_SUITE(common_glob)
 {
     TCase *matching = tcase_create("matching");
     tcase_add_test(matching, patterns_match_whole_texts);

@@ -1,4 +1,4 @@
-#include "bridges/kresp/protocol/glob.h"
+#include "common/text/glob.h"
 
 #include <ctype.h>
 
