@@ -32,14 +32,14 @@
 #include "clientk/program/commands/watch_command.h"
 #include "clientk/program/ops/stats.h"
 #include "clientk/program/ops/top.h"
+#include "common/text/parse.h"
 
 /* The options of the commands about one key, each named once. */
 #define FIELD(name) OPTION_FIELD(struct key_command_options, name)
-#define TTL_ROW                                                                  \
-    {                                                                            \
-        "ttl", 0, OPTION_DURATION_MS, "DURATION",                                \
-            "expire after this time: 250ms, 30s, 5m, 1h, 7d", FIELD(ttl_ms),     \
-            .min = 1, .max = UINT64_MAX / 2, .advise = arguments_duration_advice \
+#define TTL_ROW                                                                                 \
+    {                                                                                           \
+        "ttl", 0, OPTION_DURATION_MS, "DURATION", "expire after this time: " DURATION_EXAMPLES, \
+            FIELD(ttl_ms), .min = 1, .max = UINT64_MAX / 2, .advise = arguments_duration_advice \
     }
 #define EXPIRES_AT_ROW                                                                        \
     {                                                                                         \
@@ -215,7 +215,7 @@ const struct command commands[] = {
     {.name = "touch",
      .alias = "expire",
      .arguments = "KEY DURATION",
-     .summary = "set when a key expires: 250ms, 30s, 5m, 1h, 7d from now",
+     .summary = "set when a key expires: " DURATION_EXAMPLES " from now",
      .min_operands = 2,
      .max_operands = 2,
      .options = write_rows,

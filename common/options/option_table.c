@@ -110,7 +110,7 @@ static const char *expected_value(const struct option_row *row, char *out)
                  format_size(row->min, min), format_size(row->max, max));
     if (row->kind == OPTION_DURATION_MS)
         snprintf(out, EXPECTED_BYTES,
-                 "a time such as 250ms, 2s, 5m, 1h or 7d, from %" PRIu64 " to %" PRIu64 " ms",
+                 "a time such as " DURATION_EXAMPLES ", from %" PRIu64 " to %" PRIu64 " ms",
                  row->min, row->max);
     if (row->kind == OPTION_NUMBER || row->kind == OPTION_FRACTION) {
         int used = snprintf(out, EXPECTED_BYTES, "a number from %" PRIu64, row->min);

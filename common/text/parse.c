@@ -145,7 +145,8 @@ bool parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *bytes)
 bool parse_duration_ms(const char *text, uint64_t min, uint64_t max, uint64_t *ms)
 {
     static const struct unit units[] = {
-        {"", 1}, {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000},
+        {"", 1},        {"ms", 1},       {"s", 1000},      {"m", 60000},
+        {"h", 3600000}, {"d", 86400000}, {"w", 604800000},
     };
     return parse_with_unit(text, units, COUNT_OF(units), min, max, ms);
 }

@@ -20,8 +20,10 @@ bool parse_i64_bytes(const void *data, uint64_t size, int64_t *value);
 /* Bytes: "4096", "64k", "1M", "1.5G" (powers of 1024; B, k, K, KiB, M, MiB, G, GiB, T, TiB). */
 bool parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *bytes);
 
-/* Time: "250" and "250ms" are milliseconds, "2s", "5m", "1.5h", "7d". With a fraction
- * it must be a whole number of milliseconds all the same. */
+/* Time: "250" and "250ms" are milliseconds, "2s", "5m", "1.5h", "7d", "2w". With a fraction
+ * it must be a whole number of milliseconds all the same. DURATION_EXAMPLES: an example of each
+ * unit, for messages and help. */
+#define DURATION_EXAMPLES "250ms, 2s, 5m, 1h, 7d or 2w"
 bool parse_duration_ms(const char *text, uint64_t min, uint64_t max, uint64_t *ms);
 
 /* Returns true if the text is a number above 0 without a unit, which may be taken for seconds. */

@@ -80,6 +80,10 @@ answers 0 OK touch words 1h
 check_match '^3[0-9]{6} ms$' "$(client ttl words)" 'ttl tells the milliseconds left'
 answers 0 OK touch words 1.5h
 check_match '^5[0-9]{6} ms$' "$(client ttl words)" 'a time may have a fraction'
+answers 0 OK touch words 2w
+check_match '^1209[0-9]{6} ms$' "$(client ttl words)" 'weeks are a unit'
+complains 2 '1h, 7d or 2w' touch words soon
+complains 2 '1h, 7d or 2w' put words x --ttl soon
 answers 0 OK persist words
 complains 2 'persist KEY' touch words never
 answers 0 never ttl words

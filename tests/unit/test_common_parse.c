@@ -159,17 +159,18 @@ START_TEST(duration_knows_its_units)
     static const struct {
         const char *text;
         uint64_t ms;
-    } good[] = {{"250", 250},   {"250ms", 250},      {"2s", 2000},
-                {"5m", 300000}, {"1h", 3600000},     {"7d", 604800000},
-                {"0", 0},       {"1.5h", 5400000},   {"0.25s", 250},
-                {"1.0", 1},     {"2.50d", 216000000}};
+    } good[] = {{"250", 250},       {"250ms", 250},       {"2s", 2000},
+                {"5m", 300000},     {"1h", 3600000},      {"7d", 604800000},
+                {"0", 0},           {"1.5h", 5400000},    {"0.25s", 250},
+                {"1.0", 1},         {"2.50d", 216000000}, {"1w", 604800000},
+                {"0.5w", 302400000}};
     for (size_t i = 0; i < COUNT_OF(good); i++) {
         uint64_t ms = 1;
         ck_assert_msg(parse_duration_ms(good[i].text, 0, UINT64_MAX, &ms), "refused %s",
                       good[i].text);
         ck_assert_uint_eq(ms, good[i].ms);
     }
-    static const char *const bad[] = {"",       "s",       "1us",  "1w",
+    static const char *const bad[] = {"",       "s",       "1us",  "1y",
                                       "-1s",    "1.5",     "1.s",  ".5s",
                                       "1.5.5s", "1.0001s", "1,5h", "1.00000000000000000000001s",
                                       "1 s",    "1sec",    "1S",   "18446744073709551615s"};

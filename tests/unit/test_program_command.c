@@ -103,7 +103,7 @@ START_TEST(times_that_are_none_are_explained)
     ck_assert(refusal_says("touch k never", "persist KEY"));
     ck_assert(refusal_says("touch k 0", "persist KEY"));
     ck_assert(refusal_says("put k v --ttl never", "without a time an entry never expires"));
-    ck_assert(refusal_says("touch k 90min", "units are ms, s, m (minutes)"));
+    ck_assert(refusal_says("touch k 90min", "units are ms, s, m (minutes), h, d and w"));
     ck_assert(refusal_says("put k v --ttl 1,5h", "1.5h"));
     ck_assert(refusal_says("touch k -5s", "del KEY"));
     ck_assert_int_eq(prepare_text("touch k 1.5h"), KV_OK);

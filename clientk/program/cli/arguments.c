@@ -67,7 +67,7 @@ const char *arguments_duration_advice(const char *text)
     if (*text == '-')
         return "; a time lies ahead, del KEY deletes at once";
     if (strspn(text, "0123456789.,") > 0)
-        return "; units are ms, s, m (minutes), h and d, one of them after the number: "
+        return "; units are ms, s, m (minutes), h, d and w, one of them after the number: "
                "90m, 1.5h, 14d";
     return "";
 }
@@ -90,6 +90,6 @@ enum kv_status arguments_duration_ms(const struct word *word, const char *what, 
     if (strlen(word->data) == word->size && parse_duration_ms(word->data, 1, UINT64_MAX / 2, value))
         return KV_OK;
     return kv_error_set(error, KV_USAGE,
-                        "%s, '%.60s', is not a time such as 250ms, 2s, 5m, 1h or 7d%s", what,
+                        "%s, '%.60s', is not a time such as " DURATION_EXAMPLES "%s", what,
                         word->data, arguments_duration_advice(word->data));
 }

@@ -10,6 +10,7 @@
 #include "clientk/program/cli/interrupt.h"
 #include "common/report/error.h"
 #include "common/text/escape.h"
+#include "common/text/parse.h"
 #include "common/time/clock.h"
 #include "mqkv/clientk_queue.h"
 
@@ -24,8 +25,8 @@ const struct option_row queue_option_rows[] = {
     {"priority", 0, OPTION_NUMBER, "0..9", "put: which job comes first; 9 does (default 0)",
      QUEUE_FIELD(priority), .max = CLIENTK_MAX_JOB_PRIORITY},
     {"delay", 0, OPTION_DURATION_MS, "DURATION",
-     "put, fail, release: nobody gets the job before: 250ms, 30s, 5m, 1h, 7d",
-     QUEUE_FIELD(delay_ms), .max = CLIENTK_MAX_JOB_DELAY_MS},
+     "put, fail, release: nobody gets the job before: " DURATION_EXAMPLES, QUEUE_FIELD(delay_ms),
+     .max = CLIENTK_MAX_JOB_DELAY_MS},
     {"attempts", 0, OPTION_NUMBER, "N", "put: how often it is given to a worker (default 5)",
      QUEUE_FIELD(attempts), .min = 1, .max = UINT32_MAX},
     {"backoff", 0, OPTION_DURATION_MS, "DURATION",
