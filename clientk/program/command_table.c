@@ -339,10 +339,10 @@ const struct command commands[] = {
          "put NAME PAYLOAD... (- is stdin) prints the job's id; take NAME prints RECEIPT PAYLOAD, "
          "and with\n--format raw the payload's bytes, and the receipt on stderr. "
          "ack NAME RECEIPT..., fail, release\nand extend NAME RECEIPT settle it within its lease. "
-         "peek, list NAME [ready|leased|later|dead],\nlength and dead show jobs. Exit code 1: "
-         "there is no job, or the lease is over.",
+         "peek, list NAME [ready|leased|later|dead],\nlength and dead show jobs, list alone shows "
+         "the queues. Exit code 1: there is no job, or the lease is over.",
      .places = COMMAND_ANYWHERE,
-     .min_operands = 2,
+     .min_operands = 1,
      .max_operands = COMMAND_ANY_NUMBER,
      .operand = OPERAND_QUEUE,
      RUNS(queue_run, queue_option_rows, queue_option_defaults)},

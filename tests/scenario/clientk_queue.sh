@@ -66,6 +66,19 @@ check_equal "1 dropped" "$(client queue dead hopeless --drop)" "and dropped"
 check_status 2 "a word that it does not know" client queue peel mail
 check_status 2 "a name that is none" client queue take a:b
 check_status 2 "too few words" client queue ack mail
+for queue in zoo "a b"; do client queue put "$queue" job >/dev/null; done
+client queue put slow job --delay 1h >/dev/null
+client put queue:none:other x >/dev/null
+client -e put 'queue:zo\x00o:tails' x >/dev/null
+check_status 0 "queues are listed without a name" client queue list
+check_equal $'"a b" ready 1 leased 0 later 0 dead 0
+slow ready 0 leased 0 later 1 dead 0
+zoo ready 1 leased 0 later 0 dead 0' "$(grep -E '^("a b"|slow|zoo|none) ' <<<"$output")" \
+    "in the order of their names, with their lengths"
+check_equal $'queue,ready,leased,later,dead\na b,1,0,0,0' \
+    "$(client --format csv queue list | grep -E '^(queue|a b),')" "in CSV"
+check_match '^.?."queue":"zoo","ready":1' "$(client --format json queue list | grep zoo)" "in JSON"
+check_status 2 "--drop needs a name" client queue list --drop
 exec_client queue take awaited --wait >"$MQKV_TEST_DIR/awaited" &
 waiting=$!
 client queue put awaited now >/dev/null

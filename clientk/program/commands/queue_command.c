@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "clientk/program/cli/interrupt.h"
+#include "clientk/program/commands/queue_lengths.h"
 #include "common/report/error.h"
 #include "common/text/escape.h"
 #include "common/text/parse.h"
@@ -413,32 +414,7 @@ static int queue_list(struct queue_run *run)
 
 static int queue_length(struct queue_run *run)
 {
-    struct clientk_queue_lengths lengths;
-    FILE *stream = run->context->output.stream;
-    enum kv_status status = clientk_queue_length(run->queue, &lengths);
-    if (status != KV_OK)
-        return queue_fail_with(run, status);
-    switch (run->context->output.format) {
-    case OUTPUT_JSON:
-        fprintf(stream,
-                "{\"ready\":%" PRIu64 ",\"leased\":%" PRIu64 ",\"later\":%" PRIu64
-                ",\"dead\":%" PRIu64 "}\n",
-                lengths.ready, lengths.leased, lengths.later, lengths.dead);
-        break;
-    case OUTPUT_CSV:
-        fprintf(stream,
-                "ready,leased,later,dead\n%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n",
-                lengths.ready, lengths.leased, lengths.later, lengths.dead);
-        break;
-    case OUTPUT_TEXT:
-    case OUTPUT_RAW:
-        fprintf(stream,
-                "ready %" PRIu64 "\nleased %" PRIu64 "\nlater %" PRIu64 "\ndead %" PRIu64 "\n",
-                lengths.ready, lengths.leased, lengths.later, lengths.dead);
-        break;
-    }
-    run->context->output.csv_started = false;
-    return EXIT_DONE;
+    return queue_lengths_print(run->context, run->queue);
 }
 
 /* The command ---------------------------------------------------------------------------------- */
@@ -457,7 +433,7 @@ static const struct queue_word queue_words[] = {
     {"release", "queue release NAME RECEIPT", queue_release, 1, 1},
     {"extend", "queue extend NAME RECEIPT", queue_extend, 1, 1},
     {"peek", "queue peek NAME", queue_peek, 0, 0},
-    {"list", "queue list NAME [ready|leased|later|dead]", queue_list, 0, 1},
+    {"list", "queue list [NAME [ready|leased|later|dead]]", queue_list, 0, 1},
     {"length", "queue length NAME", queue_length, 0, 0},
     {"dead", "queue dead NAME [--revive|--drop]", queue_dead, 0, 0},
 };
@@ -479,7 +455,9 @@ int queue_run(struct cli_context *context, const void *options_given, const stru
     if (!word)
         return queue_misuse(context, "queue takes put, take, ack, fail, release, extend, peek, "
                                      "list, length or dead, and the name of a queue");
-    if (count - 2 < word->min || count - 2 > word->max) {
+    if (count == 1 && word->run == queue_list && !options->drop && !options->revive)
+        return queue_lengths_print_all(context);
+    if (count < 2 || count - 2 < word->min || count - 2 > word->max) {
         snprintf(sentence, sizeof sentence, "usage: %s", word->usage);
         return queue_misuse(context, sentence);
     }
