@@ -18,6 +18,7 @@
 #include "clientk/program/transfer/dump_command.h"
 #include "clientk/program/commands/key_command.h"
 #include "clientk/program/transfer/load_command.h"
+#include "clientk/program/commands/lock_command.h"
 #include "clientk/program/transfer/migrate_command.h"
 #include "clientk/program/cli/help.h"
 #include "clientk/program/prompt/interactive.h"
@@ -322,16 +323,28 @@ const struct command commands[] = {
      .operand = OPERAND_KEY,
      RUNS(clear_run, clear_option_rows, clear_option_defaults)},
     {.name = "watch",
-     .arguments = "[PREFIX]",
-     .summary = "print changes as they are made",
+     .arguments = "[PREFIX [-- PROGRAM...]]",
+     .summary = "print changes as they are made, or run a program for each",
      .details =
          "One line for each change: put KEY VALUE, delete KEY or expire KEY; or missed, if the "
          "server\ndid not keep all changes (serverk --keep-changes). Ctrl-C ends it; --since "
-         "continues later.",
+         "continues later.\nA program runs once a change, one after the other, with MQKV_CHANGE "
+         "(put, delete, expire, missed),\nMQKV_KEY and MQKV_VERSION in its environment.",
      .places = COMMAND_SHELL | COMMAND_PROMPT,
-     .max_operands = 1,
+     .max_operands = COMMAND_ANY_NUMBER,
      .operand = OPERAND_KEY,
      RUNS(watch_run, watch_option_rows, watch_option_defaults)},
+    {.name = "lock",
+     .arguments = "NAME -- PROGRAM...",
+     .summary = "run a program while it holds a lock in the store",
+     .details =
+         "Waits for the lock, and renews its lease meanwhile. The exit code is the program's; "
+         "1: another has\nthe lock (-n, --wait-for); 4: it was lost, and the program got "
+         "SIGTERM. Python's Lock of the same\nname is the same lock.",
+     .places = COMMAND_SHELL,
+     .min_operands = 2,
+     .max_operands = COMMAND_ANY_NUMBER,
+     RUNS(lock_run, lock_option_rows, lock_option_defaults)},
     {.name = "queue",
      .arguments = "put|take|ack|fail|release|extend|peek|list|length|dead NAME ...",
      .summary = "put jobs into a queue, take and settle them",

@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 #include "clientk/program/cli/interrupt.h"
+#include "clientk/program/commands/child_program.h"
 #include "common/text/escape.h"
+
+#define MOST_KEY_BYTES 65535u
 
 /* The time after a failure before the server is asked again. */
 #define RETRY_MS 200
@@ -43,7 +46,11 @@ struct change_listing {
     struct clientk_value
         written; /* the position behind the last change that surely left the stream */
     uint64_t count;
-    uint64_t unflushed; /* number of changes */
+    uint64_t unflushed;         /* number of changes */
+    const struct word *program; /* what runs for each change; NULL: changes are printed */
+    size_t program_words;
+    int program_code; /* of the last one that failed */
+    bool cannot_run;
     bool missed;
     bool troubled; /* the last failure was reported; until the next change no other is */
 };
@@ -84,6 +91,46 @@ static void print_transaction_text(struct change_listing *listing)
     else if (told.number > 0)
         fprintf(stream, "part of transaction %" PRIu64 " with %" PRIu32 " parts\n", told.number,
                 told.parts);
+}
+
+/* Runs the program for the change; NULL: some changes were missed. Its exit code is kept, and a
+ * signal that came meanwhile counts for this program, too. */
+static void run_for_change(struct change_listing *listing, const struct clientk_change *change)
+{
+    char key[MOST_KEY_BYTES + 1], version[24];
+    struct child_program child;
+    struct kv_error error = {0};
+    size_t size = change ? change->key.size : 0;
+    if (size > MOST_KEY_BYTES || (size > 0 && memchr(change->key.data, '\0', size))) {
+        fputs("clientk: watch: no environment can hold this key, and no program ran: ", stderr);
+        escape_print_word(stderr, change->key);
+        fputc('\n', stderr);
+        listing->program_code = EXIT_REFUSED;
+        return;
+    }
+    if (size > 0)
+        memcpy(key, change->key.data, size);
+    key[size] = '\0';
+    snprintf(version, sizeof version, "%" PRIu64, change ? change->version : 0);
+    setenv("MQKV_CHANGE", change ? name_of(change->kind) : "missed", 1);
+    setenv("MQKV_KEY", key, 1);
+    setenv("MQKV_VERSION", version, 1);
+    enum kv_status status =
+        child_program_start(&child, listing->program, listing->program_words, &error);
+    if (status != KV_OK) {
+        listing->program_code =
+            output_failure(listing->output, "watch", KV_IO, error.text) != EXIT_DONE
+                ? child_program_failure_code(&error)
+                : EXIT_DONE;
+        listing->cannot_run = true;
+        return;
+    }
+    child_program_wait(&child, -1);
+    child_program_end(&child);
+    if (child.exit_code != 0)
+        listing->program_code = child.exit_code;
+    if (child.signal != 0)
+        raise(child.signal);
 }
 
 /* Prints the change; NULL: some changes were missed. */
@@ -142,8 +189,13 @@ static void print_change_text(struct change_listing *listing, const struct clien
         fprintf(stream, "position %s\n", position_of(listing));
 }
 
+/* Prints the change, or runs the program for it. */
 static void print_change(struct change_listing *listing, const struct clientk_change *change)
 {
+    if (listing->program) {
+        run_for_change(listing, change);
+        return;
+    }
     switch (listing->output->format) {
     case OUTPUT_TEXT:
     case OUTPUT_RAW:
@@ -163,6 +215,8 @@ static void print_change(struct change_listing *listing, const struct clientk_ch
 static void flush_changes(struct change_listing *listing)
 {
     listing->unflushed = 0;
+    if (listing->cannot_run)
+        return; /* the change was not dealt with */
     if (fflush(listing->output->stream) == 0 && !ferror(listing->output->stream))
         clientk_watch_position(listing->watch, &listing->written);
 }
@@ -204,7 +258,7 @@ static bool go_on_after(struct change_listing *listing, enum kv_status status)
 static bool is_over(const struct change_listing *listing)
 {
     uint64_t limit = listing->options->limit;
-    return interrupt_pending() || ferror(listing->output->stream) ||
+    return interrupt_pending() || ferror(listing->output->stream) || listing->cannot_run ||
            (limit > 0 && listing->count >= limit);
 }
 
@@ -221,7 +275,7 @@ static enum kv_status follow_changes(struct change_listing *listing)
             listing->count++;
             listing->troubled = false;
             print_change(listing, &change);
-            if (++listing->unflushed == FLUSH_CHANGES)
+            if (++listing->unflushed == FLUSH_CHANGES || listing->program)
                 flush_changes(listing);
             timeout_ms = 0;
         } else if (status == KV_TIMEOUT && timeout_ms == 0) {
@@ -268,7 +322,7 @@ static int open_and_follow(struct cli_context *context, struct change_listing *l
         clientk_watch_open(context->client, watch_options, &listing->watch, &error);
     if (status != KV_OK)
         return output_failure(&context->output, "watch", status, error.text);
-    if (context->output.format == OUTPUT_CSV)
+    if (context->output.format == OUTPUT_CSV && !listing->program)
         fputs("change,key,value,version,expiry_ms,position\n", context->output.stream);
     context->output.csv_started = false; /* so that the next command of a prompt prints a header */
     status = follow_changes(listing);
@@ -282,13 +336,22 @@ static int open_and_follow(struct cli_context *context, struct change_listing *l
                               "server does not know; nats kv watch shows them (CLUSTER.md)");
     if (status != KV_OK)
         return output_failure(&context->output, "watch", status, cli_sentence(status));
-    return listing->missed ? EXIT_REFUSED : EXIT_DONE;
+    if (listing->program_code != 0)
+        return listing->program_code;
+    return listing->missed && !listing->program ? EXIT_REFUSED : EXIT_DONE;
 }
 
 int watch_run(struct cli_context *context, const void *options_given, const struct word *operands,
               size_t count)
 {
     const struct watch_options *options = options_given;
+    if (count > 1 && !context->output.one_shot)
+        return output_failure(
+            &context->output, "watch", KV_USAGE,
+            "a program runs from the shell only: clientk watch PREFIX -- PROGRAM");
+    if (count > 1 && (options->positions || options->transactions))
+        return output_failure(&context->output, "watch", KV_USAGE,
+                              "--positions and --transactions print, and a program does not");
     char *since = options->since ? read_since(options->since) : NULL;
     if (options->since && !since) {
         char sentence[256];
@@ -297,11 +360,14 @@ int watch_run(struct cli_context *context, const void *options_given, const stru
     }
     int code = cli_connect_for(context, "watch");
     if (code == EXIT_DONE) {
-        struct change_listing listing = {.output = &context->output, .options = options};
+        struct change_listing listing = {.output = &context->output,
+                                         .options = options,
+                                         .program = count > 1 ? operands + 1 : NULL,
+                                         .program_words = count > 1 ? count - 1 : 0};
         struct clientk_watch_options watch_options = {.prefix = count > 0 ? word_slice(&operands[0])
                                                                           : kv_slice(NULL, 0),
                                                       .since = since,
-                                                      .keys_only = options->keys_only};
+                                                      .keys_only = options->keys_only || count > 1};
         code = open_and_follow(context, &listing, &watch_options);
         clientk_watch_close(listing.watch);
         clientk_value_free(&listing.position);
