@@ -185,6 +185,8 @@ libdir = $(DESTDIR)$(LIBDIR)
 includedir = $(DESTDIR)$(PREFIX)/include/mqkv
 mandir = $(DESTDIR)$(PREFIX)/share/man
 completiondir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+zshdir = $(DESTDIR)$(PREFIX)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
+fishdir = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 SYSCONFDIR = $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 sysconfdir = $(DESTDIR)$(SYSCONFDIR)
 UNITDIR ?= $(PREFIX)/lib/systemd/system
@@ -198,11 +200,12 @@ place_pc = -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${pre
 UNITS := serverk.service serverk@.service kresp.service mqkv-backup.service mqkv-backup.timer
 COMPLETIONS := clientk/clientk.bash-completion bridges/kresp/kresp.bash-completion serverk/serverk.bash-completion \
 	kvstore/kvcheck/kvcheck.bash-completion
+COMPLETED := $(patsubst %.bash-completion,%,$(notdir $(COMPLETIONS)))
 PUBLIC_HEADERS := $(wildcard include/mqkv/*.h)
 
 .PHONY: install uninstall
 install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
-	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir) \
+	$(INSTALL) -d $(bindir) $(includedir) $(libdir)/pkgconfig $(mandir)/man1 $(mandir)/man3 $(completiondir) $(zshdir) $(fishdir) \
 	  $(sysconfdir)/mqkv $(sysconfdir)/logrotate.d $(unitdir) $(sysusersdir) $(tmpfilesdir) $(exampledir) $(libexecdir)
 	$(INSTALL) -m 755 $(PROGRAMS) $(bindir)
 	$(INSTALL) -m 755 bridges/python/mqkv/redis.py $(bindir)/mqkv-redis
@@ -218,6 +221,9 @@ install: all $(LIBS:$(OUT)/%=$(OUT)/installed/%)
 	$(INSTALL) -m 644 docs/*.3 $(mandir)/man3
 	for file in $(COMPLETIONS); do \
 	  $(INSTALL) -m 644 $$file $(completiondir)/$$(basename $$file .bash-completion) || exit 1; done
+	for program in $(COMPLETED); do for file in zsh:$(zshdir)/_$$program fish:$(fishdir)/$$program.fish; do \
+	  sed "s|@PROGRAM@|$$program|g" packaging/completion.$${file%%:*} > $${file#*:} && chmod 644 $${file#*:} || exit 1; \
+	  done; done
 	[ -e $(sysconfdir)/mqkv/serverk.conf ] || $(INSTALL) -m 644 packaging/serverk.conf $(sysconfdir)/mqkv
 	[ -e $(sysconfdir)/logrotate.d/mqkv ] || $(INSTALL) -m 644 packaging/mqkv.logrotate $(sysconfdir)/logrotate.d/mqkv
 	$(INSTALL) -m 644 packaging/mqkv.sysusers $(sysusersdir)/mqkv.conf
@@ -248,7 +254,7 @@ uninstall:
 	  $(libdir)/liballocator.a \
 	  $(libdir)/pkgconfig/libclientk.pc $(libdir)/pkgconfig/libkvstore.pc \
 	  $(addprefix $(mandir)/man1/,serverk.1 clientk.1 kvcheck.1 kresp.1 mqkv-redis.1) $(addprefix $(mandir)/man3/,clientk.3 clientk_queue.3 kvstore.3) \
-	  $(patsubst %.bash-completion,$(completiondir)/%,$(notdir $(COMPLETIONS))) \
+	  $(COMPLETED:%=$(completiondir)/%) $(COMPLETED:%=$(zshdir)/_%) $(COMPLETED:%=$(fishdir)/%.fish) \
 	  $(UNITS:%=$(unitdir)/%) $(sysusersdir)/mqkv.conf $(tmpfilesdir)/mqkv.conf $(exampledir)/60-mqkv.conf \
 	  $(exampledir)/mqkv-dashboard.json $(exampledir)/mqkv-alerts.yml
 	rm -rf $(libexecdir)

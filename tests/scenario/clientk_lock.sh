@@ -7,8 +7,8 @@ cd "$MQKV_TEST_DIR" || exit 2
 entry=cache:ksbuild
 
 # The program, and what becomes of it
-check_status 0 "a program runs" client lock build -- echo done
-check_equal done "$output" "and prints"
+check_status 0 "a program runs" client lock build -- echo printed
+check_equal printed "$output" "and prints"
 check_status 1 "its lock is given back" client exists "$entry"
 check_status 7 "its exit status is that of the lock" client lock build -- sh -c 'exit 7'
 check_status 143 "so is its signal" client lock build -- sh -c 'kill $$'
@@ -59,7 +59,8 @@ mkfifo restarted
 exec_client lock build -- cat restarted &
 holder=$!
 wait_until 20 client exists "$entry"
-restart_server
+kill_server
+start_server
 true >restarted
 wait "$holder"
 check_equal 0 $? "a restart of the daemon is survived"
@@ -103,7 +104,7 @@ kill -INT "$watcher"
 wait "$watcher"
 check_equal 130 $? "a signal ends the watch"
 check_match 'to go on from here: --since' "$(<watched)" "and it says how to go on"
-exec_client watch nul --limit 1 -- ./note 2>nul &
+exec_client watch nul --limit 1 -- ./note 2>nul.errors &
 watcher=$!
 nul_was_told() {
     client -e put 'nul\x00' x >/dev/null
@@ -112,7 +113,7 @@ nul_was_told() {
 wait_until 20 nul_was_told
 wait "$watcher"
 check_equal 4 $? "a key with a NUL byte"
-check_match 'no environment can hold this key' "$(<nul)" "is told"
+check_match 'no environment can hold this key' "$(<nul.errors)" "is told"
 exec_client watch failing --limit 1 -- sh -c 'exit 3' 2>/dev/null &
 watcher=$!
 has_failed() {
@@ -122,7 +123,7 @@ has_failed() {
 wait_until 20 has_failed
 wait "$watcher"
 check_equal 3 $? "a program that failed gives the exit status"
-exec_client watch absent --limit 1 -- ./no-such-program 2>absent &
+exec_client watch absent --limit 1 -- ./no-such-program 2>/dev/null &
 watcher=$!
 was_absent() {
     client put absent x >/dev/null

@@ -102,6 +102,43 @@ for file in bin/serverk bin/clientk bin/kvcheck \
     check_file "$file"
 done
 
+# What shells other than bash complete comes from the help, too.
+for program in clientk serverk kvcheck kresp; do
+    check_file "share/zsh/site-functions/_$program"
+    check_file "share/fish/vendor_completions.d/$program.fish"
+done
+# zsh_completes WORD...: what zsh proposes for the last word, with a stand-in for its _describe.
+zsh_completes() {
+    PATH=$installed/bin:$PATH zsh -f -c '
+        _describe() { print -rl -- ${(P)@[-1]} }
+        _files() { print files }
+        words=("$@") CURRENT=$# PREFIX=$words[-1]
+        . "$0"' "$installed/share/zsh/site-functions/_$1" "$@"
+}
+# fish_completes LINE: what fish proposes behind it.
+fish_completes() {
+    # shellcheck disable=SC2016
+    PATH=$installed/bin:$PATH HOME=$MQKV_TEST_DIR fish --no-config -c '
+        source $argv[1]; complete -C $argv[2]' \
+        "$installed/share/fish/vendor_completions.d/${1%% *}.fish" "$1"
+}
+if [[ -n $(type -P zsh) ]]; then
+    check_match 'put:store a value' "$(zsh_completes clientk -m /x p)" "zsh completes commands"
+    check_match '--if-absent:only if' "$(zsh_completes clientk put --)" "and their options"
+    check_match '--evict:none' "$(zsh_completes serverk --)" "and those of serverk"
+    check_equal files "$(zsh_completes kvcheck --online /)" "and files"
+else
+    skip "zsh completes commands and options" "there is no zsh"
+fi
+if [[ -n $(type -P fish) ]]; then
+    check_match $'put\tstore a value' "$(fish_completes 'clientk -m /x pu')" \
+        "fish completes commands"
+    check_match $'--if-absent\tonly if' "$(fish_completes 'clientk put --if')" "and their options"
+    check_match $'--evict\tnone' "$(fish_completes 'serverk --ev')" "and those of serverk"
+else
+    skip "fish completes commands and options" "there is no fish"
+fi
+
 # completion_of PROGRAM WORD...: what its bash completion proposes for the last word.
 completion_of() {
     (
