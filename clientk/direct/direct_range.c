@@ -326,7 +326,7 @@ static enum range_outcome read_candidate_record(const struct range_page *page,
     if (direct_look_record(page->store, &place->look, candidate.offset, !page->range->keys_only,
                            room, found) != RECORD_VALID)
         return unread_record(place);
-    if (found->record.in_berth) {
+    if (found->record.in_extent) {
         enum range_outcome kept = keep_own_key(page, candidate.hash, room, found);
         if (kept != OUTCOME_FOUND)
             return kept;

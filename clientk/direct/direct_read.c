@@ -309,10 +309,10 @@ static bool is_in_index(const struct direct_store *store, uint32_t hash,
     return false;
 }
 
-/* Who gives a berth another content takes the version from the old one before its bytes change, and
- * no version is given twice: if the version is there after all was read, all is of that version.
- * That the index pointed there meanwhile says that it counts; looked at after the version, it may
- * point to what came since. */
+/* Who gives an extent another content takes the version from the old one before its bytes change,
+ * and no version is given twice: if the version is there after all was read, all is of that
+ * version. That the index pointed there meanwhile says that it counts; looked at after the version,
+ * it may point to what came since. */
 bool direct_content_stays(struct direct_store *store, uint32_t hash,
                           const struct direct_found *found)
 {

@@ -4,7 +4,7 @@
  *
  * 1. Look the key up; again if items were moved meanwhile, a transaction was being done, or the
  *    generation was replaced. What was found then was so at one moment since the call began.
- * 2. Verify the record, and copy its value. 3. A record never changes, but a berth may have got
+ * 2. Verify the record, and copy its value. 3. A record never changes, but an extent may have got
  *    another content meanwhile: look at the index and at the content's head once more, and begin
  *    again if they are not as they were (direct_found_stays).
  * 4. If the generation was replaced meanwhile, the bytes may be zeros of a hole: begin again.
@@ -132,14 +132,15 @@ enum record_verdict direct_look_record(struct direct_store *store, const struct 
 bool direct_found_is_sound(const struct direct_store *store, const struct direct_found *found);
 
 /* Returns true if what was read of the record since it was found is what was written: records in
- * the log never change, but a berth may have got another content since (spare_berths.h). `hash` is
- * the record's in the index. To be called after the last byte was read. */
+ * the log never change, but an extent may have got another content since (free_extents.h). `hash`
+ * is the record's in the index. To be called after the last byte was read. */
 bool direct_content_stays(struct direct_store *store, uint32_t hash,
                           const struct direct_found *found);
 static inline bool direct_found_stays(struct direct_store *store, uint32_t hash,
                                       const struct direct_found *found)
 {
-    return __builtin_expect(!found->record.in_berth, 1) || direct_content_stays(store, hash, found);
+    return __builtin_expect(!found->record.in_extent, 1) ||
+           direct_content_stays(store, hash, found);
 }
 
 #endif

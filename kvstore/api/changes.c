@@ -76,7 +76,7 @@ static void show_change(struct reading *reading, const struct logfile *log,
         .next_file = reading->piece.next_file};
     uint64_t bytes = record_entry_bytes(record, size_bytes);
     reading->looks_left -= at_most(at_least(bytes / BYTES_PER_LOOK, 1), reading->looks_left);
-    if (record->kind != RECORD_BERTH && kv_slice_has_prefix(record->key, reading->prefix)) {
+    if (record->kind != RECORD_EXTENT && kv_slice_has_prefix(record->key, reading->prefix)) {
         if (!reading->visit(reading->visit_context, &change)) {
             reading->refused = true;
             return;

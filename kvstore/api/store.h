@@ -59,7 +59,7 @@ struct kvstore {
     struct order_filler *order_filler; /* also NULL if the store is not ordered */
     struct holds *holds;               /* also of a store that is read-only */
     bool may_have_commit_log;          /* it was opened with KVSTORE_SYNC_ALWAYS */
-    bool was_forked; /* guarded by the locks of all files: no berth gets another content */
+    bool was_forked; /* guarded by the locks of all files: no extent gets another content */
     struct past_logs *past;
     /* clock_monotonic_coarse_ms of the last line in the log about a write without room; 0: none. */
     _Atomic uint64_t no_space_logged_ms;

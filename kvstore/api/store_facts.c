@@ -54,7 +54,7 @@ static void collect_file_statistics(const struct kvstore *store, uint32_t number
     statistics->expiring_keys = generation->words->expiring_keys;
     statistics->live_bytes = generation->words->live_bytes;
     statistics->dead_bytes = generation_dead_bytes(generation);
-    statistics->spare_bytes = generation->spares.bytes;
+    statistics->spare_bytes = generation->free_extents.bytes;
     statistics->file_bytes = generation->log.allocated_bytes;
     statistics->index_bytes = index_memory_bytes(generation->index);
     statistics->compactions = file->compactions;

@@ -406,7 +406,7 @@ static enum kv_status append_write(struct transact *work, uint32_t at, uint64_t 
     done->appended.size_bytes = generation->log.tail - done->appended.offset;
     done->appended.entry_bytes = done->result->written.record_bytes;
     if (done->placing)
-        done->appended.entry_offset = placing_berth(write.file, done->placing)->offset;
+        done->appended.entry_offset = placing_extent(write.file, done->placing)->offset;
     done->record = write.record;
     return status;
 }

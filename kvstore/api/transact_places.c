@@ -29,7 +29,7 @@ void transact_places_take(struct transact_places *places, struct kvstore *store,
 
 static bool is_copied(const struct placing *placing)
 {
-    return placing->filled > 0 && placing->berths[0].status == KV_OK;
+    return placing->filled > 0 && placing->extents[0].status == KV_OK;
 }
 
 void transact_places_fill(struct transact_places *places)
@@ -56,7 +56,7 @@ struct placing *transact_places_use(struct transact_places *places, const struct
         if (place->step != step)
             continue;
         if (place->is_used || !is_copied(placing) || placing->is_lost ||
-            placing->filled < placing->berth_count || placing->record.expiry_ms != expiry_ms)
+            placing->filled < placing->extent_count || placing->record.expiry_ms != expiry_ms)
             return NULL;
         place->is_used = true;
         return placing;

@@ -139,7 +139,7 @@ static enum kv_status take_place(struct apart *apart, bool *is_older)
 static enum kv_status read_base(struct apart *apart)
 {
     const struct store_context *context = &apart->store->context;
-    const struct generation *generation = apart->placing.berths[0].generation;
+    const struct generation *generation = apart->placing.extents[0].generation;
     const struct apart_write *asked = apart->asked;
     uint32_t mark = mapguard_mark(generation->log.guard);
     logfile_begin(&generation->log, READ_BUFFER_LOOKUP);
@@ -158,7 +158,7 @@ static enum kv_status read_base(struct apart *apart)
 }
 
 /* Copies the value to where it has its place, and takes the file's lock. */
-static enum kv_status fill_berths(struct apart *apart)
+static enum kv_status fill_extents(struct apart *apart)
 {
     const struct store_context *context = &apart->store->context;
     struct datafile *file = apart->write.file;
@@ -208,7 +208,7 @@ static enum kv_status try_apart(struct apart *apart, struct kvstore_written *wri
     }
     if (status != KV_OK)
         return status;
-    status = fill_berths(apart);
+    status = fill_extents(apart);
     if (status == KV_OK)
         status = publish_value(apart, written);
     if (status == KV_IO && logfile_is_broken(&apart->write.file->current->log))

@@ -29,15 +29,15 @@ _Static_assert(FLAGS_AT + 1 == RECORD_HEADER_BYTES, "layout");
 _Static_assert(EXPIRY_AT + RECORD_EXPIRY_BYTES + RECORD_PART_BYTES == RECORD_MAX_HEADER_BYTES,
                "layout");
 
-#define CHECKSUM_BYTES   4u
-/* The value of a berth begins with them, so that what follows is aligned. */
-#define BERTH_ZERO_BYTES (RECORD_BERTH_HEAD_BYTES - RECORD_HEADER_BYTES)
-#define PLACE_BYTES      8u
-#define FLAG_EXPIRY      0x01u
-#define FLAG_GOES_ON     0x02u
-#define FLAG_PART        0x04u
-#define FLAG_IN_BERTH    0x08u
-#define USUAL_FLAGS      (FLAG_EXPIRY | FLAG_GOES_ON | FLAG_PART)
+#define CHECKSUM_BYTES    4u
+/* The value of an extent begins with them, so that what follows is aligned. */
+#define EXTENT_ZERO_BYTES (RECORD_EXTENT_HEAD_BYTES - RECORD_HEADER_BYTES)
+#define PLACE_BYTES       8u
+#define FLAG_EXPIRY       0x01u
+#define FLAG_GOES_ON      0x02u
+#define FLAG_PART         0x04u
+#define FLAG_IN_EXTENT    0x08u
+#define USUAL_FLAGS       (FLAG_EXPIRY | FLAG_GOES_ON | FLAG_PART)
 
 /* Where the parts of a record lie, counted from its start. With 64 bits no sum of the fields, at
  * most 4 GiB + 64 KiB, can overflow. */
@@ -63,13 +63,13 @@ static inline struct record_layout layout_of(uint64_t key_bytes, uint64_t value_
 static inline unsigned flags_of(const struct record *record)
 {
     return (record->expiry_ms != 0 ? FLAG_EXPIRY : 0) | (record->goes_on ? FLAG_GOES_ON : 0) |
-           (record->transaction != 0 ? FLAG_PART : 0) | (record->in_berth ? FLAG_IN_BERTH : 0);
+           (record->transaction != 0 ? FLAG_PART : 0) | (record->in_extent ? FLAG_IN_EXTENT : 0);
 }
 
-/* Returns true unless the record is a berth, the content of one, or placed. */
+/* Returns true unless the record is an extent, the content of one, or placed. */
 static inline bool is_usual(const uint8_t *at)
 {
-    return (load_u16(at + KIND_AT) & (FLAG_IN_BERTH << 8 | 0xfcu)) == 0;
+    return (load_u16(at + KIND_AT) & (FLAG_IN_EXTENT << 8 | 0xfcu)) == 0;
 }
 
 static inline uint32_t checksum_of(const uint8_t *at, uint64_t size, uint64_t seed)
@@ -84,14 +84,14 @@ static inline uint32_t record_checksum(const uint8_t *at, uint64_t content_end, 
     return checksum_of(at + CHECKSUM_BYTES, content_end - CHECKSUM_BYTES, salt ^ offset);
 }
 
-/* The seed of the checksum of the content of a berth, which covers what is behind the header. */
+/* The seed of the checksum of the content of an extent, which covers what is behind the header. */
 static uint64_t content_seed(const uint8_t *at, uint64_t salt, uint64_t offset)
 {
     return salt ^ offset ^ load_u32(at + VALUE_BYTES_AT) ^
            (uint64_t)load_u32(at + KEY_BYTES_AT) << 32;
 }
 
-/* What the checksum of the content of a berth is changed by for its version. */
+/* What the checksum of the content of an extent is changed by for its version. */
 __attribute__((noinline)) static uint32_t version_checksum(const uint8_t version[8], uint64_t salt,
                                                            uint64_t offset)
 {
@@ -145,11 +145,11 @@ static inline void write_head(uint8_t *at, const struct record *record, unsigned
 __attribute__((noinline)) static uint32_t unusual_checksum(const uint8_t *at, uint64_t content_end,
                                                            uint64_t salt, uint64_t offset)
 {
-    if ((at[FLAGS_AT] & FLAG_IN_BERTH) != 0)
+    if ((at[FLAGS_AT] & FLAG_IN_EXTENT) != 0)
         return checksum_of(at + RECORD_HEADER_BYTES, content_end - RECORD_HEADER_BYTES,
                            content_seed(at, salt, offset));
-    return record_checksum(at, at[KIND_AT] == RECORD_BERTH ? RECORD_BERTH_HEAD_BYTES : content_end,
-                           salt, offset);
+    return record_checksum(
+        at, at[KIND_AT] == RECORD_EXTENT ? RECORD_EXTENT_HEAD_BYTES : content_end, salt, offset);
 }
 
 uint64_t record_write(uint8_t *at, const struct record *record, struct kv_slice value_tail,
@@ -208,9 +208,10 @@ int record_write_pieces(const struct record *record, struct kv_slice value_tail,
                               kv_slice(padding, layout.end - layout.content_end)};
     store_u32(room + CHECKSUM_AT, 0);
     write_head(room, record, flags, value_bytes);
-    wide_stream_begin(&hashed, record->in_berth ? content_seed(room, salt, offset) : salt ^ offset);
+    wide_stream_begin(&hashed,
+                      record->in_extent ? content_seed(room, salt, offset) : salt ^ offset);
     uint64_t filled = layout.key_at;
-    uint64_t unhashed_at = record->in_berth ? RECORD_HEADER_BYTES : CHECKSUM_BYTES;
+    uint64_t unhashed_at = record->in_extent ? RECORD_HEADER_BYTES : CHECKSUM_BYTES;
     for (uint64_t done = 0; done < layout.end; done += filled, filled = unhashed_at = 0) {
         filled += take_pieces(left, sizeof left / sizeof left[0], room + filled,
                               piece_limit(offset + done, room_bytes) - filled);
@@ -238,9 +239,9 @@ __attribute__((noinline, cold)) static bool unusual_header_is_sound(const uint8_
     bool has_key = load_u16(at + KEY_BYTES_AT) > 0;
     unsigned flags = at[FLAGS_AT];
     bool is_of_kind =
-        at[KIND_AT] == RECORD_PUT ? has_key && (flags & ~FLAG_EXPIRY) == FLAG_IN_BERTH
-        : at[KIND_AT] == RECORD_BERTH
-            ? !has_key && flags == 0 && value_bytes % RECORD_ALIGNMENT == BERTH_ZERO_BYTES
+        at[KIND_AT] == RECORD_PUT ? has_key && (flags & ~FLAG_EXPIRY) == FLAG_IN_EXTENT
+        : at[KIND_AT] == RECORD_EXTENT
+            ? !has_key && flags == 0 && value_bytes % RECORD_ALIGNMENT == EXTENT_ZERO_BYTES
         : at[KIND_AT] == RECORD_PLACED
             ? has_key && value_bytes == PLACE_BYTES && (flags & ~USUAL_FLAGS) == 0
             : false;
@@ -269,9 +270,9 @@ __attribute__((noinline)) static bool unusual_is_sound(const uint8_t *at, uint64
                                                        uint64_t salt, uint64_t offset)
 {
     uint32_t checksum = unusual_checksum(at, content_end, salt, offset);
-    if (at[KIND_AT] == RECORD_BERTH && load_u32(at + RECORD_HEADER_BYTES) != 0)
+    if (at[KIND_AT] == RECORD_EXTENT && load_u32(at + RECORD_HEADER_BYTES) != 0)
         return false;
-    if ((at[FLAGS_AT] & FLAG_IN_BERTH) != 0)
+    if ((at[FLAGS_AT] & FLAG_IN_EXTENT) != 0)
         checksum ^= version_checksum(at + VERSION_AT, salt, offset);
     return checksum == load_u32(at + CHECKSUM_AT) &&
            padding_is_zero(at, content_end, record_padded(content_end));
@@ -322,7 +323,7 @@ parse_layout(const uint8_t *at, uint64_t available, struct record *record,
 
     record->kind = at[KIND_AT];
     record->version = load_u64(at + VERSION_AT);
-    record->in_berth = (flags & FLAG_IN_BERTH) != 0;
+    record->in_extent = (flags & FLAG_IN_EXTENT) != 0;
     record->expiry_ms = (flags & FLAG_EXPIRY) != 0 ? load_u64(at + EXPIRY_AT) : 0;
     if ((flags & FLAG_EXPIRY) != 0 && record->expiry_ms == 0)
         return RECORD_INVALID;
@@ -369,24 +370,24 @@ bool record_is_sound(const uint8_t *at, const struct record *record, uint64_t sa
     return content_is_sound(at, &layout, salt, offset);
 }
 
-/* Berths --------------------------------------------------------------------------------------- */
+/* Extents -------------------------------------------------------------------------------------- */
 
-_Static_assert(RECORD_BERTH_HEAD_BYTES % RECORD_ALIGNMENT == 0, "content is aligned");
+_Static_assert(RECORD_EXTENT_HEAD_BYTES % RECORD_ALIGNMENT == 0, "content is aligned");
 
-void record_write_berth(uint8_t at[RECORD_BERTH_HEAD_BYTES], uint64_t version,
-                        uint64_t content_bytes, uint64_t salt, uint64_t offset)
+void record_write_extent(uint8_t at[RECORD_EXTENT_HEAD_BYTES], uint64_t version,
+                         uint64_t content_bytes, uint64_t salt, uint64_t offset)
 {
     KV_ASSERT(content_bytes % RECORD_ALIGNMENT == 0);
-    const struct record berth = {.kind = RECORD_BERTH, .version = version};
-    write_head(at, &berth, 0, BERTH_ZERO_BYTES + content_bytes);
+    const struct record extent = {.kind = RECORD_EXTENT, .version = version};
+    write_head(at, &extent, 0, EXTENT_ZERO_BYTES + content_bytes);
     store_u32(at + RECORD_HEADER_BYTES, 0);
-    store_u32(at + CHECKSUM_AT, unusual_checksum(at, RECORD_BERTH_HEAD_BYTES, salt, offset));
+    store_u32(at + CHECKSUM_AT, unusual_checksum(at, RECORD_EXTENT_HEAD_BYTES, salt, offset));
 }
 
 void record_number(const struct record *content, uint64_t salt, uint64_t offset,
                    uint8_t checksum[4], uint8_t version[8])
 {
-    KV_ASSERT(content->in_berth && content->version > 0);
+    KV_ASSERT(content->in_extent && content->version > 0);
     store_u64(version, content->version);
     store_u32(checksum, load_u32(checksum) ^ version_checksum(version, salt, offset));
 }
@@ -401,7 +402,7 @@ void record_place(const struct record *content, uint64_t content_at, uint8_t val
     placed->kind = RECORD_PLACED;
     placed->value = kv_slice(value, PLACE_BYTES);
     placed->content_at = 0;
-    placed->in_berth = false;
+    placed->in_extent = false;
 }
 
 uint64_t record_placed_at(const struct record *placed, uint64_t offset)
@@ -416,7 +417,7 @@ uint64_t record_placed_at(const struct record *placed, uint64_t offset)
 
 bool record_take_place(const struct record *placed, uint64_t content_at, struct record *content)
 {
-    if (!content->in_berth || content->version != placed->version ||
+    if (!content->in_extent || content->version != placed->version ||
         content->expiry_ms != placed->expiry_ms)
         return false;
     content->goes_on = placed->goes_on;
@@ -439,11 +440,11 @@ enum record_verdict record_walk(const uint8_t *file, uint64_t file_bytes, uint64
     uint64_t content_bytes;
     if (at == 0)
         return RECORD_INVALID;
-    /* The checksum last: a berth may have been named by many that are hollow. */
+    /* The checksum last: an extent may have been named by many that are hollow. */
     if (record_parse(file + at, offset - at, record, &content_bytes) == RECORD_VALID &&
         kv_slice_equal(record->key, placed.key) && record_take_place(&placed, at, record) &&
         record_is_sound(file + at, record, salt, at)) {
-        record->key = placed.key; /* which stays if the berth gets another content */
+        record->key = placed.key; /* which stays if the extent gets another content */
         return RECORD_VALID;
     }
     *record = placed;

@@ -8,35 +8,35 @@
  *        4    4 value_bytes
  *        8    8 version
  *       16    2 key_bytes
- *       18    1 kind: 1 put, 2 delete, 4 berth, 5 placed
+ *       18    1 kind: 1 put, 2 delete, 4 extent, 5 placed
  *       19    1 flags: bit 0: an expiry follows
  *                      bit 1: the next record is of the same transaction as this one
  *                      bit 2: a part follows: the part of a transaction of several files ends here
- *                      bit 3: the record is in a berth
+ *                      bit 3: the record is in an extent
  *       20    8 expiry_ms, only with flag 0
  *        .   16 part, only with flag 2: 8 number of the transaction, 4 number of the data file that
  *               has the next part (after the last one the first), 4 how many parts there are
  *        .    . key, value, zero bytes up to a multiple of 8
  *
- * A berth is a place in the log that was taken before its content, a record of a put, was written:
- * the log goes on behind it. It has no key, no flags, and a value of 4 zero bytes and the content;
- * its checksum covers no more than that header and the zeros. The content, which has flag 3, gets
- * its version last, and counts when a placed record stands behind it: key, version and expiry are
- * those of the content, the value is its offset (8 bytes). Readers get the content in the place of
- * the placed record (logfile.h). Its checksum is that of the bytes from 20 on, seeded with bytes
- * 4 .. 7 and 16 .. 19 as well (as one number, low bytes first), and when it gets its version XOR
- * the low 32 bits of XXH3_64 over that: so it need not be read again.
+ * An extent is a place in the log that was taken before its content, a record of a put, was
+ * written: the log goes on behind it. It has no key, no flags, and a value of 4 zero bytes and the
+ * content; its checksum covers no more than that header and the zeros. The content, which has flag
+ * 3, gets its version last, and counts when a placed record stands behind it: key, version and
+ * expiry are those of the content, the value is its offset (8 bytes). Readers get the content in
+ * the place of the placed record (logfile.h). Its checksum is that of the bytes from 20 on, seeded
+ * with bytes 4 .. 7 and 16 .. 19 as well (as one number, low bytes first), and when it gets its
+ * version XOR the low 32 bits of XXH3_64 over that: so it need not be read again.
  *
- * When a later record of its key has made a placed record count no more, its berth may get another
+ * When a later record of its key has made a placed record count no more, its extent may get another
  * content, of that size or a little less. The placed record is hollow then, and nothing is missing.
  * A hollow one that no later record of its key follows has lost its content.
  *
- * A record is valid if its checksum holds, its kind and flags are known, key_bytes (but of a berth)
- * and version are not 0, the version is below 2^63, value_bytes of a deletion and the padding are
- * 0, an expiry that follows is not 0, nor is the number of a transaction, flags 1 and 2 are not
- * both set, and it ends within the file. Records with flag 1 count together with the next one, and
- * with a part together with the other files' parts, or not at all (recovery.h). Files with such
- * records, with berths or placed records have format 2.
+ * A record is valid if its checksum holds, its kind and flags are known, key_bytes (but of an
+ * extent) and version are not 0, the version is below 2^63, value_bytes of a deletion and the
+ * padding are 0, an expiry that follows is not 0, nor is the number of a transaction, flags 1 and 2
+ * are not both set, and it ends within the file. Records with flag 1 count together with the next
+ * one, and with a part together with the other files' parts, or not at all (recovery.h). Files with
+ * such records, with extents or placed records have format 2.
  * A log position whose first RECORD_HEADER_BYTES are all zero is its end. Seeding with salt and
  * offset makes a record valid only in its own file and place: remains of an older file or of a cut
  * tail never look like records.
@@ -52,16 +52,16 @@
 #include "mqkv/kvstore.h"
 #include "mqkv/slice.h"
 
-#define RECORD_HEADER_BYTES     20u
-#define RECORD_MAX_HEADER_BYTES 44u /* with an expiry and a part */
-#define RECORD_ALIGNMENT        8u
-#define RECORD_BERTH_HEAD_BYTES 24u /* before the content of a berth */
+#define RECORD_HEADER_BYTES      20u
+#define RECORD_MAX_HEADER_BYTES  44u /* with an expiry and a part */
+#define RECORD_ALIGNMENT         8u
+#define RECORD_EXTENT_HEAD_BYTES 24u /* before the content of an extent */
 
 /* Versions are below this: far beyond what a store reaches, low enough that adding to a version
  * never overflows. */
 #define RECORD_VERSION_LIMIT (UINT64_C(1) << 63)
 
-enum record_kind { RECORD_PUT = 1, RECORD_DELETE = 2, RECORD_BERTH = 4, RECORD_PLACED = 5 };
+enum record_kind { RECORD_PUT = 1, RECORD_DELETE = 2, RECORD_EXTENT = 4, RECORD_PLACED = 5 };
 
 /* A parsed record. Its slices borrow their bytes. */
 struct record {
@@ -71,19 +71,20 @@ struct record {
     struct kv_slice key;
     struct kv_slice value;
     bool goes_on;         /* the next record is of the same transaction */
-    bool in_berth;        /* the record is the content of a berth */
+    bool in_extent;       /* the record is the content of an extent */
     uint32_t next_file;   /* that has the next part of the transaction */
     uint32_t parts;       /* how many it has; this and next_file only with a transaction */
     uint64_t transaction; /* whose part ends here; 0: none */
-    uint64_t content_at; /* not 0: a placed record names the content of a berth, which begins there;
-                             kind, key and value are the content's, unless the record is hollow */
+    /* Not 0: a placed record names the content of an extent, which begins there; kind, key and value
+     * are the content's, unless the record is hollow. */
+    uint64_t content_at;
 };
 
 enum record_verdict {
     RECORD_VALID,
     RECORD_END,       /* zeros: nothing was ever written here */
     RECORD_INVALID,   /* neither a record nor zeros */
-    RECORD_HOLLOW,    /* a placed record, sound, whose content is not in its berth (any more) */
+    RECORD_HOLLOW,    /* a placed record, sound, whose content is not in its extent (any more) */
     RECORD_UNREADABLE /* returned by logfile.h only: the bytes could not be read; errno */
 };
 
@@ -160,31 +161,31 @@ static inline uint64_t record_entry_bytes(const struct record *record, uint64_t 
                : size_bytes;
 }
 
-/* Makes `record`, which may be of a transaction or in a berth, one that stands alone: to be written
- * elsewhere, when the transaction is known to be whole. */
+/* Makes `record`, which may be of a transaction or in an extent, one that stands alone: to be
+ * written elsewhere, when the transaction is known to be whole. */
 static inline void record_detach(struct record *record)
 {
-    record->goes_on = record->in_berth = false;
+    record->goes_on = record->in_extent = false;
     record->transaction = record->content_at = 0;
 }
 
-/* Writes the head of a berth for content_bytes, a multiple of RECORD_ALIGNMENT, to `at`, as it
+/* Writes the head of an extent for content_bytes, a multiple of RECORD_ALIGNMENT, to `at`, as it
  * belongs at `offset` of a file with the salt `salt`. */
-void record_write_berth(uint8_t at[RECORD_BERTH_HEAD_BYTES], uint64_t version,
-                        uint64_t content_bytes, uint64_t salt, uint64_t offset);
+void record_write_extent(uint8_t at[RECORD_EXTENT_HEAD_BYTES], uint64_t version,
+                         uint64_t content_bytes, uint64_t salt, uint64_t offset);
 
-/* The version that the content of a berth is written with, until it has its own. */
+/* The version that the content of an extent is written with, until it has its own. */
 #define RECORD_NO_VERSION_YET 1u
 
-/* Gives `content` of a berth, at `offset`, its version: *checksum is the one that it was written
+/* Gives `content` of an extent, at `offset`, its version: *checksum is the one that it was written
  * with, and becomes what it is then. `version` is to be written RECORD_VERSION_AT bytes from its
  * start. */
 #define RECORD_VERSION_AT 8u
 void record_number(const struct record *content, uint64_t salt, uint64_t offset,
                    uint8_t checksum[4], uint8_t version[8]);
 
-/* Makes *placed the record that says that the content of a berth, `content`, is at content_at. Its
- * value is `value`. */
+/* Makes *placed the record that says that the content of an extent, `content`, is at content_at.
+ * Its value is `value`. */
 void record_place(const struct record *content, uint64_t content_at, uint8_t value[8],
                   struct record *placed);
 
@@ -221,8 +222,8 @@ enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t 
                                 uint64_t offset, struct record *record, uint64_t *size_bytes);
 
 /* record_read in a file whose first bytes, up to file_bytes, are at `file`: as a log is walked,
- * with the content of a berth in the place of the placed record that names it. RECORD_HOLLOW gives
- * the placed record as it stands. */
+ * with the content of an extent in the place of the placed record that names it. RECORD_HOLLOW
+ * gives the placed record as it stands. */
 enum record_verdict record_walk(const uint8_t *file, uint64_t file_bytes, uint64_t salt,
                                 uint64_t offset, struct record *record, uint64_t *size_bytes);
 

@@ -34,7 +34,7 @@ static bool keep_part(const struct log_search *search, struct read_log *log,
 
 static bool is_content(const struct record *record)
 {
-    return record->kind == RECORD_BERTH || (record->in_berth && record->content_at == 0);
+    return record->kind == RECORD_EXTENT || (record->in_extent && record->content_at == 0);
 }
 
 /* False: no memory. */

@@ -1,6 +1,6 @@
 /*
  * placed_values: the placed records (record.h) of a log that are the newest of their keys, in the
- * order of the log, each with the size that its content had when it was read. What is in a berth
+ * order of the log, each with the size that its content had when it was read. What is in an extent
  * may change while the log is read; the placed record stays.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_PLACED_VALUES_H

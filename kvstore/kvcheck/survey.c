@@ -54,18 +54,19 @@ static void uncount_key(struct survey *survey, const struct newest *replaced)
         survey_count_key(survey, &replaced->record, size_bytes, UINT64_MAX); /* one less */
 }
 
-/* A berth, or the content of one whose head is damaged, counts by the placed record that names it.
+/* An extent, or the content of one whose head is damaged, counts by the placed record that names
+ * it.
  */
-static bool is_of_berth(const struct record *record)
+static bool is_of_extent(const struct record *record)
 {
-    return record->kind == RECORD_BERTH || (record->in_berth && record->content_at == 0);
+    return record->kind == RECORD_EXTENT || (record->in_extent && record->content_at == 0);
 }
 
-static bool note_berth(struct survey *survey, const struct walk_step *step)
+static bool note_extent(struct survey *survey, const struct walk_step *step)
 {
     return offset_list_add(&survey->strays,
                            step->offset +
-                               (step->record.kind == RECORD_BERTH ? RECORD_BERTH_HEAD_BYTES : 0));
+                               (step->record.kind == RECORD_EXTENT ? RECORD_EXTENT_HEAD_BYTES : 0));
 }
 
 /* Adds what is known of the placed record, which becomes the newest of its key. hollow_since: that
@@ -113,14 +114,14 @@ static bool take_record(struct survey *survey, const struct walk_step *step)
     survey->records++;
     survey->record_bytes += step->size_bytes;
     survey->max_version = at_least(survey->max_version, step->record.version);
-    if (is_of_berth(&step->record))
-        return note_berth(survey, step);
+    if (is_of_extent(&step->record))
+        return note_extent(survey, step);
     return (step->kind == WALK_HOLLOW && survey->is_read_again &&
             !offset_list_has(&survey->bare, step->offset)) ||
            take_newest(survey, step);
 }
 
-/* Keeps of the contents of berths those that damage behind them has made strays: without it, or
+/* Keeps of the contents of extents those that damage behind them has made strays: without it, or
  * where there is a record of that version, what no record names was never acknowledged. */
 static bool take_strays(struct survey *survey)
 {
@@ -147,7 +148,7 @@ static bool take_strays(struct survey *survey)
 static bool is_misplaced(const struct layout *layout, const struct source *source,
                          const struct record *record)
 {
-    return !is_of_berth(record) && layout->sound && source->header == SOURCE_HEADER_SOUND &&
+    return !is_of_extent(record) && layout->sound && source->header == SOURCE_HEADER_SOUND &&
            keyhash_file(layout->seed, record->key, layout->datafiles) != source->identity.number;
 }
 
@@ -313,7 +314,7 @@ bool survey_walk_next(struct survey_walk *walk, struct walk_step *step)
 {
     const struct survey *survey = walk->survey;
     while (walk->stray == 0 && walk_next(&walk->walk, step))
-        if (step->kind != WALK_RECORD || !is_of_berth(&step->record))
+        if (step->kind != WALK_RECORD || !is_of_extent(&step->record))
             return true;
     return walk->stray < survey->strays.count &&
            walk_read_content(survey->source, survey->strays.at[walk->stray++], step);

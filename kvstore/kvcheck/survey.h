@@ -74,7 +74,7 @@ struct survey_walk {
 
 void survey_walk_start(struct survey_walk *walk, const struct survey *survey);
 
-/* Takes a step over the log, but for berths, and when that is at its end over the strays. False:
+/* Takes a step over the log, but for extents, and when that is at its end over the strays. False:
  * the end. */
 bool survey_walk_next(struct survey_walk *walk, struct walk_step *step);
 

@@ -40,8 +40,8 @@ static bool is_named_twice(const struct walk *walk, uint64_t offset)
 /* Counts what was given. Contents that are found by themselves count when they are named. */
 static void count_used(struct walk *walk, const struct walk_step *step)
 {
-    if (step->record.kind == RECORD_BERTH ||
-        (step->record.in_berth && step->record.content_at == 0))
+    if (step->record.kind == RECORD_EXTENT ||
+        (step->record.in_extent && step->record.content_at == 0))
         return;
     walk->used_bytes += step->size_bytes;
     if (step->kind == WALK_RECORD && step->record.content_at != 0)
@@ -190,5 +190,5 @@ bool walk_read_content(const struct source *source, uint64_t offset, struct walk
     return offset < source->size_bytes &&
            record_read(source->map + offset, source->size_bytes - offset, source->identity.salt,
                        offset, &step->record, &step->size_bytes) == RECORD_VALID &&
-           step->record.in_berth;
+           step->record.in_extent;
 }

@@ -16,7 +16,7 @@
 
 enum walk_kind {
     WALK_RECORD,
-    WALK_HOLLOW, /* a placed record, intact, whose content is not in its berth (record.h) */
+    WALK_HOLLOW, /* a placed record, intact, whose content is not in its extent (record.h) */
     WALK_DAMAGE, /* a gap before the synced offset: something that was on disk is gone */
     WALK_HOLE,   /* a gap at or after it, with intact records behind */
     WALK_TORN    /* such a gap with none behind: remains of writes that nobody was promised; also
@@ -28,7 +28,7 @@ struct walk_step {
     uint64_t offset;
     uint64_t size_bytes;
     bool all_zero;        /* of a gap: it has only zeros */
-    struct record record; /* of a record; of one that names the content of a berth, the content,
+    struct record record; /* of a record; of one that names the content of an extent, the content,
                              unless it is hollow */
 };
 
@@ -48,7 +48,7 @@ void walk_start(struct walk *walk, const struct source *source, const struct off
  * source.whole_end. */
 bool walk_next(struct walk *walk, struct walk_step *step);
 
-/* Gives the content of a berth that lies at `offset` as a record that counts by itself. False: no
+/* Gives the content of an extent that lies at `offset` as a record that counts by itself. False: no
  * sound one is there. */
 bool walk_read_content(const struct source *source, uint64_t offset, struct walk_step *step);
 

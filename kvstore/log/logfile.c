@@ -304,10 +304,10 @@ const uint8_t *logfile_bytes(const struct logfile *log, enum read_buffer buffer,
 /* How much of a record is needed. */
 enum extent { UP_TO_KEY, WHOLE };
 
-/* Of a berth the head is all that is looked at. */
+/* Of an extent the head is all that is looked at. */
 static uint64_t bytes_to_read(const struct record *record, uint64_t size_bytes)
 {
-    return record->kind == RECORD_BERTH ? RECORD_BERTH_HEAD_BYTES : size_bytes;
+    return record->kind == RECORD_EXTENT ? RECORD_EXTENT_HEAD_BYTES : size_bytes;
 }
 
 /* The calls below are kept out of the functions that a mapping uses, so that these cost nothing
@@ -370,8 +370,8 @@ static enum record_verdict read_standing(const struct logfile *log, enum read_bu
         return read_by_call(log, buffer, offset, end, record, size_bytes);
     enum record_verdict verdict = record_read(log->map + offset, end - offset, log->identity.salt,
                                               offset, record, size_bytes);
-    /* The note of a berth would be taken for one of its content. */
-    if (verdict == RECORD_VALID && record->kind != RECORD_BERTH)
+    /* The note of an extent would be taken for one of its content. */
+    if (verdict == RECORD_VALID && record->kind != RECORD_EXTENT)
         verified_bitmap_note(&log->verified, offset, *size_bytes);
     return verdict;
 }
@@ -397,9 +397,9 @@ static enum record_verdict parse_content(const struct logfile *log, enum read_bu
     return parse_by_call(log, buffer, UP_TO_KEY, at, end, record, size_bytes);
 }
 
-/* Puts the content of a berth in the place of the placed record at `offset` that names it. Not
- * `verified`: the content is only parsed. The checksum comes last: the berth may have been named by
- * many that are hollow. */
+/* Puts the content of an extent in the place of the placed record at `offset` that names it. Not
+ * `verified`: the content is only parsed. The checksum comes last: the extent may have been named
+ * by many that are hollow. */
 __attribute__((noinline)) static enum record_verdict read_content(const struct logfile *log,
                                                                   enum read_buffer buffer,
                                                                   uint64_t offset, bool verified,
@@ -441,17 +441,17 @@ static enum record_verdict read_placed(const struct logfile *log, enum read_buff
     return RECORD_HOLLOW;
 }
 
-uint64_t logfile_berth_end(const struct logfile *log, enum read_buffer buffer, uint64_t content_at,
-                           uint64_t end)
+uint64_t logfile_extent_end(const struct logfile *log, enum read_buffer buffer, uint64_t content_at,
+                            uint64_t end)
 {
-    uint64_t head_at = content_at - RECORD_BERTH_HEAD_BYTES;
+    uint64_t head_at = content_at - RECORD_EXTENT_HEAD_BYTES;
     struct record record;
     uint64_t size_bytes;
-    if (content_at < FILE_HEADER_BYTES + RECORD_BERTH_HEAD_BYTES || content_at > end)
+    if (content_at < FILE_HEADER_BYTES + RECORD_EXTENT_HEAD_BYTES || content_at > end)
         return 0;
     logfile_begin(log, buffer);
     return read_standing(log, buffer, head_at, end, &record, &size_bytes) == RECORD_VALID &&
-                   record.kind == RECORD_BERTH
+                   record.kind == RECORD_EXTENT
                ? head_at + size_bytes
                : 0;
 }
@@ -487,7 +487,7 @@ bool logfile_verify(const struct logfile *log, uint64_t offset, const struct rec
     struct record alone = *record;
     if (record->content_at != 0) {
         record_detach(&alone);
-        alone.in_berth = true;
+        alone.in_extent = true;
     }
     return record_is_sound(log->map + at, &alone, log->identity.salt, at);
 }
@@ -553,7 +553,7 @@ static void note_failed_sync(const struct logfile *log)
     errno = reason;
 }
 
-/* Where what is not known to be synced begins: at the synced offset, or before, where berths have
+/* Where what is not known to be synced begins: at the synced offset, or before, where extents have
  * got another content that is named behind it. */
 static uint64_t unsynced_begin(const struct logfile *log)
 {

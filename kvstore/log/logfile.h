@@ -15,7 +15,7 @@
  * belongs to the holder of the file's sync slot (sync_slot.h). logfile_sync needs no lock.
  * logfile_read and logfile_parse need none for an offset that came out of the index, as long as the
  * file is not closed, and for a placed record as long as the index leads to it: bytes below the
- * tail never change, except in berths whose content counts no more (spare_berths.h).
+ * tail never change, except in extents whose content counts no more (free_extents.h).
  */
 #ifndef MQKV_KVSTORE_LOG_LOGFILE_H
 #define MQKV_KVSTORE_LOG_LOGFILE_H
@@ -147,7 +147,7 @@ enum record_verdict logfile_read(const struct logfile *log, enum read_buffer buf
                                  uint64_t offset, struct record *record, uint64_t *size_bytes);
 
 /* logfile_read with another end of the log than its tail. No lock is needed if `end` was the tail
- * once. In the place of a placed record all three give the content of the berth that it names, and
+ * once. In the place of a placed record all three give the content of the extent that it names, and
  * *size_bytes of the placed record itself (record_entry_offset, record_entry_bytes); RECORD_HOLLOW
  * gives the placed record as it stands, with content_at. */
 enum record_verdict logfile_read_before(const struct logfile *log, enum read_buffer buffer,
@@ -155,17 +155,17 @@ enum record_verdict logfile_read_before(const struct logfile *log, enum read_buf
                                         uint64_t *size_bytes);
 
 /* logfile_read_before, except that a large record of a mapped log that this process has written or
- * verified before, or the content of a berth, is parsed only: then *verified is false, and
+ * verified before, or the content of an extent, is parsed only: then *verified is false, and
  * logfile_verify verifies the record that was found at `offset`, if that is needed. */
 enum record_verdict logfile_walk(const struct logfile *log, enum read_buffer buffer,
                                  uint64_t offset, uint64_t end, struct record *record,
                                  uint64_t *size_bytes, bool *verified);
 bool logfile_verify(const struct logfile *log, uint64_t offset, const struct record *record);
 
-/* Returns where the content of a berth that is at content_at ends; 0 if no berth with a sound head,
- * before `end`, is there. The content need not be sound. */
-uint64_t logfile_berth_end(const struct logfile *log, enum read_buffer buffer, uint64_t content_at,
-                           uint64_t end);
+/* Returns where the content of an extent that is at content_at ends; 0 if no extent with a sound
+ * head, before `end`, is there. The content need not be sound. */
+uint64_t logfile_extent_end(const struct logfile *log, enum read_buffer buffer, uint64_t content_at,
+                            uint64_t end);
 
 /* Returns true if reading the record at `offset` leaves the read buffer as it is; always with a
  * mapping, and never without one if it is a placed record. */

@@ -290,7 +290,7 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
     KV_ASSERT(!log->bundle || value_tail.size == 0);
     KV_ASSERT(record->key.size > 0 && record->version > 0);
     KV_ASSERT(record->version < RECORD_VERSION_LIMIT);
-    KV_ASSERT(record->kind != RECORD_BERTH);
+    KV_ASSERT(record->kind != RECORD_EXTENT);
     KV_ASSERT(record->kind != RECORD_DELETE || record->value.size + value_tail.size == 0);
     if (__builtin_expect(log->unerased_end != 0, 0))
         status = logtail_erase_remains(log);
@@ -316,15 +316,15 @@ enum kv_status logtail_append(struct logfile *log, const struct record *record,
     return KV_OK;
 }
 
-/* Berths --------------------------------------------------------------------------------------- */
+/* Extents -------------------------------------------------------------------------------------- */
 
-enum kv_status logtail_append_berth(struct logfile *log, uint64_t version, uint64_t content_bytes)
+enum kv_status logtail_append_extent(struct logfile *log, uint64_t version, uint64_t content_bytes)
 {
-    uint8_t head[RECORD_BERTH_HEAD_BYTES];
+    uint8_t head[RECORD_EXTENT_HEAD_BYTES];
     uint64_t offset = log->tail;
     KV_ASSERT(log->writable && !log->bundle && log->unerased_end <= offset);
-    KV_ASSERT(RECORD_BERTH_HEAD_BYTES + content_bytes <= log->allocated_bytes - offset);
-    record_write_berth(head, version, content_bytes, log->identity.salt, offset);
+    KV_ASSERT(RECORD_EXTENT_HEAD_BYTES + content_bytes <= log->allocated_bytes - offset);
+    record_write_extent(head, version, content_bytes, log->identity.salt, offset);
     enum kv_status status = KV_OK;
     if (fileio->write_at(log->fd, head, sizeof head, (off_t)offset) < 0)
         status = kv_status_from_errno(errno);
@@ -338,7 +338,7 @@ enum kv_status logtail_append_berth(struct logfile *log, uint64_t version, uint6
     return KV_OK;
 }
 
-enum kv_status logtail_empty_berth(const struct logfile *log, uint64_t offset)
+enum kv_status logtail_empty_extent(const struct logfile *log, uint64_t offset)
 {
     static const uint64_t version = RECORD_NO_VERSION_YET;
     uint64_t at = offset + RECORD_VERSION_AT;
@@ -354,14 +354,14 @@ enum kv_status logtail_empty_berth(const struct logfile *log, uint64_t offset)
     return KV_OK;
 }
 
-struct berth_filling {
+struct extent_filling {
     const struct logfile *log;
     uint64_t offset;
 };
 
 static int put_content(void *context, const uint8_t *bytes, uint64_t size, uint64_t at)
 {
-    const struct berth_filling *filling = context;
+    const struct extent_filling *filling = context;
     return fileio->write_at(filling->log->fd, bytes, size, (off_t)(filling->offset + at)) < 0 ? -1
                                                                                               : 0;
 }
@@ -371,7 +371,7 @@ static struct record without_version(const struct record *content)
 {
     struct record unnumbered = *content;
     record_detach(&unnumbered);
-    unnumbered.in_berth = true;
+    unnumbered.in_extent = true;
     unnumbered.version = RECORD_NO_VERSION_YET;
     return unnumbered;
 }
@@ -384,14 +384,14 @@ static enum kv_status note_filled(const struct logfile *log, uint64_t offset, ui
     return KV_OK;
 }
 
-enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
-                                  const struct record *content, struct kv_slice value_tail)
+enum kv_status logtail_fill_extent(const struct logfile *log, uint64_t offset,
+                                   const struct record *content, struct kv_slice value_tail)
 {
     const struct record unnumbered = without_version(content);
     uint64_t size = record_bytes_in_log(&unnumbered, unnumbered.value.size + value_tail.size);
     uint64_t room_bytes = at_most(size, READ_BUFFER_KEPT_BYTES);
     uint8_t *room = read_buffer_reserve(READ_BUFFER_APPEND, room_bytes);
-    struct berth_filling filling = {log, offset};
+    struct extent_filling filling = {log, offset};
     if (!room)
         return KV_NO_MEMORY;
     if (record_write_pieces(&unnumbered, value_tail, log->identity.salt, offset, room, room_bytes,
@@ -400,12 +400,12 @@ enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
     return note_filled(log, offset, size);
 }
 
-enum kv_status logtail_refill_berth(const struct logfile *log, uint64_t offset,
-                                    const struct record *content, struct kv_slice value_tail)
+enum kv_status logtail_refill_extent(const struct logfile *log, uint64_t offset,
+                                     const struct record *content, struct kv_slice value_tail)
 {
     const struct record unnumbered = without_version(content);
     if (!log->map || !log->blocks_stay)
-        return logtail_fill_berth(log, offset, content, value_tail);
+        return logtail_fill_extent(log, offset, content, value_tail);
     return note_filled(
         log, offset,
         record_write(log->map + offset, &unnumbered, value_tail, log->identity.salt, offset));
@@ -425,8 +425,8 @@ static enum kv_status number_by_store(const struct logfile *log, uint64_t offset
     return logfile_is_broken(log) ? KV_IO : KV_OK;
 }
 
-enum kv_status logtail_number_berth(const struct logfile *log, uint64_t offset,
-                                    const struct record *content)
+enum kv_status logtail_number_extent(const struct logfile *log, uint64_t offset,
+                                     const struct record *content)
 {
     uint8_t checksum[4], version[8];
     if (log->map)

@@ -83,30 +83,30 @@ enum kv_status logtail_close_bundle(struct logfile *log);
  * not stored to large folios. (Where syncs are rare, large folios are less work.) */
 void logtail_expect_syncs(struct logfile *log);
 
-/* Takes a place at the end of the log: appends a berth, with a version of its own, for
+/* Takes a place at the end of the log: appends an extent, with a version of its own, for
  * content_bytes, which come later. On failure nothing has changed: KV_IO ... */
-enum kv_status logtail_append_berth(struct logfile *log, uint64_t version, uint64_t content_bytes);
+enum kv_status logtail_append_extent(struct logfile *log, uint64_t version, uint64_t content_bytes);
 
 /* Writes `content`, a put whose value continues in `value_tail`, to its place at `offset` in a
- * berth that was appended, without its version. Needs no lock: nobody else writes there, and nobody
- * reads there yet. KV_IO, KV_NO_MEMORY. */
-enum kv_status logtail_fill_berth(const struct logfile *log, uint64_t offset,
-                                  const struct record *content, struct kv_slice value_tail);
+ * extent that was appended, without its version. Needs no lock: nobody else writes there, and
+ * nobody reads there yet. KV_IO, KV_NO_MEMORY. */
+enum kv_status logtail_fill_extent(const struct logfile *log, uint64_t offset,
+                                   const struct record *content, struct kv_slice value_tail);
 
-/* The same for a berth that had another content before, whose pages are there: where the log is
+/* The same for an extent that had another content before, whose pages are there: where the log is
  * mapped, one copy into the mapping, instead of one to a buffer and one by the kernel. Not for a
  * log that is synced: the kernel would have to find out of each page anew that it is dirty. */
-enum kv_status logtail_refill_berth(const struct logfile *log, uint64_t offset,
-                                    const struct record *content, struct kv_slice value_tail);
+enum kv_status logtail_refill_extent(const struct logfile *log, uint64_t offset,
+                                     const struct record *content, struct kv_slice value_tail);
 
-/* Before a berth gets another content, at `offset`: takes the version of the one that is there, so
- * that who reads it without the lock finds out. KV_IO ... */
-enum kv_status logtail_empty_berth(const struct logfile *log, uint64_t offset);
+/* Before an extent gets another content, at `offset`: takes the version of the one that is there,
+ * so that who reads it without the lock finds out. KV_IO ... */
+enum kv_status logtail_empty_extent(const struct logfile *log, uint64_t offset);
 
 /* Gives `content`, which was written, its version. It counts when a placed record that names it was
  * appended. KV_IO ... */
-enum kv_status logtail_number_berth(const struct logfile *log, uint64_t offset,
-                                    const struct record *content);
+enum kv_status logtail_number_extent(const struct logfile *log, uint64_t offset,
+                                     const struct record *content);
 
 /* Drops everything from `tail` on, for good: bytes that are allocated there again read as zeros.
  * KV_OK, KV_IO ... */

@@ -20,10 +20,10 @@
 #define RETRY_MAX_DOUBLINGS 6u
 
 /* How long a file is left alone whose dead bytes are in use. */
-#define SPARES_REST_MS UINT64_C(1000)
+#define FREE_EXTENTS_REST_MS UINT64_C(1000)
 
 /* What a compaction of such a file gives back at least, in compact_min_bytes. */
-#define SPARES_GAIN 4u
+#define FREE_EXTENTS_GAIN 4u
 
 /* The shortest time between two looks at all files for lack of room. */
 #define ROOM_EVERY_MS UINT64_C(1000)
@@ -245,7 +245,7 @@ static void look_for_room(struct compaction_queue *queue)
         queue->files[number].is_urgent |= queue->files[number].wanted;
 }
 
-/* Whether what is dead in the file's log is worth a compaction, without berths that are about to
+/* Whether what is dead in the file's log is worth a compaction, without extents that are about to
  * get another content. Each entry has at most two: one that a sync has promised, and one that the
  * next has. More are there since they fit little of what is written. A compaction takes them all
  * away, so it is to give back more where there are some. Takes the file's lock. */
@@ -254,13 +254,13 @@ static bool is_worth_now(const struct store_context *context, uint32_t number)
     lockset_write_lock(context->locks, number);
     const struct generation *current = context->files[number].current;
     uint64_t dead_bytes = generation_dead_bytes(current);
-    uint64_t spare_bytes = at_most(spare_berths_bytes_in_use(&current->spares), dead_bytes);
+    uint64_t spare_bytes = at_most(free_extents_bytes_in_use(&current->free_extents), dead_bytes);
     spare_bytes = at_most(spare_bytes, 2 * current->words->live_bytes);
     uint64_t log_bytes = current->log.tail - FILE_HEADER_BYTES - spare_bytes;
     lockset_write_unlock(context->locks, number);
     const struct kvstore_options *options = &context->options;
     uint64_t gain_bytes = dead_bytes - spare_bytes;
-    return spare_bytes == 0 || (gain_bytes / SPARES_GAIN >= options->compact_min_bytes &&
+    return spare_bytes == 0 || (gain_bytes / FREE_EXTENTS_GAIN >= options->compact_min_bytes &&
                                 gain_bytes * 100 >= log_bytes * options->compact_dead_percent);
 }
 
@@ -278,7 +278,7 @@ static bool take_wanted(struct compaction_queue *queue, uint32_t number)
         file->is_urgent = false;
         return true;
     }
-    file->not_before_ns = clock_monotonic_ns() + SPARES_REST_MS * NS_PER_MS;
+    file->not_before_ns = clock_monotonic_ns() + FREE_EXTENTS_REST_MS * NS_PER_MS;
     return false;
 }
 

@@ -211,17 +211,17 @@ static enum kv_status pass_damaged(struct copylog *copy)
 /* Reading -------------------------------------------------------------------------------------- */
 
 /* Returns true if a record may have to be copied. In the first pass the next generation has no
- * entry that a delete could delete. The content of a berth with a damaged head, which is met where
- * it lies, is copied for the placed record that names it. */
+ * entry that a delete could delete. The content of an extent with a damaged head, which is met
+ * where it lies, is copied for the placed record that names it. */
 static bool is_candidate(const struct copylog *copy, const struct record *record)
 {
-    if (record->in_berth && record->content_at == 0)
+    if (record->in_extent && record->content_at == 0)
         return false;
     return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
 }
 
-/* Returns true if the index points at the berth of the hollow record, and what is there is no later
- * content of the key: then it is the record's, damaged. Takes the file's lock. */
+/* Returns true if the index points at the extent of the hollow record, and what is there is no
+ * later content of the key: then it is the record's, damaged. Takes the file's lock. */
 static bool has_lost_content(const struct copylog *copy, const struct record *hollow)
 {
     const struct store_context *context = copy->with.context;
@@ -418,18 +418,18 @@ static enum kv_status copy_as_placed(struct copylog *copy, struct lookup *lookup
                                      const struct record *record)
 {
     struct generation *next = copy->next;
-    struct berth berth;
+    struct extent extent;
     if (copy->shared || record->kind != RECORD_PUT || record->value.size < PLACE_MIN_BYTES ||
         next->log.identity.format_version != FILE_FORMAT_NEWEST)
         return generation_append(next, lookup, record, kv_slice(NULL, 0));
     bool bundled = next->log.bundle != NULL;
     enum kv_status status = bundled ? logtail_close_bundle(&next->log) : KV_OK;
     if (status == KV_OK)
-        status = generation_append_berth(next, record, &berth);
+        status = generation_append_extent(next, record, &extent);
     if (status == KV_OK)
-        status = logtail_fill_berth(&next->log, berth.offset, record, kv_slice(NULL, 0));
+        status = logtail_fill_extent(&next->log, extent.offset, record, kv_slice(NULL, 0));
     if (status == KV_OK)
-        status = generation_append_placed(next, lookup, record, &berth);
+        status = generation_append_placed(next, lookup, record, &extent);
     if (bundled)
         logtail_open_bundle(&next->log);
     return status;
@@ -448,10 +448,10 @@ static enum kv_status copy_first(struct copylog *copy, const struct candidate *c
 /* Copies a candidate in a later pass, when the next generation may have an older record of the key,
  * damaged or not, which is replaced or deleted (all that the first pass has copied is older), or,
  * if shared, a later one. A dead put need not be repeated, since the record that made it dead is
- * still to come, unless it expired, which leaves no record. `berth`, if not NULL, has the record of
- * a candidate that is alive. */
+ * still to come, unless it expired, which leaves no record. `extent`, if not NULL, has the record
+ * of a candidate that is alive. */
 static enum kv_status copy_later(struct copylog *copy, const struct candidate *candidate,
-                                 const struct berth *berth)
+                                 const struct extent *extent)
 {
     struct lookup lookup;
     bool deletes = !candidate->alive &&
@@ -473,8 +473,8 @@ static enum kv_status copy_later(struct copylog *copy, const struct candidate *c
     if (deletes)
         record = (struct record){
             .kind = RECORD_DELETE, .version = record.version, .key = candidate->record.key};
-    if (berth && !deletes)
-        return generation_append_placed(copy->next, &lookup, &record, berth);
+    if (extent && !deletes)
+        return generation_append_placed(copy->next, &lookup, &record, extent);
     return copy_as_placed(copy, &lookup, &record);
 }
 
@@ -501,14 +501,14 @@ static enum kv_status copy_unshared(struct copylog *copy, const struct candidate
  * file->next_status keeps writers from looking anything up in it. Holds: the file's lock for
  * writing. */
 static enum kv_status copy_shared(struct copylog *copy, const struct candidate *candidates,
-                                  uint32_t count, const struct berth *berth)
+                                  uint32_t count, const struct extent *extent)
 {
     struct datafile *file = copy->file;
     KV_ASSERT(lockset_is_write_held(copy->with.context->locks, file->number));
     KV_ASSERT(file->next == copy->next && copy->shared);
     enum kv_status status = file->read_only ? KV_READ_ONLY : file->next_status;
     for (uint32_t i = 0; i < count && status == KV_OK; i++)
-        status = copy_later(copy, &candidates[i], berth);
+        status = copy_later(copy, &candidates[i], extent);
     file->next_status = status;
     return status;
 }
@@ -528,10 +528,10 @@ static enum kv_status step_shared(struct copylog *copy, struct candidate *candid
     return status;
 }
 
-/* Takes a berth in the next generation, if the candidate is still alive. Holds: the file's lock for
- * writing. */
-static enum kv_status take_copy_berth(struct copylog *copy, struct candidate *candidate,
-                                      uint64_t now_ms, struct berth *berth)
+/* Takes an extent in the next generation, if the candidate is still alive. Holds: the file's lock
+ * for writing. */
+static enum kv_status take_copy_extent(struct copylog *copy, struct candidate *candidate,
+                                       uint64_t now_ms, struct extent *extent)
 {
     struct datafile *file = copy->file;
     find_alive(copy, candidate, 1, now_ms);
@@ -539,7 +539,7 @@ static enum kv_status take_copy_berth(struct copylog *copy, struct candidate *ca
     if (status == KV_OK && candidate->alive) {
         struct record record = candidate->record;
         record_detach(&record);
-        status = generation_append_berth(copy->next, &record, berth);
+        status = generation_append_extent(copy->next, &record, extent);
     }
     file->next_status = status;
     return status;
@@ -552,14 +552,14 @@ static enum kv_status step_placed(struct copylog *copy, struct candidate *candid
 {
     const struct store_context *context = copy->with.context;
     uint32_t number = copy->file->number;
-    struct berth berth;
+    struct extent extent;
     enum kv_status status = KV_OK;
     if (!candidate->verified)
         status = verify_alive(copy, candidate, 1, now_ms);
     if (status != KV_OK)
         return status;
     lockset_write_lock(context->locks, number);
-    status = take_copy_berth(copy, candidate, now_ms, &berth);
+    status = take_copy_extent(copy, candidate, now_ms, &extent);
     bool fills = status == KV_OK && candidate->alive;
     if (status == KV_OK && !fills)
         status = copy_shared(copy, candidate, 1, NULL);
@@ -569,12 +569,12 @@ static enum kv_status step_placed(struct copylog *copy, struct candidate *candid
     struct record record = candidate->record;
     record_detach(&record);
     enum kv_status filled =
-        logtail_fill_berth(&copy->next->log, berth.offset, &record, kv_slice(NULL, 0));
+        logtail_fill_extent(&copy->next->log, extent.offset, &record, kv_slice(NULL, 0));
     lockset_write_lock(context->locks, number);
     if (filled != KV_OK && copy->file->next_status == KV_OK)
         copy->file->next_status = filled;
     find_alive(copy, candidate, 1, now_ms);
-    status = copy_shared(copy, candidate, 1, &berth);
+    status = copy_shared(copy, candidate, 1, &extent);
     lockset_write_unlock(context->locks, number);
     return status;
 }
@@ -600,7 +600,7 @@ static enum kv_status copy_candidates(struct copylog *copy)
 
 /* What damage has hidden ----------------------------------------------------------------------- */
 
-/* The content of a berth is copied for the placed record that names it. Where that is damaged, or
+/* The content of an extent is copied for the placed record that names it. Where that is damaged, or
  * the content is, the index still has the content, and the next generation misses it. */
 
 static uint32_t entries_of_hash(const struct index *index, uint32_t hash)
@@ -647,7 +647,7 @@ static enum kv_status take_missed(struct copylog *copy, const struct index_item 
     if (verdict == RECORD_UNREADABLE)
         return kv_status_from_errno(errno);
     if (verdict != RECORD_VALID) {
-        uint64_t end = logfile_berth_end(log, READ_BUFFER_VISIT, offset, copy->end);
+        uint64_t end = logfile_extent_end(log, READ_BUFFER_VISIT, offset, copy->end);
         copy->at = end != 0 ? copy->at : offset;
         return end != 0 ? carry_damaged(copy, offset, end) : KV_CORRUPT;
     }

@@ -26,16 +26,16 @@
  *   5. copy what is wanted
  *   6. if load(state->moves) != moves or load(file->generation) != number or
  *      load(store->transacting) != transacting: discard the copy and begin again
- *   7. if the record is placed (its value stands in a berth, docs/FORMAT.md): probe once more, as
+ *   7. if the record is placed (its value stands in an extent, docs/FORMAT.md): probe once more, as
  *      in step 3, for a slot of the key's hash that leads to the same offset, and then read the
- *      head of the berth's content once more; if there is no such slot, or the content's version
+ *      head of the extent's content once more; if there is no such slot, or the content's version
  *      is another one or none: discard the copy and begin again
  *
  * All loads acquire, all stores of the daemon to these words release; the daemon makes `moves` odd
  * before it moves items and even after, and writes a record and the tail before the slot. Every
  * reference, depth, offset and size must be checked against the mapping before it is used: between
- * steps 1 and 6 any bytes may be there. Records are never changed, but berths are: once no slot
- * leads to a content, its berth may get another one, whose version was never given before. The old
+ * steps 1 and 6 any bytes may be there. Records are never changed, but extents are: once no slot
+ * leads to a content, its extent may get another one, whose version was never given before. The old
  * version is taken away first. Records of a replaced generation may turn into zeros at any time
  * after number has changed.
  *

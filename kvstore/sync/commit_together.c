@@ -103,8 +103,8 @@ static bool add_to_log(struct sync *sync, uint32_t number, const struct sync_sna
     uint64_t size = snapshot->position - atomic_load(&file->synced_position);
     bool has_grown =
         file->settled_salt != log->identity.salt || snapshot->tail > file->settled_bytes;
-    bool has_berths = snapshot->berths_end > file->settled_tail;
-    return !has_berths && snapshot->refused == 0 && !snapshot->failed && size > 0 &&
+    bool has_extents = snapshot->extents_end > file->settled_tail;
+    return !has_extents && snapshot->refused == 0 && !snapshot->failed && size > 0 &&
            size <= LOGGED_MAX_BYTES && !has_grown &&
            commit_log_add(sync->commit.log, log, snapshot->tail - size, size);
 }

@@ -54,7 +54,7 @@ void sync_after_append(struct sync *sync, const struct store_context *context,
 
 /* After a value was placed in `file`: has the file synced within half a minute where the store asks
  * for no syncs. A power failure may end the log at a content that no sync has promised and that was
- * overwritten (spare_berths.h), however old that is. Holds: the file's lock for writing. */
+ * overwritten (free_extents.h), however old that is. Holds: the file's lock for writing. */
 void sync_after_placing(struct sync *sync, const struct store_context *context,
                         const struct datafile *file);
 

@@ -63,7 +63,7 @@ struct sync_snapshot sync_take_snapshot(struct sync *sync, uint32_t number)
     snapshot.settled_end = placing_settled_end(file, file->current);
     /* Only the slot's holder writes it with the lock for reading. */
     file->current->promised_version = file->current->words->max_version;
-    snapshot.berths_end = file->current->berths_end;
+    snapshot.extents_end = file->current->extents_end;
     snapshot.allocated_bytes = file->current->log.allocated_bytes;
     snapshot.max_version = file->current->words->max_version;
     snapshot.failed = datafile_is_read_only(file);

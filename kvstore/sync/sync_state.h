@@ -107,7 +107,7 @@ struct sync_snapshot {
     uint64_t position;
     uint64_t tail;
     uint64_t settled_end; /* what the header may say is on disk (placing_settled_end) */
-    uint64_t berths_end;
+    uint64_t extents_end;
     uint64_t allocated_bytes;
     uint64_t max_version;
     uint64_t refused; /* of transactions up to this one that were taken back the file has zeros; 0:

@@ -276,7 +276,7 @@ static void mirror_record(struct datafile *file, uint32_t hash, uint64_t offset)
         logfile_load(log, READ_BUFFER_MIRROR, offset, &record, &size_bytes);
     if (!file->next_keeps_parts)
         record_detach(&record);
-    record.in_berth = false;
+    record.in_extent = false;
     if (verdict == RECORD_VALID)
         generation_find(file->next, hash, record.key, &lookup);
     if (verdict != RECORD_VALID || lookup.error != 0) {
@@ -332,8 +332,7 @@ void datafile_forget_replaced(struct datafile *file, const struct lookup *replac
     forget_replaced(file, replaced);
 }
 
-void datafile_spare_replaced(struct datafile *file, const struct lookup *replaced,
-                             uint64_t position)
+void datafile_free_replaced(struct datafile *file, const struct lookup *replaced, uint64_t position)
 {
     generation_note_replaced(file->current, replaced, position);
 }
@@ -349,8 +348,8 @@ __attribute__((always_inline)) static inline void confirm_append(struct datafile
     uint64_t appended =
         atomic_load_explicit(&file->appended_bytes, memory_order_relaxed) + size_bytes;
     atomic_store_explicit(&file->appended_bytes, appended, memory_order_release);
-    if (__builtin_expect(replaced->found && replaced->record.in_berth, 0))
-        datafile_spare_replaced(file, replaced, appended);
+    if (__builtin_expect(replaced->found && replaced->record.in_extent, 0))
+        datafile_free_replaced(file, replaced, appended);
 }
 
 void datafile_confirm(struct datafile *file, const struct lookup *replaced, uint64_t offset,

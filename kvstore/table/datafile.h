@@ -160,8 +160,8 @@ void datafile_forget_replaced(struct datafile *file, const struct lookup *replac
 
 /* generation_note_replaced of the current generation, unless a transaction is being made: all of
  * that has to be durable, not this file alone. Holds: the file's lock for writing. */
-void datafile_spare_replaced(struct datafile *file, const struct lookup *replaced,
-                             uint64_t position);
+void datafile_free_replaced(struct datafile *file, const struct lookup *replaced,
+                            uint64_t position);
 
 /* Takes back an append of `record` by datafile_append (generation_undo), which was not confirmed.
  * Holds: the file's lock for writing. */

@@ -39,7 +39,7 @@ void generation_free(struct generation *generation)
     if (!generation)
         return;
     index_free(generation->index);
-    spare_berths_forget(&generation->spares);
+    free_extents_forget(&generation->free_extents);
     logfile_close(&generation->log);
     free(generation);
 }
@@ -273,52 +273,52 @@ static enum kv_status ensure_room_for(struct generation *generation, const struc
     return bytes > log->allocated_bytes - log->tail ? grow_log(generation, record, bytes) : KV_OK;
 }
 
-enum kv_status generation_append_berth(struct generation *generation, const struct record *record,
-                                       struct berth *berth)
+enum kv_status generation_append_extent(struct generation *generation, const struct record *record,
+                                        struct extent *extent)
 {
     struct logfile *log = &generation->log;
     struct record content = *record;
-    content.in_berth = true;
+    content.in_extent = true;
     uint64_t size_bytes = record_bytes_in_log(&content, content.value.size);
     uint64_t version = generation->words->max_version + 1;
     uint64_t placed_bytes = record_size(record->key.size, sizeof(uint64_t), record->expiry_ms != 0);
     enum kv_status status = logtail_erase_remains(log);
     if (status == KV_OK)
         status = ensure_room_for(generation, record,
-                                 RECORD_BERTH_HEAD_BYTES + size_bytes + placed_bytes +
+                                 RECORD_EXTENT_HEAD_BYTES + size_bytes + placed_bytes +
                                      generation->words->reserve_bytes + delete_size(record) +
                                      bytes_to_give(generation));
     if (status != KV_OK)
         return status;
     generation_begin_change(generation);
     uint64_t offset = log->tail;
-    status = logtail_append_berth(log, version, size_bytes);
+    status = logtail_append_extent(log, version, size_bytes);
     if (status == KV_OK) {
         __atomic_store_n(&generation->words->tail, log->tail, __ATOMIC_RELEASE);
         generation->last = offset;
-        generation->berths_end = log->tail;
+        generation->extents_end = log->tail;
         generation->words->max_version = version;
-        *berth = (struct berth){offset + RECORD_BERTH_HEAD_BYTES, size_bytes};
+        *extent = (struct extent){offset + RECORD_EXTENT_HEAD_BYTES, size_bytes};
     }
     generation_end_change(generation);
     return status;
 }
 
-bool generation_take_spare(struct generation *generation, const struct record *record,
-                           const struct spare_terms *terms, struct berth *berth)
+bool generation_take_free(struct generation *generation, const struct record *record,
+                          const struct free_extent_terms *terms, struct extent *extent)
 {
     struct logfile *log = &generation->log;
     struct record content = *record;
     uint64_t offset;
-    content.in_berth = true;
+    content.in_extent = true;
     uint64_t size_bytes = record_bytes_in_log(&content, content.value.size);
-    if (!spare_berths_take(&generation->spares, size_bytes, terms, &offset))
+    if (!free_extents_take(&generation->free_extents, size_bytes, terms, &offset))
         return false;
     KV_ASSERT(offset >= generation->fixed_end && offset + size_bytes <= log->tail);
     /* From here on nobody who looks at the record takes it for what it was. */
-    if (logtail_empty_berth(log, offset) != KV_OK)
+    if (logtail_empty_extent(log, offset) != KV_OK)
         return false;
-    *berth = (struct berth){offset, size_bytes};
+    *extent = (struct extent){offset, size_bytes};
     return true;
 }
 
@@ -326,32 +326,32 @@ void generation_note_replaced(struct generation *generation, const struct lookup
                               uint64_t position)
 {
     const struct logfile *log = &generation->log;
-    if (!replaced->found || !replaced->record.in_berth || replaced->offset < generation->fixed_end)
+    if (!replaced->found || !replaced->record.in_extent || replaced->offset < generation->fixed_end)
         return;
-    uint64_t end = logfile_berth_end(log, READ_BUFFER_MIRROR, replaced->offset, log->tail);
+    uint64_t end = logfile_extent_end(log, READ_BUFFER_MIRROR, replaced->offset, log->tail);
     if (end <= replaced->offset)
         return;
-    const struct spare_berth spare = {
+    const struct free_extent spare = {
         .offset = replaced->offset, .capacity_bytes = end - replaced->offset, .position = position};
-    spare_berths_add(&generation->spares, &spare,
+    free_extents_add(&generation->free_extents, &spare,
                      replaced->record.version <= generation->promised_version);
 }
 
 void generation_fix(struct generation *generation)
 {
     generation->fixed_end = generation->log.tail;
-    spare_berths_forget(&generation->spares);
+    free_extents_forget(&generation->free_extents);
 }
 
 enum kv_status generation_append_placed(struct generation *generation, struct lookup *lookup,
-                                        const struct record *record, const struct berth *berth)
+                                        const struct record *record, const struct extent *extent)
 {
     struct logfile *log = &generation->log;
     struct record placed;
     uint8_t place[sizeof(uint64_t)];
     struct record content = *record;
-    content.in_berth = true;
-    record_place(&content, berth->offset, place, &placed);
+    content.in_extent = true;
+    record_place(&content, extent->offset, place, &placed);
     uint64_t size_bytes = record_bytes_in_log(&placed, placed.value.size);
     enum kv_status status =
         ensure_room_for(generation, record, space_for(generation, lookup, record, size_bytes));
@@ -361,14 +361,14 @@ enum kv_status generation_append_placed(struct generation *generation, struct lo
     uint64_t offset = log->tail;
     status = reserve_slot(generation, lookup, record);
     if (status == KV_OK)
-        status = logtail_number_berth(log, berth->offset, &content);
+        status = logtail_number_extent(log, extent->offset, &content);
     if (status == KV_OK)
         status = logtail_append(log, &placed, kv_slice(NULL, 0));
     if (status == KV_OK) {
         __atomic_store_n(&generation->words->tail, log->tail, __ATOMIC_RELEASE);
         generation->last = offset;
-        generation->berths_end = log->tail;
-        index_enter(generation, lookup, record, berth->offset, berth->size_bytes);
+        generation->extents_end = log->tail;
+        index_enter(generation, lookup, record, extent->offset, extent->size_bytes);
     }
     generation_end_change(generation);
     return status;

@@ -15,7 +15,7 @@
 #include "common/assert/assert.h"
 #include "kvstore/index/index.h"
 #include "kvstore/log/logfile.h"
-#include "kvstore/table/spare_berths.h"
+#include "kvstore/table/free_extents.h"
 
 /* How much of the disk writes leave free, where entries can be evicted: what a compaction needs. */
 struct copy_reserve {
@@ -39,13 +39,13 @@ struct generation {
     uint64_t transacting; /* 1: changes of a transaction are being made, so that `writing` of the
                              words stays set between them; else 0 */
     bool is_short;        /* an append found the disk nearly full */
-    uint64_t berths_end;  /* the tail after the last berth, or record placed in one, was appended:
+    uint64_t extents_end; /* the tail after the last extent, or record placed in one, was appended:
                              what is before it is not all in order, for the commit log */
-    uint32_t placings;    /* values that are being written to berths of the log (placing.h) */
-    uint64_t fixed_end;   /* berths before this offset never get another content */
+    uint32_t placings;    /* values that are being written to extents of the log (placing.h) */
+    uint64_t fixed_end;   /* extents before this offset never get another content */
     uint64_t promised_version; /* entries up to it are on disk, or a sync that has begun will see to
                                   it */
-    struct spare_berths spares;
+    struct free_extents free_extents;
 };
 
 /* Makes *generation of `log`, which is the generation's from now on, and closed on failure:
@@ -85,35 +85,35 @@ void generation_find(const struct generation *generation, uint32_t hash, struct 
 enum kv_status generation_append(struct generation *generation, struct lookup *lookup,
                                  const struct record *record, struct kv_slice value_tail);
 
-/* A berth in the log for a record: where the record belongs, and its size. */
-struct berth {
+/* An extent in the log for a record: where the record belongs, and its size. */
+struct extent {
     uint64_t offset;
     uint64_t size_bytes;
 };
 
-/* Appends a berth for `record`, a put, to the log: *berth. Errors as above. The caller writes the
- * record there (logtail_fill_berth), and may do so without the lock. */
-enum kv_status generation_append_berth(struct generation *generation, const struct record *record,
-                                       struct berth *berth);
+/* Appends an extent for `record`, a put, to the log: *extent. Errors as above. The caller writes
+ * the record there (logtail_fill_extent), and may do so without the lock. */
+enum kv_status generation_append_extent(struct generation *generation, const struct record *record,
+                                        struct extent *extent);
 
-/* Takes a berth for `record`, a put, that had another content before, if there is one on `terms`:
- * *berth. False: there is none. */
-bool generation_take_spare(struct generation *generation, const struct record *record,
-                           const struct spare_terms *terms, struct berth *berth);
+/* Takes an extent for `record`, a put, that had another content before, if there is one on `terms`:
+ * *extent. False: there is none. */
+bool generation_take_free(struct generation *generation, const struct record *record,
+                          const struct free_extent_terms *terms, struct extent *extent);
 
 /* Notes that the entry of `replaced` counts no more since a record was appended, up to `position`,
- * that a transaction cannot take back: if it is in a berth, that may get another content. */
+ * that a transaction cannot take back: if it is in an extent, that may get another content. */
 void generation_note_replaced(struct generation *generation, const struct lookup *replaced,
                               uint64_t position);
 
-/* Has no berth that there is get another content. */
+/* Has no extent that there is get another content. */
 void generation_fix(struct generation *generation);
 
-/* Makes `record` count, which was written to `berth`, with the version that it has now: appends the
- * record that says so, and brings the index up to date. `lookup` is the result of generation_find
- * for its key. Errors as above. */
+/* Makes `record` count, which was written to `extent`, with the version that it has now: appends
+ * the record that says so, and brings the index up to date. `lookup` is the result of
+ * generation_find for its key. Errors as above. */
 enum kv_status generation_append_placed(struct generation *generation, struct lookup *lookup,
-                                        const struct record *record, const struct berth *berth);
+                                        const struct record *record, const struct extent *extent);
 
 /* After KV_NO_SPACE for `record` with `value_tail`: whether the log may become large enough, so
  * that the disk was full and not the log. */
@@ -187,7 +187,7 @@ void generation_end_transaction(struct generation *generation);
 struct appended {
     uint64_t offset; /* of the record in the log */
     uint64_t size_bytes;
-    uint64_t entry_offset; /* what the index points at: the same, or what is in a berth */
+    uint64_t entry_offset; /* what the index points at: the same, or what is in an extent */
     uint64_t entry_bytes;
     uint64_t last;          /* generation->last before */
     struct lookup replaced; /* as it was before; of its record only size, kind, expiry and the size

@@ -19,11 +19,11 @@ static uint64_t count_appended(struct datafile *file, uint64_t bytes)
     return appended;
 }
 
-static void note_berth_taken(struct placing *placing, struct generation *generation,
-                             struct berth berth, bool is_spare)
+static void note_extent_taken(struct placing *placing, struct generation *generation,
+                              struct extent extent, bool is_reused)
 {
-    placing->berths[placing->berth_count++] =
-        (struct placing_berth){generation, berth, is_spare, KV_OK};
+    placing->extents[placing->extent_count++] =
+        (struct placing_extent){generation, extent, is_reused, KV_OK};
     generation->placings++;
 }
 
@@ -36,42 +36,42 @@ static bool is_base(const void *context, uint64_t offset)
     return false;
 }
 
-/* Takes a berth of the current generation that had another content before. A compaction copies
+/* Takes an extent of the current generation that had another content before. A compaction copies
  * contents without the lock, so that none changes meanwhile. */
-static bool take_spare(const struct datafile *file, const struct placing_terms *terms,
-                       struct placing *placing)
+static bool take_free_extent(const struct datafile *file, const struct placing_terms *terms,
+                             struct placing *placing)
 {
     struct generation *current = file->current;
-    struct berth berth;
-    const struct spare_terms spare_terms = {
+    struct extent extent;
+    const struct free_extent_terms free_extent_terms = {
         .durable_position = terms->durable_position, .context = file, .is_read = is_base};
     if (!terms->reuses || file->copying ||
-        !generation_take_spare(current, &placing->record, &spare_terms, &berth))
+        !generation_take_free(current, &placing->record, &free_extent_terms, &extent))
         return false;
-    note_berth_taken(placing, current, berth, true);
+    note_extent_taken(placing, current, extent, true);
     return true;
 }
 
-/* Takes a new berth in `generation`, which is the file's current one or its next. */
-static enum kv_status take_berth(struct datafile *file, struct generation *generation,
-                                 struct placing *placing)
+/* Takes a new extent in `generation`, which is the file's current one or its next. */
+static enum kv_status take_extent(struct datafile *file, struct generation *generation,
+                                  struct placing *placing)
 {
-    struct berth berth;
-    enum kv_status status = generation_append_berth(generation, &placing->record, &berth);
+    struct extent extent;
+    enum kv_status status = generation_append_extent(generation, &placing->record, &extent);
     if (status != KV_OK)
         return status;
-    note_berth_taken(placing, generation, berth, false);
+    note_extent_taken(placing, generation, extent, false);
     if (generation == file->current)
-        (void)count_appended(file, RECORD_BERTH_HEAD_BYTES + berth.size_bytes);
+        (void)count_appended(file, RECORD_EXTENT_HEAD_BYTES + extent.size_bytes);
     return KV_OK;
 }
 
-static const struct berth *berth_in(const struct placing *placing,
-                                    const struct generation *generation)
+static const struct extent *extent_in(const struct placing *placing,
+                                      const struct generation *generation)
 {
-    for (uint32_t i = 0; i < placing->berth_count; i++)
-        if (placing->berths[i].generation == generation)
-            return &placing->berths[i].berth;
+    for (uint32_t i = 0; i < placing->extent_count; i++)
+        if (placing->extents[i].generation == generation)
+            return &placing->extents[i].extent;
     return NULL;
 }
 
@@ -85,8 +85,8 @@ enum kv_status placing_begin(struct datafile *file, const struct lookup *lookup,
     enum kv_status status = KV_OK;
     if (bound_is_told(&file->share))
         status = bound_check(&file->share, lookup, record, kv_slice(NULL, 0), false);
-    if (status == KV_OK && !take_spare(file, terms, placing))
-        status = take_berth(file, current, placing);
+    if (status == KV_OK && !take_free_extent(file, terms, placing))
+        status = take_extent(file, current, placing);
     if (status == KV_NO_SPACE)
         file->full = true;
     if (status != KV_OK)
@@ -103,15 +103,15 @@ static struct generation *sound_next(const struct datafile *file)
     return file->next && file->next_status == KV_OK ? file->next : NULL;
 }
 
-/* What came of the value's berth in `generation`, which is taken if there is none. */
+/* What came of the value's extent in `generation`, which is taken if there is none. */
 static enum kv_status place_in(struct datafile *file, struct generation *generation,
                                struct placing *placing)
 {
-    for (uint32_t i = 0; i < placing->berth_count; i++)
-        if (placing->berths[i].generation == generation)
-            return placing->berths[i].status;
-    return placing->berth_count < PLACING_MOST_BERTHS ? take_berth(file, generation, placing)
-                                                      : KV_BUSY;
+    for (uint32_t i = 0; i < placing->extent_count; i++)
+        if (placing->extents[i].generation == generation)
+            return placing->extents[i].status;
+    return placing->extent_count < PLACING_MOST_EXTENTS ? take_extent(file, generation, placing)
+                                                        : KV_BUSY;
 }
 
 bool placing_follow(struct datafile *file, struct placing *placing)
@@ -126,40 +126,41 @@ bool placing_follow(struct datafile *file, struct placing *placing)
         else
             file->next_status = status;
     }
-    return !placing->is_lost && placing->filled < placing->berth_count;
+    return !placing->is_lost && placing->filled < placing->extent_count;
 }
 
-/* Copies the value from the first berth, since the caller's bytes may have changed meanwhile. */
+/* Copies the value from the first extent, since the caller's bytes may have changed meanwhile. */
 static enum kv_status copy_content(const struct placing *placing, uint32_t to)
 {
-    const struct logfile *from = &placing->berths[0].generation->log;
+    const struct logfile *from = &placing->extents[0].generation->log;
     struct record content;
     uint64_t size_bytes;
     logfile_begin(from, READ_BUFFER_MIRROR);
-    if (logfile_load(from, READ_BUFFER_MIRROR, placing->berths[0].berth.offset, &content,
+    if (logfile_load(from, READ_BUFFER_MIRROR, placing->extents[0].extent.offset, &content,
                      &size_bytes) != RECORD_VALID ||
-        logfile_is_broken(from) || size_bytes != placing->berths[to].berth.size_bytes)
+        logfile_is_broken(from) || size_bytes != placing->extents[to].extent.size_bytes)
         return KV_IO;
-    return logtail_fill_berth(&placing->berths[to].generation->log,
-                              placing->berths[to].berth.offset, &content, kv_slice(NULL, 0));
+    return logtail_fill_extent(&placing->extents[to].generation->log,
+                               placing->extents[to].extent.offset, &content, kv_slice(NULL, 0));
 }
 
 static enum kv_status copy_value(const struct placing *placing)
 {
-    const struct placing_berth *first = &placing->berths[0];
+    const struct placing_extent *first = &placing->extents[0];
     const struct logfile *log = &first->generation->log;
     struct record content = placing->record;
     KV_ASSERT(content.value.size == placing->value.size + placing->tail.size);
     content.value = placing->value;
-    return first->is_spare ? logtail_refill_berth(log, first->berth.offset, &content, placing->tail)
-                           : logtail_fill_berth(log, first->berth.offset, &content, placing->tail);
+    return first->is_reused
+               ? logtail_refill_extent(log, first->extent.offset, &content, placing->tail)
+               : logtail_fill_extent(log, first->extent.offset, &content, placing->tail);
 }
 
 enum kv_status placing_fill(struct placing *placing)
 {
-    const struct placing_berth *first = &placing->berths[0];
-    for (; placing->filled < placing->berth_count && first->status == KV_OK; placing->filled++) {
-        struct placing_berth *to = &placing->berths[placing->filled];
+    const struct placing_extent *first = &placing->extents[0];
+    for (; placing->filled < placing->extent_count && first->status == KV_OK; placing->filled++) {
+        struct placing_extent *to = &placing->extents[placing->filled];
         to->status =
             placing->filled == 0 ? copy_value(placing) : copy_content(placing, placing->filled);
     }
@@ -176,7 +177,7 @@ static enum kv_status publish_next(struct datafile *file, struct placing *placin
     generation_find(file->next, placing->hash, record.key, &lookup);
     if (lookup.error != 0)
         return KV_IO;
-    return generation_append_placed(file->next, &lookup, &record, berth_in(placing, file->next));
+    return generation_append_placed(file->next, &lookup, &record, extent_in(placing, file->next));
 }
 
 /* Returns the position behind it. */
@@ -187,7 +188,7 @@ static uint64_t confirm_placed(struct datafile *file, struct placing *placing,
     if (sound_next(file))
         file->next_status = publish_next(file, placing);
     uint64_t position = count_appended(file, size_bytes);
-    datafile_spare_replaced(file, replaced, position);
+    datafile_free_replaced(file, replaced, position);
     return position;
 }
 
@@ -199,31 +200,34 @@ void placing_confirm(struct datafile *file, struct placing *placing, const struc
     (void)confirm_placed(file, placing, replaced, size_bytes);
 }
 
-const struct berth *placing_berth(const struct datafile *file, const struct placing *placing)
+const struct extent *placing_extent(const struct datafile *file, const struct placing *placing)
 {
-    return berth_in(placing, file->current);
+    return extent_in(placing, file->current);
 }
 
 enum kv_status placing_publish(struct datafile *file, struct lookup *lookup,
                                struct placing *placing, struct kvstore_written *written)
 {
     struct generation *current = file->current;
-    const struct berth *berth = berth_in(placing, current);
+    const struct extent *extent = extent_in(placing, current);
     uint64_t tail = current->log.tail;
-    KV_ASSERT(berth && !placing->is_lost && placing->filled == placing->berth_count);
+    KV_ASSERT(extent && !placing->is_lost && placing->filled == placing->extent_count);
     KV_ASSERT(!file->read_only && current->words->tail == tail);
     struct record *record = &placing->record;
     record->version = datafile_next_version(current, lookup, record->version);
-    const struct bound_change change = {
-        record->key,      lookup->hash, lookup->found, true, lookup->found ? lookup->size_bytes : 0,
-        berth->size_bytes};
+    const struct bound_change change = {record->key,
+                                        lookup->hash,
+                                        lookup->found,
+                                        true,
+                                        lookup->found ? lookup->size_bytes : 0,
+                                        extent->size_bytes};
     bool is_told = bound_is_told(&file->share);
     enum kv_status status = is_told ? bound_check(&file->share, lookup, record, kv_slice(NULL, 0),
                                                   current->transacting != 0)
                                     : KV_OK;
     const struct lookup replaced = *lookup;
     if (status == KV_OK)
-        status = generation_append_placed(current, lookup, record, berth);
+        status = generation_append_placed(current, lookup, record, extent);
     if (status == KV_NO_SPACE)
         file->full = true;
     if (status != KV_OK)
@@ -242,7 +246,7 @@ enum kv_status placing_publish(struct datafile *file, struct lookup *lookup,
     if (written)
         *written = (struct kvstore_written){.version = record->version,
                                             .ticket = {file->number, appended},
-                                            .record_bytes = berth->size_bytes};
+                                            .record_bytes = extent->size_bytes};
     return KV_OK;
 }
 
@@ -252,9 +256,9 @@ void placing_end(struct datafile *file, struct placing *placing)
     while (*at != placing)
         at = &(*at)->next;
     *at = placing->next;
-    for (uint32_t i = 0; i < placing->berth_count; i++) {
-        KV_ASSERT(placing->berths[i].generation->placings > 0);
-        placing->berths[i].generation->placings--;
+    for (uint32_t i = 0; i < placing->extent_count; i++) {
+        KV_ASSERT(placing->extents[i].generation->placings > 0);
+        placing->extents[i].generation->placings--;
     }
 }
 
@@ -262,9 +266,9 @@ uint64_t placing_settled_end(const struct datafile *file, const struct generatio
 {
     uint64_t end = generation->log.tail;
     for (const struct placing *placing = file->placings; placing; placing = placing->next)
-        for (uint32_t i = 0; i < placing->berth_count; i++)
-            if (placing->berths[i].generation == generation && !placing->berths[i].is_spare)
-                end = at_most(end, placing->berths[i].berth.offset - RECORD_BERTH_HEAD_BYTES);
+        for (uint32_t i = 0; i < placing->extent_count; i++)
+            if (placing->extents[i].generation == generation && !placing->extents[i].is_reused)
+                end = at_most(end, placing->extents[i].extent.offset - RECORD_EXTENT_HEAD_BYTES);
     return end;
 }
 

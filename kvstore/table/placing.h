@@ -1,12 +1,12 @@
 /*
- * placing: a large value on its way into a data file. Its place in the log, a berth, is taken under
- * the file's lock; its bytes are copied there without the lock, so that nobody waits for them;
- * then, under the lock again, a small record makes it count. Until then nobody knows of it, and if
- * that never comes, the berth is so much dead space.
+ * placing: a large value on its way into a data file. Its place in the log, an extent, is taken
+ * under the file's lock; its bytes are copied there without the lock, so that nobody waits for
+ * them; then, under the lock again, a small record makes it count. Until then nobody knows of it,
+ * and if that never comes, the extent is so much dead space.
  *
- * While the compactor shares the file's next generation, a value gets a berth in both generations,
- * and counts in both at once. A generation is not freed while a value is being written to it
- * (placing_wait).
+ * While the compactor shares the file's next generation, a value gets an extent in both
+ * generations, and counts in both at once. A generation is not freed while a value is being written
+ * to it (placing_wait).
  *
  * Threads: none of its own. Each call says what the caller holds.
  */
@@ -24,18 +24,18 @@
 #define PLACE_MIN_BYTES (UINT64_C(16) << 10)
 #endif
 
-/* A value has a berth in the current generation, and one in the next; and when one has taken the
+/* A value has an extent in the current generation, and one in the next; and when one has taken the
  * place of the other meanwhile, in one more. */
-#define PLACING_MOST_BERTHS 4u
+#define PLACING_MOST_EXTENTS 4u
 
-struct placing_berth {
+struct placing_extent {
     struct generation *generation;
-    struct berth berth;
-    bool is_spare;         /* it had another content before */
+    struct extent extent;
+    bool is_reused;        /* it had another content before */
     enum kv_status status; /* of copying the value there */
 };
 
-/* Whether a value may take a berth that had another content before. */
+/* Whether a value may take an extent that had another content before. */
 struct placing_terms {
     bool reuses;               /* nobody reads the log without its lock, or follows its changes */
     uint64_t durable_position; /* of the file (kvstore_ticket) */
@@ -49,13 +49,13 @@ struct placing {
     uint32_t hash;
     uint64_t base_at; /* set by the caller: offset of the content that it reads meanwhile; or 0 */
     bool is_lost;     /* it has no place in a generation where it needs one */
-    uint32_t berth_count;
-    uint32_t filled; /* of the berths, from the first one on */
-    struct placing_berth berths[PLACING_MOST_BERTHS];
+    uint32_t extent_count;
+    uint32_t filled; /* of the extents, from the first one on */
+    struct placing_extent extents[PLACING_MOST_EXTENTS];
 };
 
-/* Returns true if values may be placed in `file`: its format knows berths, and nobody waits for all
- * placings to end. Holds: the file's lock. */
+/* Returns true if values may be placed in `file`: its format knows extents, and nobody waits for
+ * all placings to end. Holds: the file's lock. */
 bool placing_is_possible(const struct datafile *file);
 
 /* Takes a place for `record`, a put, on `terms`; `lookup` is of its key. Its value is copied,
@@ -80,7 +80,7 @@ enum kv_status placing_publish(struct datafile *file, struct lookup *lookup,
                                struct placing *placing, struct kvstore_written *written);
 
 /* Returns the value's place in the current generation of `file`, where it counts. */
-const struct berth *placing_berth(const struct datafile *file, const struct placing *placing);
+const struct extent *placing_extent(const struct datafile *file, const struct placing *placing);
 
 /* Does what placing_publish leaves undone while changes of a transaction are being made, as
  * datafile_confirm after datafile_append. The record that makes the value count has size_bytes.
@@ -92,7 +92,7 @@ void placing_confirm(struct datafile *file, struct placing *placing, const struc
 void placing_end(struct datafile *file, struct placing *placing);
 
 /* Returns the end of what a sync of `generation`, of `file`, that begins now makes durable for
- * good: its tail, or the first new berth that is being filled. (What is filled of others is not
+ * good: its tail, or the first new extent that is being filled. (What is filled of others is not
  * referred to yet, and what was in them not any more.) Holds: the file's lock. */
 uint64_t placing_settled_end(const struct datafile *file, const struct generation *generation);
 

@@ -127,7 +127,7 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
                 break;
             continue; /* the record may have been read over */
         }
-        if (record.kind == RECORD_BERTH) { /* its content, if it counts, comes later */
+        if (record.kind == RECORD_EXTENT) { /* its content, if it counts, comes later */
             offset += size_bytes;
             continue;
         }

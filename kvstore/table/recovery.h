@@ -10,7 +10,7 @@
  * A hollow record (record.h) that a later record of its key follows is passed over. One that none
  * follows has lost its content, and is no valid record: the log ends before it, and so before other
  * hollow ones whose followers stand behind that end. Of those nobody was promised any: a content
- * that was is overwritten when what has replaced it is durable (spare_berths.h).
+ * that was is overwritten when what has replaced it is durable (free_extents.h).
  *
  * A log also ends before a transaction of which records are missing: in the log itself (record.h,
  * goes_on), or, where it concerns several files, in another one (whole_transactions.h). Nobody was

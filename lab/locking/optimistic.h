@@ -4,7 +4,7 @@
  * 1. Register as a reader (readers.h): from then on the generation that is found in use stays.
  * 2. Look the key up in its index, and again if items were moved meanwhile (index.h).
  * 3. The lookup now holds: at one moment since the call began, what it says was true. The record it
- *    found never changes, since a store that is read without locks gives no berth another content
+ *    found never changes, since a store that is read without locks gives no extent another content
  *    (write_placing_terms), and is there until step 4, so that verifying and copying it, however
  *    large, needs no second look.
  * 4. Leave.

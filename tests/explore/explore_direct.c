@@ -170,13 +170,13 @@ static void run_restart(void)
     end();
 }
 
-/* Berths --------------------------------------------------------------------------------------- */
+/* Extents -------------------------------------------------------------------------------------- */
 
 /* How many of the keys are written while they are read: of a single one each value lies where its
  * last but one did. */
 static unsigned keys_changing;
 
-/* Each key is there all the time, mostly with a value in a berth that had another before. */
+/* Each key is there all the time, mostly with a value in an extent that had another before. */
 static void put_again(void *unused)
 {
     (void)unused;
@@ -235,7 +235,7 @@ static void scan_what_stays(struct direct_reader *reader, struct clientk_result 
         EXPLORE_CHECK(scan.seen[key] == 1, "key %u was visited %u times", key, scan.seen[key]);
 }
 
-static void read_berths(void *count)
+static void read_extents(void *count)
 {
     struct direct_reader reader = {.era = 0};
     struct clientk_result result = {.number = 0};
@@ -253,7 +253,7 @@ static void read_berths(void *count)
     clientk_value_free(&result.value);
 }
 
-static void begin_berths(void)
+static void begin_extents(void)
 {
     static unsigned warming = 1;
     options.cache_bytes = 0;
@@ -266,35 +266,35 @@ static void begin_berths(void)
     for (unsigned i = 0; i < 2 * EXPLORE_KEYS; i++)
         explore_put(store, i % EXPLORE_KEYS);
     keys_changing = 1 + explore_random(EXPLORE_KEYS);
-    read_berths(&warming); /* what is mapped once, without steps */
+    read_extents(&warming); /* what is mapped once, without steps */
     explore_quietly(false);
 }
 
-static void end_berths(void)
+static void end_extents(void)
 {
     static unsigned reads = READS_EACH;
     for (unsigned i = 0; i < READERS; i++)
-        explore_thread(CLIENT, read_berths, &reads);
+        explore_thread(CLIENT, read_extents, &reads);
     explore_wait_for_threads();
     end();
     explore_blocks_move(false);
 }
 
-static void run_berths(void)
+static void run_extents(void)
 {
-    begin_berths();
+    begin_extents();
     for (unsigned i = explore_random(2); i < WRITERS; i++)
         explore_thread(DAEMON, put_again, NULL);
     if (explore_random(4) == 0)
         explore_thread(DAEMON, compact, NULL);
-    end_berths();
+    end_extents();
 }
 
 static void run_copies(void)
 {
-    begin_berths();
+    begin_extents();
     explore_thread(DAEMON, put_again_quickly, NULL);
-    end_berths();
+    end_extents();
 }
 
 /* Growth --------------------------------------------------------------------------------------- */
@@ -401,10 +401,10 @@ EXPLORE_HARNESS(explore_direct_restart) = {
     .files_in_parts = true,
 };
 
-EXPLORE_HARNESS(explore_direct_berths) = {
-    .name = "direct-berths",
-    .invariant = "what is read in place is whole and there, though its berth gets other contents",
-    .run = run_berths,
+EXPLORE_HARNESS(explore_direct_extents) = {
+    .name = "direct-extents",
+    .invariant = "what is read in place is whole and there, though its extent gets other contents",
+    .run = run_extents,
     .files_in_parts = true,
 };
 

@@ -167,7 +167,7 @@ static bool note_records(uint32_t number)
     struct record record;
     uint64_t size, piece = FILE_HEADER_BYTES, since = 0;
     for (uint64_t at = piece; at < log->end && read_record_at(log, at, &record, &size);) {
-        if (record.kind != RECORD_BERTH)
+        if (record.kind != RECORD_EXTENT)
             note_record(&record, number);
         at += size;
         if (record.goes_on)

@@ -48,16 +48,16 @@ static void write_header(uint8_t *page, uint64_t synced_offset)
     fileheader_write_progress(page, SALT, &progress);
 }
 
-/* Writes a record as it is when it is whole: the content of a berth with its version. */
+/* Writes a record as it is when it is whole: the content of an extent with its version. */
 static uint64_t write_whole(uint8_t *at, const struct record *record, uint64_t offset)
 {
     uint64_t size_bytes = record_write(at, record, kv_slice(NULL, 0), SALT, offset);
-    if (record->in_berth)
+    if (record->in_extent)
         record_number(record, SALT, offset, at, at + RECORD_VERSION_AT);
     return size_bytes;
 }
 
-/* Goes into berths. */
+/* Goes into extents. */
 static void fix_checksums(uint8_t *log, size_t size)
 {
     struct record record;
@@ -70,8 +70,8 @@ static void fix_checksums(uint8_t *log, size_t size)
         write_whole(copy, &record, FILE_HEADER_BYTES + at);
         memcpy(log + at, copy, size_bytes);
         free(copy);
-        if (record.kind == RECORD_BERTH)
-            size_bytes = RECORD_BERTH_HEAD_BYTES;
+        if (record.kind == RECORD_EXTENT)
+            size_bytes = RECORD_EXTENT_HEAD_BYTES;
     }
 }
 

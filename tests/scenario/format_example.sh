@@ -61,30 +61,30 @@ check_equal "$(blanked "$(shown "$index")" "${random[@]}")" \
     "$(blanked "$(eval "${index/data.0000/$file}")" "${random[@]}")" "$index: the same bytes"
 check_equal "$(shown "$last" | sed "s/data.0000/$file/")" "$(eval "$last")" "$last"
 
-# The berths of the page: their checksums, by its rules
+# The extents of the page: their checksums, by its rules
 salt=0xcdb570057c3e66f9
 low_half() { # SEED OFFSET BYTES
     local sum
-    sum=$(./xxh3 "$(printf '%#x' "$1")" berths "$2" "$3")
+    sum=$(./xxh3 "$(printf '%#x' "$1")" extents "$2" "$3")
     echo "0x${sum:8}"
 }
 field() { # OFFSET BYTES
-    echo "0x$(xxd -e -g "$2" -s "$1" -l "$2" berths | cut -d ' ' -f 2)"
+    echo "0x$(xxd -e -g "$2" -s "$1" -l "$2" extents | cut -d ' ' -f 2)"
 }
-checks_of_berths() { # VALUE's letter, offset of the placed record
+checks_of_extents() { # VALUE's letter, offset of the placed record
     local rest
-    head -c 65536 /dev/zero | tr '\0' "$1" | dd of=berths bs=16 seek=259 conv=notrunc status=none
+    head -c 65536 /dev/zero | tr '\0' "$1" | dd of=extents bs=16 seek=259 conv=notrunc status=none
     rest=$(($(field 0x101c 4) | $(field 0x1028 4) << 32))
     echo $(($(field 0x1000 4) == $(low_half $((salt ^ 0x1000)) 0x1004 20))) \
         $(($(field 0x1018 4) == ($(low_half $((salt ^ 0x1018 ^ rest)) 0x102c 65540) ^
             $(low_half $((salt ^ 0x1018)) 0x1020 8)))) \
         $(($(field "$2" 4) == $(low_half $((salt ^ $2)) $(($2 + 4)) 28)))
 }
-dumps=$(sed -n '/^### Berths/,/^### Chapters/s/^    \(0\)/\1/p' "$page")
-xxd -r - berths <<<"$(head -n 6 <<<"$dumps")"
-check_equal "1 1 1" "$(checks_of_berths v 0x11030)" "the first berth, its content, what places it"
-xxd -r - berths <<<"$(tail -n +7 <<<"$dumps")"
-check_equal "1 1 1" "$(checks_of_berths w 0x11070)" "and with another content"
+dumps=$(sed -n '/^### Extents/,/^### Chapters/s/^    \(0\)/\1/p' "$page")
+xxd -r - extents <<<"$(head -n 6 <<<"$dumps")"
+check_equal "1 1 1" "$(checks_of_extents v 0x11030)" "the first extent, its content, what places it"
+xxd -r - extents <<<"$(tail -n +7 <<<"$dumps")"
+check_equal "1 1 1" "$(checks_of_extents w 0x11070)" "and with another content"
 
 # The bytes of the page
 rm kv/data.000*

@@ -61,7 +61,7 @@ entries >had
 stop_server
 check_status 0 'kvcheck finds the store sound' kvcheck "$server_dir"
 check_status 0 'the store in format 1' kvcheck --upgrade --to older "$server_dir"
-check_equal 01 "$(od -An -tx1 -j8 -N1 older/data.0000 | tr -d ' ')" 'which has no berths'
+check_equal 01 "$(od -An -tx1 -j8 -N1 older/data.0000 | tr -d ' ')" 'which has no extents'
 check_equal "$(<had)" "$(entries_of older)" 'has the same'
 
 # A kill in the middle of a copy: the disk stands still, the file goes on.

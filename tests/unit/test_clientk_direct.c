@@ -62,7 +62,7 @@ START_TEST(a_store_is_read_with_calls)
 }
 END_TEST
 
-/* Makes the record at `offset` the content of a berth, which has that version. */
+/* Makes the record at `offset` the content of an extent, which has that version. */
 static void put_content(uint64_t offset, uint64_t version)
 {
     uint8_t bytes[64], version_bytes[8];
@@ -70,7 +70,7 @@ static void put_content(uint64_t offset, uint64_t version)
                              .version = RECORD_NO_VERSION_YET,
                              .key = TEXT("a"),
                              .value = TEXT("one"),
-                             .in_berth = true};
+                             .in_extent = true};
     uint64_t salt = handmade_state(handmade_file(&made, TEXT("a")))->salt;
     uint64_t size = record_write(bytes, &content, kv_slice(NULL, 0), salt, offset);
     content.version = version;

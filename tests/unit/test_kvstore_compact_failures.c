@@ -121,7 +121,7 @@ START_TEST(a_write_that_fails_leaves_the_file_as_it_was)
     }
     ck_assert_uint_gt(plan.nth, 8);
     ck_assert_uint_le(atomic_load(&largest_write), READ_BUFFER_KEPT_BYTES);
-    /* No more than berths take beside their contents. */
+    /* No more than extents take beside their contents. */
     ck_assert_uint_lt(total_statistics(store).dead_bytes, 200);
     struct kvstore *copy = open_copy();
     check_large_and_small(copy);

@@ -176,7 +176,7 @@ START_TEST(a_child_reads_what_was_replaced)
     store_dir_make(dir);
     store = must_open(dir, &options);
     put_large("early", 'a');
-    put_large("early", 'b'); /* the place of a is spare at the fork */
+    put_large("early", 'b'); /* the place of a is free at the fork */
     put_large("replaced", 'r');
     put_large("deleted", 'd');
     ck_assert_int_eq(pipe(ends), 0);

@@ -1,4 +1,4 @@
-/* Logs in which berths were used again: what kvcheck says of hollow records, and what it saves. */
+/* Logs in which extents were used again: what kvcheck says of hollow records, and what it saves. */
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -221,7 +221,7 @@ static void flip(uint64_t offset)
     log_file()->bytes[offset] ^= 0x20;
 }
 
-static bool is_in_berth_used_again(const struct placed *record)
+static bool is_in_extent_used_again(const struct placed *record)
 {
     for (unsigned i = 0; i < placed_count; i++)
         if (placed[i].is_hollow && placed[i].content_at == record->content_at)
@@ -231,8 +231,8 @@ static bool is_in_berth_used_again(const struct placed *record)
 
 #define ROTS 4
 
-/* A bit of the value that a key has, of its header, of the placed record, in a berth that was used
- * again. */
+/* A bit of the value that a key has, of its header, of the placed record, in an extent that was
+ * used again. */
 START_TEST(rot_in_what_counts_is_found)
 {
     char told[64];
@@ -240,7 +240,7 @@ START_TEST(rot_in_what_counts_is_found)
     make_hollow();
     close_store();
     const struct placed *last = last_placed(*key, 0), *before = last_placed(*key, 1);
-    ck_assert(is_in_berth_used_again(last));
+    ck_assert(is_in_extent_used_again(last));
     const uint64_t places[ROTS] = {last->content_at + 1000, last->content_at + RECORD_VERSION_AT,
                                    last->content_at + 18, last->offset + 4};
     flip(places[_i % ROTS]);
@@ -263,7 +263,7 @@ START_TEST(rot_in_what_counts_is_found)
 }
 END_TEST
 
-/* In a berth that waits for another content, and in one that has got it half-way. */
+/* In an extent that waits for another content, and in one that has got it half-way. */
 START_TEST(rot_in_what_counts_no_more_is_no_finding)
 {
     make_hollow();
@@ -280,7 +280,7 @@ START_TEST(rot_in_what_counts_no_more_is_no_finding)
 }
 END_TEST
 
-/* Leaves `a` with a hollow record as its newest: its berth has a value of `b` that nothing names,
+/* Leaves `a` with a hollow record as its newest: its extent has a value of `b` that nothing names,
  * as what replaced both never got to the disk. */
 static void make_bare(void)
 {
@@ -341,10 +341,10 @@ static void put_by_turns(void)
     put_value("a", 'A', 0);
     put_value("b", 'B', 0);
     put_value("a", 'C', 0);
-    put_value("b", 'D', 0); /* in the berth of A */
+    put_value("b", 'D', 0); /* in the extent of A */
 }
 
-/* A value in a berth that was used again, whose placed record is in a torn tail, though a hollow
+/* A value in an extent that was used again, whose placed record is in a torn tail, though a hollow
  * one comes behind, of which the content is there as little. */
 START_TEST(what_a_torn_tail_has_named_is_not_brought_back)
 {
@@ -352,7 +352,7 @@ START_TEST(what_a_torn_tail_has_named_is_not_brought_back)
     put_by_turns();
     ck_assert_int_eq(kvstore_hold_begin(store, &hold, NULL), KV_OK);
     kvstore_hold_end(hold);
-    put_value("c", 'E', 0); /* at the end: the berth of B is spare no more */
+    put_value("c", 'E', 0); /* at the end: the extent of B is free no more */
     take_log();
     close_store();
     ck_assert_uint_eq(last_placed('b', 0)->content_at, last_placed('a', 1)->content_at);

@@ -211,7 +211,7 @@ static enum kv_status read_large(void)
     return kvstore_get(store, KEY("large"), value, sizeof value, &entry);
 }
 
-/* Where the berth of the next large value will begin. */
+/* Where the extent of the next large value will begin. */
 static uint64_t end_of_log(void)
 {
     return store->context.files[0].current->log.tail;
@@ -493,7 +493,7 @@ START_TEST(a_large_value_is_taken_back)
 END_TEST
 
 /* What a kill leaves in the middle of a copy: all but that value. Then the value, too. */
-START_TEST(a_kill_leaves_a_berth)
+START_TEST(a_kill_leaves_an_extent)
 {
     struct large_put put = {0};
     stop_copies(1);
@@ -741,13 +741,13 @@ START_TEST(a_sync_notes_no_more_than_is_there)
 {
     struct large_put put = {0};
     must_put(store, "before", "1");
-    uint64_t berth_at = end_of_log();
+    uint64_t extent_at = end_of_log();
     stop_copies(1);
     begin_put(&put, "large", 'a');
     await_stop();
     must_put(store, "behind", "2");
     ck_assert_int_eq(kvstore_sync(store), KV_OK);
-    ck_assert_uint_eq(noted_end(), berth_at);
+    ck_assert_uint_eq(noted_end(), extent_at);
     let_go_on();
     end_put(&put, KV_OK);
     must_reopen(&one_file); /* while a sync is to come, the note may lag behind */
@@ -979,9 +979,9 @@ static bool look_at_change(void *context, const struct kvstore_change *change)
     return true;
 }
 
-/* A walk over the log that passes a berth says nothing of what is in it: damaged, it is not read as
- * if it had been verified. */
-START_TEST(who_passes_a_berth_has_not_verified_its_content)
+/* A walk over the log that passes an extent says nothing of what is in it: damaged, it is not read
+ * as if it had been verified. */
+START_TEST(who_passes_an_extent_has_not_verified_its_content)
 {
     struct kvstore_position position;
     bool at_end;
@@ -997,14 +997,14 @@ START_TEST(who_passes_a_berth_has_not_verified_its_content)
 }
 END_TEST
 
-/* Where a bit is flipped, counted from the berth: in its head; in the header of the content and in
+/* Where a bit is flipped, counted from the extent: in its head; in the header of the content and in
  * the value, which is then lost; and in the placed record. */
 enum damage { HEAD, CONTENT_HEADER, VALUE, PLACED, DAMAGES };
-static const off_t damage_places[] = {4, RECORD_BERTH_HEAD_BYTES + 5, 1000,
-                                      RECORD_BERTH_HEAD_BYTES + RECORD_HEADER_BYTES +
+static const off_t damage_places[] = {4, RECORD_EXTENT_HEAD_BYTES + 5, 1000,
+                                      RECORD_EXTENT_HEAD_BYTES + RECORD_HEADER_BYTES +
                                           sizeof "large" + LARGE_BYTES + 22};
 
-/* A compaction takes damaged content with it, and misses nothing where the head of a berth is
+/* A compaction takes damaged content with it, and misses nothing where the head of an extent is
  * damaged; what is damaged may be replaced. */
 START_TEST(a_compaction_carries_damaged_content)
 {
@@ -1013,11 +1013,11 @@ START_TEST(a_compaction_carries_damaged_content)
     bool is_lost = damage == CONTENT_HEADER || damage == VALUE;
     options.io = _i < DAMAGES ? KVSTORE_IO_MMAP : KVSTORE_IO_PREAD;
     must_put(store, "before", "1");
-    off_t berth_at = (off_t)end_of_log();
+    off_t extent_at = (off_t)end_of_log();
     put_one("large", 'a');
     must_put(store, "behind", "2");
     must_reopen(&options);
-    store_file_flip(dir, berth_at + damage_places[damage]);
+    store_file_flip(dir, extent_at + damage_places[damage]);
     must_compact();
     ck_assert_int_eq(read_large(), is_lost ? KV_CORRUPT : KV_OK);
     ck_assert_str_eq(get_text(store, "before"), "1");
@@ -1039,11 +1039,11 @@ END_TEST
 START_TEST(a_compaction_finds_what_a_damaged_record_named)
 {
     put_round(3000, 0);
-    off_t berth_at = (off_t)end_of_log();
+    off_t extent_at = (off_t)end_of_log();
     put_one("large", 'a');
     put_round(3000, 1);
     must_reopen(&one_file);
-    store_file_flip(dir, berth_at + damage_places[PLACED]);
+    store_file_flip(dir, extent_at + damage_places[PLACED]);
     must_compact();
     check_large(store, "large", 'a');
     ck_assert_int_eq(kvstore_delete(store, KEY("large"), 0, NULL), KV_OK);
@@ -1055,14 +1055,14 @@ START_TEST(a_compaction_finds_what_a_damaged_record_named)
 }
 END_TEST
 
-/* Puts values around `large`, whose berth begins at the offset that is returned. */
+/* Puts values around `large`, whose extent begins at the offset that is returned. */
 static off_t put_around(void)
 {
     must_put(store, "before", "1");
-    off_t berth_at = (off_t)end_of_log();
+    off_t extent_at = (off_t)end_of_log();
     put_one("large", 'a');
     must_put(store, "behind", "2");
-    return berth_at;
+    return extent_at;
 }
 
 /* What is saved of a store in which a bit was flipped: a large value, unless it has that bit
@@ -1072,13 +1072,13 @@ START_TEST(a_salvage_takes_content_that_is_sound)
     char out[STORE_DIR_BYTES], output[8192];
     enum damage damage = _i % DAMAGES;
     bool is_lost = damage == CONTENT_HEADER || damage == VALUE;
-    off_t berth_at = put_around();
+    off_t extent_at = put_around();
     if (_i / DAMAGES == 1)
         put_one("large", 'b');
     else if (_i / DAMAGES == 2)
         ck_assert_int_eq(kvstore_delete(store, KEY("large"), 0, NULL), KV_OK);
     must_close(store);
-    store_file_flip(dir, berth_at + damage_places[damage]);
+    store_file_flip(dir, extent_at + damage_places[damage]);
     store_dir_make(out);
     /* A content that counts no more may be anything. */
     int status = is_lost && _i / DAMAGES > 0 ? 0 : 1;
@@ -1103,9 +1103,9 @@ START_TEST(content_counts_once)
 {
     char path[PATH_MAX];
     struct kvstore_file_statistics facts;
-    struct record placed, content = {.kind = RECORD_PUT, .key = KEY("large"), .in_berth = true};
+    struct record placed, content = {.kind = RECORD_PUT, .key = KEY("large"), .in_extent = true};
     uint8_t place[sizeof(uint64_t)], bytes[64];
-    uint64_t content_at = end_of_log() + RECORD_BERTH_HEAD_BYTES;
+    uint64_t content_at = end_of_log() + RECORD_EXTENT_HEAD_BYTES;
     put_one("large", 'a');
     content.version = store->context.files[0].current->words->max_version;
     record_place(&content, content_at, place, &placed);
@@ -1189,14 +1189,14 @@ TEST_SUITE(kvstore_placing)
     tcase_add_loop_test(tests, nobody_waits_for_a_value_of_a_transaction, 0, 3);
     tcase_add_test(tests, a_guard_changes_while_a_value_is_copied);
     tcase_add_loop_test(tests, a_large_value_is_taken_back, 0, 2);
-    tcase_add_test(tests, a_kill_leaves_a_berth);
+    tcase_add_test(tests, a_kill_leaves_an_extent);
     tcase_add_loop_test(tests, a_compaction_takes_the_value_with_it, 0, 4);
     tcase_add_loop_test(tests, a_value_counts_in_the_next_log_as_well, 0, 3);
     tcase_add_test(tests, a_hold_waits_for_the_value);
     tcase_add_test(tests, a_copy_may_fail);
     tcase_add_test(tests, a_refused_value_has_its_place_seen_to);
     tcase_add_test(tests, a_sync_notes_no_more_than_is_there);
-    tcase_add_test(tests, who_passes_a_berth_has_not_verified_its_content);
+    tcase_add_test(tests, who_passes_an_extent_has_not_verified_its_content);
     tcase_add_loop_test(tests, a_compaction_carries_damaged_content, 0, 2 * DAMAGES);
     tcase_add_test(tests, a_compaction_finds_what_a_damaged_record_named);
     tcase_add_loop_test(tests, a_salvage_takes_content_that_is_sound, 0, 3 * DAMAGES);

@@ -362,13 +362,13 @@ START_TEST(random_bytes_are_never_valid_and_never_read_past_the_end)
 }
 END_TEST
 
-/* Berths --------------------------------------------------------------------------------------- */
+/* Extents -------------------------------------------------------------------------------------- */
 
 #define EXAMPLE_SALT UINT64_C(0xcdb570057c3e66f9)
 #define CONTENT_AT   UINT64_C(0x1018)
 #define PLACED_AT    UINT64_C(0x11030)
 #define EXAMPLE_END  UINT64_C(0x11050)
-#define HOLLOW_END   UINT64_C(0x11090) /* with another content in the berth */
+#define HOLLOW_END   UINT64_C(0x11090) /* with another content in the extent */
 
 static uint8_t example[HOLLOW_END];
 
@@ -379,7 +379,7 @@ static int put_in_example(void *context, const uint8_t *bytes, uint64_t size, ui
     return 0;
 }
 
-/* Writes a content to the berth, which gets its version only if is_numbered, and the placed record
+/* Writes a content to the extent, which gets its version only if is_numbered, and the placed record
  * of that version to placed_at. */
 static void fill_example(const char *key, char letter, bool is_numbered, uint64_t version,
                          uint64_t placed_at)
@@ -391,7 +391,7 @@ static void fill_example(const char *key, char letter, bool is_numbered, uint64_
                              .version = RECORD_NO_VERSION_YET,
                              .key = kv_slice_from_string(key),
                              .value = kv_slice(value, sizeof value),
-                             .in_berth = true};
+                             .in_extent = true};
     ck_assert_uint_eq(CONTENT_AT + record_bytes_in_log(&content, sizeof value), PLACED_AT);
     ck_assert_int_eq(record_write_pieces(&content, kv_slice(NULL, 0), EXAMPLE_SALT, CONTENT_AT,
                                          piece, sizeof piece, put_in_example, NULL),
@@ -412,8 +412,8 @@ static void fill_example(const char *key, char letter, bool is_numbered, uint64_
 static void make_example(bool is_numbered)
 {
     memset(example, 0, sizeof example);
-    record_write_berth(example + CONTENT_AT - RECORD_BERTH_HEAD_BYTES, 1, PLACED_AT - CONTENT_AT,
-                       EXAMPLE_SALT, CONTENT_AT - RECORD_BERTH_HEAD_BYTES);
+    record_write_extent(example + CONTENT_AT - RECORD_EXTENT_HEAD_BYTES, 1, PLACED_AT - CONTENT_AT,
+                        EXAMPLE_SALT, CONTENT_AT - RECORD_EXTENT_HEAD_BYTES);
     fill_example("city", 'v', is_numbered, 2, PLACED_AT);
 }
 
@@ -422,7 +422,7 @@ static enum record_verdict walk_example(uint64_t offset, struct record *record, 
     return record_walk(example, sizeof example, EXAMPLE_SALT, offset, record, size);
 }
 
-START_TEST(a_berth_is_as_documented)
+START_TEST(an_extent_is_as_documented)
 {
     static const uint8_t head[] = {0x9c, 0x65, 0x50, 0x77, 0x1c, 0x00, 0x01, 0x00, 0x01, 0x00,
                                    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00,
@@ -439,7 +439,7 @@ START_TEST(a_berth_is_as_documented)
     ck_assert_mem_eq(example + 0x1000, head, sizeof head);
     ck_assert_mem_eq(example + PLACED_AT, placed, sizeof placed);
     ck_assert_int_eq(walk_example(0x1000, &record, &size), RECORD_VALID);
-    ck_assert_int_eq(record.kind, RECORD_BERTH);
+    ck_assert_int_eq(record.kind, RECORD_EXTENT);
     ck_assert_uint_eq(0x1000 + size, PLACED_AT);
     ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_VALID);
     ck_assert_uint_eq(size, EXAMPLE_END - PLACED_AT);
@@ -455,7 +455,7 @@ START_TEST(a_berth_is_as_documented)
 }
 END_TEST
 
-/* The placed record is hollow when its berth has another content, as docs/FORMAT.md has it, and
+/* The placed record is hollow when its extent has another content, as docs/FORMAT.md has it, and
  * while that is being written: then it is given as it stands. */
 START_TEST(a_hollow_record_is_as_documented)
 {
@@ -493,10 +493,10 @@ START_TEST(a_hollow_record_is_as_documented)
 }
 END_TEST
 
-/* Many placed records may have named a berth in its time: those that are hollow cost no look at all
- * of its content, each time. And of one that is not the key lasts as long as the record, whatever
- * becomes of the berth. */
-START_TEST(a_berth_is_read_for_the_record_that_counts)
+/* Many placed records may have named an extent in its time: those that are hollow cost no look at
+ * all of its content, each time. And of one that is not the key lasts as long as the record,
+ * whatever becomes of the extent. */
+START_TEST(an_extent_is_read_for_the_record_that_counts)
 {
     size_t mapped_bytes = (sizeof example + 0xffff) & ~(size_t)0xffff;
     struct record record;
@@ -534,8 +534,8 @@ START_TEST(content_without_its_version_is_no_record)
 }
 END_TEST
 
-/* Any other byte in the placed record, or in its content, is seen; in a berth, in its head. */
-START_TEST(any_byte_in_a_berth_counts)
+/* Any other byte in the placed record, or in its content, is seen; in an extent, in its head. */
+START_TEST(any_byte_in_an_extent_counts)
 {
     struct record record;
     uint64_t size;
@@ -552,7 +552,7 @@ START_TEST(any_byte_in_a_berth_counts)
 }
 END_TEST
 
-/* A placed record that names what is no content of a berth: the header page, itself, a record
+/* A placed record that names what is no content of an extent: the header page, itself, a record
  * behind it, its own inside. A place where one could be makes it hollow. */
 START_TEST(what_is_named_must_be_there)
 {
@@ -565,7 +565,7 @@ START_TEST(what_is_named_must_be_there)
         struct record content = {.kind = RECORD_PUT,
                                  .version = 2,
                                  .key = kv_slice_from_string("city"),
-                                 .in_berth = true};
+                                 .in_extent = true};
         struct record placed;
         uint8_t place[8];
         make_example(true);
@@ -596,11 +596,11 @@ TEST_SUITE(kvstore_record)
     tcase_add_test(tests, what_is_no_part_is_invalid);
     tcase_add_test(tests, a_record_that_is_detached_stands_alone);
     tcase_add_loop_test(tests, random_bytes_are_never_valid_and_never_read_past_the_end, 0, 4);
-    tcase_add_test(tests, a_berth_is_as_documented);
+    tcase_add_test(tests, an_extent_is_as_documented);
     tcase_add_test(tests, a_hollow_record_is_as_documented);
-    tcase_add_test(tests, a_berth_is_read_for_the_record_that_counts);
+    tcase_add_test(tests, an_extent_is_read_for_the_record_that_counts);
     tcase_add_test(tests, content_without_its_version_is_no_record);
-    tcase_add_test(tests, any_byte_in_a_berth_counts);
+    tcase_add_test(tests, any_byte_in_an_extent_counts);
     tcase_add_test(tests, what_is_named_must_be_there);
     suite_add_tcase(suite, tests);
 }

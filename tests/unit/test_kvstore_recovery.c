@@ -178,7 +178,7 @@ static void forget_lost_content(int fd, void *at, size_t size, off_t offset)
                      (ssize_t)lost_bytes);
 }
 
-/* A berth far before the synced offset got another content since. */
+/* An extent far before the synced offset got another content since. */
 START_TEST(a_content_that_only_the_cache_has_is_not_recovered)
 {
     struct fileio table = fileio_system;

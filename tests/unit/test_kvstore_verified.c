@@ -44,12 +44,12 @@ static enum kv_status get_large(struct kvstore *store, const char *key)
     return kvstore_get(store, KEY(key), value, sizeof value, NULL);
 }
 
-/* One record just below the size that is noted, and a large one behind it, in a berth or not. */
-static struct kvstore *open_with_large(bool in_berth, bool verify_every_read)
+/* One record just below the size that is noted, and a large one behind it, in an extent or not. */
+static struct kvstore *open_with_large(bool in_extent, bool verify_every_read)
 {
     static const char value[LARGE_BYTES];
     /* A value that is given its version is not placed. */
-    const struct kvstore_put_options given = {.give_version = in_berth ? 0 : 10};
+    const struct kvstore_put_options given = {.give_version = in_extent ? 0 : 10};
     const struct kvstore_options options = {
         .create = true, .datafiles = 1, .verify_every_read = verify_every_read};
     struct kvstore *store = must_open(dir, &options);

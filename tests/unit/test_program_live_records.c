@@ -59,11 +59,11 @@ static void add_page(uint64_t version, const char *key)
 
 #define CONTENT_BYTES 64u /* of any content */
 
-/* Takes a berth, and returns where its content belongs. */
-static uint64_t add_berth(void)
+/* Takes an extent, and returns where its content belongs. */
+static uint64_t add_extent(void)
 {
-    uint8_t head[RECORD_BERTH_HEAD_BYTES];
-    record_write_berth(head, 1, CONTENT_BYTES, SALT, file.bytes);
+    uint8_t head[RECORD_EXTENT_HEAD_BYTES];
+    record_write_extent(head, 1, CONTENT_BYTES, SALT, file.bytes);
     ck_assert_int_eq(pwrite(file.fd, head, sizeof head, (off_t)file.bytes), sizeof head);
     uint64_t content_at = file.bytes + sizeof head;
     file.bytes = content_at + CONTENT_BYTES;
@@ -80,7 +80,7 @@ static void place(uint64_t content_at, uint64_t version, const char *key, const 
                                      .expiry_ms = expiry_ms,
                                      .key = kv_slice_from_string(key),
                                      .value = kv_slice_from_string(value),
-                                     .in_berth = true};
+                                     .in_extent = true};
     record_write(bytes, &content, kv_slice(NULL, 0), SALT, content_at);
     content.version = version;
     record_number(&content, SALT, content_at, bytes, bytes + RECORD_VERSION_AT);
@@ -161,13 +161,13 @@ START_TEST(one_that_changes_while_it_is_read_is_told)
 }
 END_TEST
 
-/* Berths get other contents, of the same key and of others; records of all kinds follow what is
+/* Extents get other contents, of the same key and of others; records of all kinds follow what is
  * hollow. */
 START_TEST(a_hollow_record_that_another_follows_is_passed_over)
 {
     struct live_records records;
     struct kv_error error = {0};
-    uint64_t first = add_berth(), second = add_berth(), third = add_berth();
+    uint64_t first = add_extent(), second = add_extent(), third = add_extent();
     place(first, 4, "a", "a4", 0);
     place(second, 5, "b", "b5", 0);
     place(third, 6, "c", "c6", 0);
@@ -191,9 +191,9 @@ START_TEST(a_content_that_is_named_twice_is_damage)
 {
     struct live_records records;
     struct kv_error error = {0};
-    uint64_t berth = add_berth();
+    uint64_t extent = add_extent();
     for (int i = 0; i < 4; i++)
-        place(berth, 2, "a", "a value that fills the berth", 0);
+        place(extent, 2, "a", "a value that fills the extent", 0);
     ck_assert_int_eq(live_records_open(&records, &file, "data", &error), KV_CORRUPT);
 }
 END_TEST
@@ -205,11 +205,11 @@ START_TEST(a_hollow_record_that_none_follows_is_damage)
     struct kv_error error = {0};
     char told[64];
     uint64_t expiry_ms = _i == 1 ? 1 : UINT64_MAX;
-    uint64_t berth = add_berth();
+    uint64_t extent = add_extent();
     add(RECORD_PUT, 2, "a", kv_slice_from_string("a2"));
     snprintf(told, sizeof told, "data is damaged at offset %" PRIu64 ";", file.bytes);
-    place(berth, 3, "a", "a3", expiry_ms);
-    place(berth, 4, "b", "b4", 0);
+    place(extent, 3, "a", "a3", expiry_ms);
+    place(extent, 4, "b", "b4", 0);
     ck_assert_int_eq(live_records_open(&records, &file, "data", &error), KV_CORRUPT);
     ck_assert_msg(strncmp(error.text, told, strlen(told)) == 0, "%s", error.text);
 }
@@ -221,11 +221,11 @@ START_TEST(a_content_that_changes_while_it_is_read_is_told)
     struct record record;
     struct kv_error error = {0};
     bool end;
-    uint64_t berth = add_berth();
-    place(berth, 2, "a", "a2", 0);
-    place(berth, 3, "a", "a3", 0);
+    uint64_t extent = add_extent();
+    place(extent, 2, "a", "a2", 0);
+    place(extent, 3, "a", "a3", 0);
     ck_assert_int_eq(live_records_open(&records, &file, "data", &error), KV_OK);
-    ck_assert_int_eq(pwrite(file.fd, "x", 1, (off_t)berth + 22), 1);
+    ck_assert_int_eq(pwrite(file.fd, "x", 1, (off_t)extent + 22), 1);
     ck_assert_int_eq(live_records_next(&records, &record, &end, "data", &error), KV_CORRUPT);
     live_records_close(&records);
 }

@@ -132,7 +132,7 @@ static enum kv_status read_log_records(struct live_records *records, const char 
         if (named_bytes > at - BACKUP_HEADER_BYTES) /* contents are all their own, and before it */
             return tell_damage(name, at, error);
         uint64_t offset = verdict == RECORD_HOLLOW ? at : record_entry_offset(&record, at);
-        if (record.kind != RECORD_BERTH && !add_live_record(records, &record, offset))
+        if (record.kind != RECORD_EXTENT && !add_live_record(records, &record, offset))
             return kv_error_set(error, KV_NO_MEMORY, "no memory for the keys of %s", name);
     }
     enum kv_status status = check_held(records, name, error);
@@ -167,7 +167,7 @@ void live_records_close(struct live_records *records)
 }
 
 /* Returns true if the hollow record was not hollow when the file was read first, and counts: its
- * berth then stands for the key, and has no later content of it. */
+ * extent then stands for the key, and has no later content of it. */
 static bool has_become_hollow(const struct live_records *records, const struct record *hollow)
 {
     uint64_t hash = XXH3_64bits(hollow->key.data, hollow->key.size);

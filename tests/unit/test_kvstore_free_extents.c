@@ -1,6 +1,6 @@
-/* Berths whose content was replaced get another one: when, what is never written over, and what a
+/* Extents whose content was replaced get another one: when, what is never written over, and what a
  * crash, a power failure, a compaction and a follower find then. */
-#include "kvstore/table/spare_berths.h"
+#include "kvstore/table/free_extents.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -50,8 +50,8 @@ static uint64_t tail_of_log(void)
     return store->context.files[0].current->log.tail;
 }
 
-/* Returns how many new berths the put takes. */
-static unsigned berths_of_put(const char *key, char letter)
+/* Returns how many new extents the put takes. */
+static unsigned extents_of_put(const char *key, char letter)
 {
     uint64_t before = tail_of_log();
     put_spared(store, key, letter);
@@ -81,8 +81,8 @@ static void check_copy(char large, char other)
     must_close(copy);
 }
 
-/* Two keys take turns in three berths, read in each way; a kill and a close leave what counts. */
-START_TEST(a_berth_is_used_again)
+/* Two keys take turns in three extents, read in each way; a kill and a close leave what counts. */
+START_TEST(an_extent_is_used_again)
 {
     struct kvstore_options options = with_sync(KVSTORE_SYNC_NONE);
     options.io = (enum kvstore_io)_i;
@@ -90,10 +90,10 @@ START_TEST(a_berth_is_used_again)
     must_put(store, "small", "there");
     put_spared(store, "large", 'a');
     put_spared(store, "other", 'A');
-    ck_assert_uint_eq(berths_of_put("large", 'b'), 1);
+    ck_assert_uint_eq(extents_of_put("large", 'b'), 1);
     for (char i = 1; i < 20; i++) {
-        ck_assert_uint_eq(berths_of_put("other", (char)('A' + i)), 0);
-        ck_assert_uint_eq(berths_of_put("large", (char)('b' + i)), 0);
+        ck_assert_uint_eq(extents_of_put("other", (char)('A' + i)), 0);
+        ck_assert_uint_eq(extents_of_put("large", (char)('b' + i)), 0);
         check_spared(store, "other", (char)('A' + i));
         check_spared(store, "large", (char)('b' + i));
         check_copy((char)('b' + i), (char)('A' + i));
@@ -106,9 +106,9 @@ START_TEST(a_berth_is_used_again)
     must_reopen(&options); /* from the log */
     check_spared(store, "large", 'b' + 19);
     check_spared(store, "other", 'A' + 19);
-    ck_assert_uint_eq(berths_of_put("large", 'z'), 1); /* what was there at the open stays */
-    ck_assert_uint_eq(berths_of_put("large", 'y'), 1);
-    ck_assert_uint_eq(berths_of_put("large", 'x'), 0);
+    ck_assert_uint_eq(extents_of_put("large", 'z'), 1); /* what was there at the open stays */
+    ck_assert_uint_eq(extents_of_put("large", 'y'), 1);
+    ck_assert_uint_eq(extents_of_put("large", 'x'), 0);
 }
 END_TEST
 
@@ -118,7 +118,7 @@ static void delete_large(void)
 }
 
 /* A value that is a little smaller fits, one that is much smaller does not. */
-START_TEST(a_berth_is_for_its_size)
+START_TEST(an_extent_is_for_its_size)
 {
     static const char value[2 * SPARED_BYTES + 8];
     const size_t sizes[] = {2 * SPARED_BYTES + 8, 2 * SPARED_BYTES / 5 * 4 - 200,
@@ -145,13 +145,13 @@ START_TEST(what_was_promised_stays)
     must_reopen(&options);
     put_spared(store, "large", 'a');
     ck_assert_int_eq(kvstore_sync(store), KV_OK);
-    ck_assert_uint_eq(berths_of_put("large", 'b'), 1);
-    ck_assert_uint_eq(berths_of_put("large", 'c'), 1); /* a waits */
-    ck_assert_uint_eq(berths_of_put("large", 'd'), 0); /* b was not promised */
+    ck_assert_uint_eq(extents_of_put("large", 'b'), 1);
+    ck_assert_uint_eq(extents_of_put("large", 'c'), 1); /* a waits */
+    ck_assert_uint_eq(extents_of_put("large", 'd'), 0); /* b was not promised */
     ck_assert_int_eq(kvstore_sync(store), KV_OK);
-    ck_assert_uint_eq(berths_of_put("large", 'e'), 0);
-    ck_assert_uint_eq(berths_of_put("other", 'A'), 0); /* what has replaced a is on disk */
-    ck_assert_uint_eq(berths_of_put("large", 'f'), 1); /* d waits, and e was there until now */
+    ck_assert_uint_eq(extents_of_put("large", 'e'), 0);
+    ck_assert_uint_eq(extents_of_put("other", 'A'), 0); /* what has replaced a is on disk */
+    ck_assert_uint_eq(extents_of_put("large", 'f'), 1); /* d waits, and e was there until now */
     check_spared(store, "large", 'f');
     check_spared(store, "other", 'A');
 }
@@ -179,13 +179,13 @@ START_TEST(a_held_log_stays)
     kvstore_hold_file(hold, 0, &file);
     ck_assert_uint_lt(file.bytes, sizeof first);
     read_held(hold, first, file.bytes);
-    ck_assert_uint_eq(berths_of_put("large", 'c'), 1);
-    ck_assert_uint_eq(berths_of_put("large", 'd'), 1);
-    ck_assert_uint_eq(berths_of_put("large", 'e'), 0);
+    ck_assert_uint_eq(extents_of_put("large", 'c'), 1);
+    ck_assert_uint_eq(extents_of_put("large", 'd'), 1);
+    ck_assert_uint_eq(extents_of_put("large", 'e'), 0);
     read_held(hold, second, file.bytes);
     ck_assert_int_eq(memcmp(first + 4096, second + 4096, file.bytes - 4096), 0);
     kvstore_hold_end(hold);
-    ck_assert_uint_eq(berths_of_put("large", 'f'), 0);
+    ck_assert_uint_eq(extents_of_put("large", 'f'), 0);
     ck_assert_int_eq(kvstore_hold_begin(store, &hold, NULL), KV_OK);
     read_held(hold, second, file.bytes);
     ck_assert_int_eq(memcmp(first + 4096, second + 4096, file.bytes - 4096), 0);
@@ -219,9 +219,9 @@ START_TEST(spare_bytes_are_told)
     uint64_t one_bytes = spare_bytes();
     ck_assert_uint_gt(one_bytes, SPARED_BYTES);
     ck_assert_uint_lt(one_bytes, SPARED_BYTES + 100);
-    ck_assert_uint_eq(berths_of_put("large", 'c'), 0); /* one is taken, and one becomes spare */
+    ck_assert_uint_eq(extents_of_put("large", 'c'), 0); /* one is taken, and one becomes free */
     ck_assert_uint_eq(spare_bytes(), one_bytes);
-    ck_assert_uint_eq(berths_of_put("other", 'A'), 0);
+    ck_assert_uint_eq(extents_of_put("other", 'A'), 0);
     ck_assert_uint_eq(spare_bytes(), 0);
     delete_large();
     ck_assert_uint_eq(spare_bytes(), one_bytes);
@@ -246,10 +246,10 @@ START_TEST(who_follows_misses_nothing)
     reopen_unsynced();
     put_spared(store, "large", 'a');
     put_spared(store, "large", 'b');
-    ck_assert_uint_eq(berths_of_put("large", 'c'), 0);
+    ck_assert_uint_eq(extents_of_put("large", 'c'), 0);
     ck_assert_int_eq(kvstore_changes_now(store, 0, &position), KV_OK);
     for (int i = 'd'; i < 'h'; i++)
-        ck_assert_uint_eq(berths_of_put("large", (char)i), 1);
+        ck_assert_uint_eq(extents_of_put("large", (char)i), 1);
     ck_assert_int_eq(kvstore_changes(store, 0, &position, KEY(""), 10, take_note, &count, &at_end),
                      KV_OK);
     ck_assert_uint_eq(count, 4);
@@ -271,9 +271,9 @@ START_TEST(what_a_transaction_replaces_is_used_again)
     if (is_promised)
         ck_assert_int_eq(kvstore_sync(store), KV_OK);
     ck_assert_int_eq(kvstore_transact(store, &transaction, results, &told), KV_OK);
-    ck_assert_uint_eq(berths_of_put("large", 'b'), is_promised);
+    ck_assert_uint_eq(extents_of_put("large", 'b'), is_promised);
     ck_assert_int_eq(kvstore_sync(store), KV_OK);
-    ck_assert_uint_eq(berths_of_put("other", 'A'), !is_promised);
+    ck_assert_uint_eq(extents_of_put("other", 'A'), !is_promised);
 }
 END_TEST
 
@@ -289,9 +289,9 @@ START_TEST(a_compaction_passes_hollow_records)
     check_spared(store, "large", 'f');
     check_copy('f', 'A');
     ck_assert_uint_lt(tail_of_log(), 3 * SPARED_BYTES);
-    ck_assert_uint_eq(berths_of_put("large", 'g'), 1);
+    ck_assert_uint_eq(extents_of_put("large", 'g'), 1);
     ck_assert_int_eq(kvstore_sync(store), KV_OK); /* what a compaction has synced was promised */
-    ck_assert_uint_eq(berths_of_put("other", 'B'), 0);
+    ck_assert_uint_eq(extents_of_put("other", 'B'), 0);
     check_copy('g', 'B');
 }
 END_TEST
@@ -344,7 +344,7 @@ START_TEST(a_power_failure_ends_the_log_there)
     must_put(store, "small", "there");
     uint64_t end = tail_of_log();
     delete_large();
-    ck_assert_uint_eq(berths_of_put("other", 'B'), 0); /* where large was */
+    ck_assert_uint_eq(extents_of_put("other", 'B'), 0); /* where large was */
     image_take(&image, dir);
     image_put(&image, copy_dir);
     image_free(&image);
@@ -410,7 +410,7 @@ START_TEST(half_a_transaction_is_none)
     reopen_unsynced();
     put_spared(store, "other", 'A');
     put_spared(store, "other", 'B');
-    put_spared(store, "other", 'C'); /* in the berth of A */
+    put_spared(store, "other", 'C'); /* in the extent of A */
     must_put(store, "large", "before");
     must_put(store, "small", "before");
     ck_assert_int_eq(kvstore_transact(store, &transaction, results, &told), KV_OK);
@@ -521,7 +521,7 @@ START_TEST(a_kill_leaves_half_a_content)
     close_gate();
     ck_assert_int_eq(pthread_create(&thread, NULL, put_other, NULL), 0);
     await_gate();
-    ck_assert_uint_eq(tail_of_log(), before); /* in the berth of a */
+    ck_assert_uint_eq(tail_of_log(), before); /* in the extent of a */
     check_copy('b', 'A');
     open_gate();
     pthread_join(thread, NULL);
@@ -547,12 +547,12 @@ START_TEST(what_is_read_is_not_written_over)
     ck_assert_int_eq(pthread_create(&thread, NULL, append_suffix, NULL), 0);
     await_gate();
     delete_large();
-    ck_assert_uint_eq(berths_of_put("other", 'A'), 1);
+    ck_assert_uint_eq(extents_of_put("other", 'A'), 1);
     open_gate();
     pthread_join(thread, NULL);
     ck_assert_int_eq(kvstore_get(store, KEY("large"), value, sizeof value, &entry), KV_OK);
     ck_assert_uint_eq(entry.value_bytes, strlen("suffix"));
-    ck_assert_uint_eq(berths_of_put("third", 'A'), 0);
+    ck_assert_uint_eq(extents_of_put("third", 'A'), 0);
 }
 END_TEST
 
@@ -564,7 +564,7 @@ static ssize_t read_counted(int fd, void *to, size_t size, off_t offset)
     return fileio_system.read_at(fd, to, size, offset);
 }
 
-/* A berth in which many contents have been costs a start no more than its last one. */
+/* An extent in which many contents have been costs a start no more than its last one. */
 START_TEST(hollow_records_are_not_read_with_what_they_named)
 {
     static struct fileio counted;
@@ -601,35 +601,35 @@ static bool nothing_is_read(const void *context, uint64_t offset)
     return false;
 }
 
-/* Berths that do not fit do not keep others from being found. */
-START_TEST(berths_are_found_by_their_size)
+/* Extents that do not fit do not keep others from being found. */
+START_TEST(extents_are_found_by_their_size)
 {
-    struct spare_berths spares = {0};
-    struct spare_terms terms = {.durable_position = 5, .is_read = nothing_is_read};
+    struct free_extents free_extents = {0};
+    struct free_extent_terms terms = {.durable_position = 5, .is_read = nothing_is_read};
     uint64_t offset;
     for (uint64_t i = 0; i < 100; i++) {
-        const struct spare_berth small = {.offset = 1000 * i, .capacity_bytes = 1000};
-        spare_berths_add(&spares, &small, false);
+        const struct free_extent small = {.offset = 1000 * i, .capacity_bytes = 1000};
+        free_extents_add(&free_extents, &small, false);
     }
-    const struct spare_berth late = {.offset = 600000, .capacity_bytes = 50000, .position = 6};
-    const struct spare_berth large = {.offset = 500000, .capacity_bytes = 50000, .position = 7};
-    spare_berths_add(&spares, &late, true);
-    spare_berths_add(&spares, &large, false);
-    ck_assert(!spare_berths_take(&spares, 39999, &terms, &offset)); /* a fifth is too much */
-    ck_assert(!spare_berths_take(&spares, 50001, &terms, &offset));
-    ck_assert(spare_berths_take(&spares, 45000, &terms, &offset));
+    const struct free_extent late = {.offset = 600000, .capacity_bytes = 50000, .position = 6};
+    const struct free_extent large = {.offset = 500000, .capacity_bytes = 50000, .position = 7};
+    free_extents_add(&free_extents, &late, true);
+    free_extents_add(&free_extents, &large, false);
+    ck_assert(!free_extents_take(&free_extents, 39999, &terms, &offset)); /* a fifth is too much */
+    ck_assert(!free_extents_take(&free_extents, 50001, &terms, &offset));
+    ck_assert(free_extents_take(&free_extents, 45000, &terms, &offset));
     ck_assert_uint_eq(offset, 500000);
-    ck_assert(!spare_berths_take(&spares, 45000, &terms, &offset));
+    ck_assert(!free_extents_take(&free_extents, 45000, &terms, &offset));
     terms.durable_position = 6;
-    ck_assert(spare_berths_take(&spares, 45000, &terms, &offset));
+    ck_assert(free_extents_take(&free_extents, 45000, &terms, &offset));
     ck_assert_uint_eq(offset, 600000);
     for (uint64_t i = 100; i-- > 0;) { /* that of the last replaced content first */
-        ck_assert(spare_berths_take(&spares, 900, &terms, &offset));
+        ck_assert(free_extents_take(&free_extents, 900, &terms, &offset));
         ck_assert_uint_eq(offset, 1000 * i);
     }
-    ck_assert(!spare_berths_take(&spares, 900, &terms, &offset));
-    ck_assert_uint_eq(spares.bytes, 0);
-    spare_berths_forget(&spares);
+    ck_assert(!free_extents_take(&free_extents, 900, &terms, &offset));
+    ck_assert_uint_eq(free_extents.bytes, 0);
+    free_extents_forget(&free_extents);
 }
 END_TEST
 
@@ -640,7 +640,7 @@ static struct kvstore_file_statistics facts_of_file(void)
     return facts;
 }
 
-/* Replaces a value until so much is dead beside the berths that are in use. */
+/* Replaces a value until so much is dead beside the extents that are in use. */
 static void replace_until(uint64_t gain_bytes)
 {
     struct kvstore_file_statistics facts = facts_of_file();
@@ -651,9 +651,9 @@ static void replace_until(uint64_t gain_bytes)
     }
 }
 
-/* A compaction takes berths in use away: the small records between them are no reason for one each
+/* A compaction takes extents in use away: the small records between them are no reason for one each
  * second. */
-START_TEST(berths_in_use_put_off_a_compaction)
+START_TEST(extents_in_use_put_off_a_compaction)
 {
     struct kvstore_options options = with_sync(KVSTORE_SYNC_NONE);
     options.compact_dead_percent = 50;
@@ -671,14 +671,14 @@ static void give_back_fileio(void)
     fileio = &fileio_system;
 }
 
-TEST_SUITE(kvstore_spares)
+TEST_SUITE(kvstore_free_extents)
 {
-    TCase *tests = tcase_create("spare berths");
+    TCase *tests = tcase_create("free extents");
     tcase_set_timeout(tests, 300);
     one_file_case_add(tests);
     tcase_add_checked_fixture(tests, NULL, give_back_fileio);
-    tcase_add_loop_test(tests, a_berth_is_used_again, 0, 2);
-    tcase_add_test(tests, a_berth_is_for_its_size);
+    tcase_add_loop_test(tests, an_extent_is_used_again, 0, 2);
+    tcase_add_test(tests, an_extent_is_for_its_size);
     tcase_add_loop_test(tests, what_was_promised_stays, KVSTORE_SYNC_NONE, KVSTORE_SYNC_ALWAYS + 1);
     tcase_add_test(tests, a_held_log_stays);
     tcase_add_test(tests, spare_bytes_are_told);
@@ -692,7 +692,7 @@ TEST_SUITE(kvstore_spares)
     tcase_add_test(tests, a_kill_leaves_half_a_content);
     tcase_add_test(tests, what_is_read_is_not_written_over);
     tcase_add_test(tests, hollow_records_are_not_read_with_what_they_named);
-    tcase_add_test(tests, berths_are_found_by_their_size);
-    tcase_add_test(tests, berths_in_use_put_off_a_compaction);
+    tcase_add_test(tests, extents_are_found_by_their_size);
+    tcase_add_test(tests, extents_in_use_put_off_a_compaction);
     suite_add_tcase(suite, tests);
 }

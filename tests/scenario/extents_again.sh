@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# berths_again: places of large values in the log that are used again, while kvcheck and backups
+# extents_again: places of large values in the log that are used again, while kvcheck and backups
 # read it: nothing that is overwritten is damage, and what is damaged is found.
 # shellcheck disable=SC2030,SC2031 # the second server is one of a subshell
 . "$(dirname "$0")/lib.sh"
@@ -92,7 +92,7 @@ check_status 0 'as a kill leaves the log' kvcheck data
 records=$(column 4)
 printed=$(kvcheck --dump data | wc -l)
 [ "$records" -gt $((2 * printed)) ]
-check_equal 0 $? 'berths were used again'
+check_equal 0 $? 'extents were used again'
 check_status 0 'all that counts is saved' kvcheck --salvage saved data
 check_match '^saved: 21 keys saved; 0 ' "$output" 'once'
 start_server -d 1 --sync none
