@@ -174,7 +174,7 @@ static enum kv_status read_changes(struct reading *reading, const struct logfile
         if (verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
         bool sound = verdict == RECORD_VALID && (verified || logfile_verify(log, *offset, &record));
-        if (verdict == RECORD_HOLLOW ||
+        if (verdict == RECORD_SUPERSEDED ||
             (!sound && verdict == RECORD_VALID && record.content_at != 0))
             return explain_no_content(reading, log, &record);
         if (!sound)

@@ -440,7 +440,7 @@ enum record_verdict record_walk(const uint8_t *file, uint64_t file_bytes, uint64
     uint64_t content_bytes;
     if (at == 0)
         return RECORD_INVALID;
-    /* The checksum last: an extent may have been named by many that are hollow. */
+    /* The checksum last: an extent may have been named by many that are superseded. */
     if (record_parse(file + at, offset - at, record, &content_bytes) == RECORD_VALID &&
         kv_slice_equal(record->key, placed.key) && record_take_place(&placed, at, record) &&
         record_is_sound(file + at, record, salt, at)) {
@@ -449,5 +449,5 @@ enum record_verdict record_walk(const uint8_t *file, uint64_t file_bytes, uint64
     }
     *record = placed;
     record->content_at = at;
-    return RECORD_HOLLOW;
+    return RECORD_SUPERSEDED;
 }

@@ -28,8 +28,8 @@
  * version XOR the low 32 bits of XXH3_64 over that: so it need not be read again.
  *
  * When a later record of its key has made a placed record count no more, its extent may get another
- * content, of that size or a little less. The placed record is hollow then, and nothing is missing.
- * A hollow one that no later record of its key follows has lost its content.
+ * content, of that size or a little less. The placed record is superseded then, and nothing is
+ * missing. A superseded one that no later record of its key follows has lost its content.
  *
  * A record is valid if its checksum holds, its kind and flags are known, key_bytes (but of an
  * extent) and version are not 0, the version is below 2^63, value_bytes of a deletion and the
@@ -75,17 +75,17 @@ struct record {
     uint32_t next_file;   /* that has the next part of the transaction */
     uint32_t parts;       /* how many it has; this and next_file only with a transaction */
     uint64_t transaction; /* whose part ends here; 0: none */
-    /* Not 0: a placed record names the content of an extent, which begins there; kind, key and value
-     * are the content's, unless the record is hollow. */
+    /* Not 0: a placed record names the content of an extent, which begins there; kind, key and
+     * value are the content's, unless the record is superseded. */
     uint64_t content_at;
 };
 
 enum record_verdict {
     RECORD_VALID,
-    RECORD_END,       /* zeros: nothing was ever written here */
-    RECORD_INVALID,   /* neither a record nor zeros */
-    RECORD_HOLLOW,    /* a placed record, sound, whose content is not in its extent (any more) */
-    RECORD_UNREADABLE /* returned by logfile.h only: the bytes could not be read; errno */
+    RECORD_END,        /* zeros: nothing was ever written here */
+    RECORD_INVALID,    /* neither a record nor zeros */
+    RECORD_SUPERSEDED, /* a placed record, sound, whose content is not in its extent (any more) */
+    RECORD_UNREADABLE  /* returned by logfile.h only: the bytes could not be read; errno */
 };
 
 /* Returns true if `record` has expired at now_ms, of clock_realtime_ms. */
@@ -222,7 +222,7 @@ enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t 
                                 uint64_t offset, struct record *record, uint64_t *size_bytes);
 
 /* record_read in a file whose first bytes, up to file_bytes, are at `file`: as a log is walked,
- * with the content of an extent in the place of the placed record that names it. RECORD_HOLLOW
+ * with the content of an extent in the place of the placed record that names it. RECORD_SUPERSEDED
  * gives the placed record as it stands. */
 enum record_verdict record_walk(const uint8_t *file, uint64_t file_bytes, uint64_t salt,
                                 uint64_t offset, struct record *record, uint64_t *size_bytes);

@@ -59,7 +59,8 @@ static struct placed_value *find_value(const struct placed_values *values, uint6
                : bsearch(&wanted, values->each, values->count, sizeof wanted, compare_values);
 }
 
-const struct placed_value *placed_values_hollow(const struct placed_values *values, uint64_t offset)
+const struct placed_value *placed_values_superseded(const struct placed_values *values,
+                                                    uint64_t offset)
 {
     const struct placed_value *value = find_value(values, offset);
     return value && value->content_bytes == 0 ? value : NULL;

@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 struct placed_value {
-    uint64_t offset;        /* of the placed record */
-    uint64_t content_bytes; /* in the log; 0: the record was hollow */
-    uint64_t hollow_since;  /* of a hollow one: the first of its key in a row, or itself */
-    bool is_replaced;       /* a later record of the key is its newest */
+    uint64_t offset;           /* of the placed record */
+    uint64_t content_bytes;    /* in the log; 0: the record was superseded */
+    uint64_t superseded_since; /* of a superseded one: the first of its key in a row, or itself */
+    bool is_replaced;          /* a later record of the key is its newest */
 };
 
 /* Starts from {0}. */
@@ -32,8 +32,8 @@ uint64_t placed_values_replace(struct placed_values *values, uint64_t offset);
 
 /* Returns the value of the record, until another one is added; NULL: it is not there, or has a
  * content. */
-const struct placed_value *placed_values_hollow(const struct placed_values *values,
-                                                uint64_t offset);
+const struct placed_value *placed_values_superseded(const struct placed_values *values,
+                                                    uint64_t offset);
 
 void placed_values_free(struct placed_values *values);
 

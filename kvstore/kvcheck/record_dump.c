@@ -52,7 +52,7 @@ static void dump_records(const struct survey *survey, enum dump_format format,
     struct walk_step step;
     survey_walk_start(&walk, survey);
     while (!ferror(stdout) && survey_walk_next(&walk, &step)) {
-        if (step.kind == WALK_HOLLOW)
+        if (step.kind == WALK_SUPERSEDED)
             continue; /* its value is nowhere any more */
         if (step.kind != WALK_RECORD)
             findings_add(findings, step.kind == WALK_TORN ? REMEDY_NONE : REMEDY_SALVAGE, file,

@@ -200,7 +200,7 @@ static enum kv_status copy_live_records(struct salvage *salvage, const struct su
     enum kv_status status = KV_OK;
     survey_walk_start(&walk, survey);
     while (status == KV_OK && survey_walk_next(&walk, &step)) {
-        if (step.kind == WALK_RECORD || step.kind == WALK_HOLLOW)
+        if (step.kind == WALK_RECORD || step.kind == WALK_SUPERSEDED)
             note_transaction(salvage, &step.record);
         else
             note_break(salvage);

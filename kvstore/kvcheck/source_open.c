@@ -70,7 +70,7 @@ static bool salt_fits(struct source *source, uint64_t salt)
     struct walk_step step;
     walk_start(&walk, source, NULL);
     while (walk_next(&walk, &step))
-        if (step.kind == WALK_RECORD || step.kind == WALK_HOLLOW)
+        if (step.kind == WALK_RECORD || step.kind == WALK_SUPERSEDED)
             return true;
     return false;
 }

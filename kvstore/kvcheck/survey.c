@@ -69,33 +69,35 @@ static bool note_extent(struct survey *survey, const struct walk_step *step)
                                (step->record.kind == RECORD_EXTENT ? RECORD_EXTENT_HEAD_BYTES : 0));
 }
 
-/* Adds what is known of the placed record, which becomes the newest of its key. hollow_since: that
- * of the newest so far. */
-static bool note_placed(struct survey *survey, const struct walk_step *step, uint64_t hollow_since)
+/* Adds what is known of the placed record, which becomes the newest of its key. superseded_since:
+ * that of the newest so far. */
+static bool note_placed(struct survey *survey, const struct walk_step *step,
+                        uint64_t superseded_since)
 {
     struct placed_value value = {.offset = step->offset};
-    if (step->kind == WALK_HOLLOW)
-        value.hollow_since = hollow_since != 0 ? hollow_since : step->offset;
+    if (step->kind == WALK_SUPERSEDED)
+        value.superseded_since = superseded_since != 0 ? superseded_since : step->offset;
     else
         value.content_bytes = record_entry_bytes(&step->record, step->size_bytes);
     return placed_values_add(&survey->placed, &value);
 }
 
 /* Has the record be the newest of its key, unless another one is newer. A later record of an equal
- * version wins, as in a recovery. A hollow record is as good as another, until it is known that
+ * version wins, as in a recovery. A superseded record is as good as another, until it is known that
  * none follows. False: there is no memory. */
 static bool take_newest(struct survey *survey, const struct walk_step *step)
 {
     struct newest newest;
     const struct record *record = &step->record;
     uint32_t hash = survey_hash(survey, record);
-    uint64_t hollow_since = 0;
+    uint64_t superseded_since = 0;
     find_newest(survey, record->key, hash, &newest);
     if (newest.found && newest.record.version > record->version)
         return true;
     if (newest.found) {
-        const struct placed_value *hollow = placed_values_hollow(&survey->placed, newest.offset);
-        hollow_since = hollow ? hollow->hollow_since : 0;
+        const struct placed_value *superseded =
+            placed_values_superseded(&survey->placed, newest.offset);
+        superseded_since = superseded ? superseded->superseded_since : 0;
         uncount_key(survey, &newest);
         index_probe_replace(&newest.probe, step->offset);
     } else {
@@ -105,10 +107,11 @@ static bool take_newest(struct survey *survey, const struct walk_step *step)
     }
     if (step->kind == WALK_RECORD && record->kind == RECORD_PUT)
         survey_count_key(survey, record, record_entry_bytes(record, step->size_bytes), 1);
-    return record->content_at == 0 || note_placed(survey, step, hollow_since);
+    return record->content_at == 0 || note_placed(survey, step, superseded_since);
 }
 
-/* When the file is read again, a hollow record is left out: an older record of its key counts. */
+/* When the file is read again, a superseded record is left out: an older record of its key counts.
+ * */
 static bool take_record(struct survey *survey, const struct walk_step *step)
 {
     survey->records++;
@@ -116,7 +119,7 @@ static bool take_record(struct survey *survey, const struct walk_step *step)
     survey->max_version = at_least(survey->max_version, step->record.version);
     if (is_of_extent(&step->record))
         return note_extent(survey, step);
-    return (step->kind == WALK_HOLLOW && survey->is_read_again &&
+    return (step->kind == WALK_SUPERSEDED && survey->is_read_again &&
             !offset_list_has(&survey->bare, step->offset)) ||
            take_newest(survey, step);
 }
@@ -185,7 +188,7 @@ static bool take_gap(struct survey *survey, const struct walk_step *step)
 static bool take_walk_step(struct survey *survey, const struct layout *layout,
                            const struct walk_step *step)
 {
-    if (step->kind != WALK_RECORD && step->kind != WALK_HOLLOW)
+    if (step->kind != WALK_RECORD && step->kind != WALK_SUPERSEDED)
         return take_gap(survey, step);
     survey->after_damage += survey->damaged_bytes + survey->torn_bytes > 0;
     survey->after_hole += survey->hole_at != 0;
@@ -211,20 +214,20 @@ static bool survey_read(struct survey *survey, const struct layout *layout)
     return take_strays(survey);
 }
 
-/* Where nothing follows a hollow record, and it was not synced, the log ends before it: then the
- * one that it follows of its key is one that none follows, too. */
+/* Where nothing follows a superseded record, and it was not synced, the log ends before it: then
+ * the one that it follows of its key is one that none follows, too. */
 static bool note_lost(struct survey *survey, const struct placed_value *value)
 {
     const struct source *source = survey->source;
     bool ends_log = !source->is_live && value->offset >= source->progress.synced_offset &&
                     value->offset > survey->last_at;
     return offset_list_add(&survey->lost, value->offset) &&
-           (!ends_log || value->hollow_since == value->offset ||
-            offset_list_add(&survey->lost, value->hollow_since));
+           (!ends_log || value->superseded_since == value->offset ||
+            offset_list_add(&survey->lost, value->superseded_since));
 }
 
-/* Sorts the hollow records that none follows by what became of their contents. */
-static bool weigh_hollow(struct survey *survey)
+/* Sorts the superseded records that none follows by what became of their contents. */
+static bool weigh_superseded(struct survey *survey)
 {
     const struct source *source = survey->source;
     const struct placed_values *placed = &survey->placed;
@@ -283,7 +286,7 @@ enum kv_status survey_run(struct survey *survey, const struct source *source,
         return KV_NO_MEMORY;
     if (source->header == SOURCE_HEADER_LOST)
         return KV_OK;
-    if (!survey_read(survey, layout) || !weigh_hollow(survey) ||
+    if (!survey_read(survey, layout) || !weigh_superseded(survey) ||
         (survey->lost.count > 0 && !survey_again(survey, layout)))
         return KV_NO_MEMORY;
     survey->keys += survey->overwritten;

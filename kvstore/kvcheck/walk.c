@@ -59,9 +59,9 @@ static bool walk_read_record(struct walk *walk, uint64_t offset, struct walk_ste
     enum record_verdict verdict =
         record_walk(source->map, source->size_bytes, source->identity.salt, offset, &step->record,
                     &step->size_bytes);
-    step->kind = verdict == RECORD_HOLLOW ? WALK_HOLLOW : WALK_RECORD;
+    step->kind = verdict == RECORD_SUPERSEDED ? WALK_SUPERSEDED : WALK_RECORD;
     return verdict == RECORD_VALID ||
-           (verdict == RECORD_HOLLOW && !(walk->lost && offset_list_has(walk->lost, offset)));
+           (verdict == RECORD_SUPERSEDED && !(walk->lost && offset_list_has(walk->lost, offset)));
 }
 
 /* Like read_at, but in a gap, where nothing vouches for the header. */

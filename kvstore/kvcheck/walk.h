@@ -16,10 +16,10 @@
 
 enum walk_kind {
     WALK_RECORD,
-    WALK_HOLLOW, /* a placed record, intact, whose content is not in its extent (record.h) */
-    WALK_DAMAGE, /* a gap before the synced offset: something that was on disk is gone */
-    WALK_HOLE,   /* a gap at or after it, with intact records behind */
-    WALK_TORN    /* such a gap with none behind: remains of writes that nobody was promised; also
+    WALK_SUPERSEDED, /* a placed record, intact, whose content is not in its extent (record.h) */
+    WALK_DAMAGE,     /* a gap before the synced offset: something that was on disk is gone */
+    WALK_HOLE,       /* a gap at or after it, with intact records behind */
+    WALK_TORN /* such a gap with none behind: remains of writes that nobody was promised; also
                     what stands behind the end of the log (source.whole_end) */
 };
 
@@ -29,12 +29,13 @@ struct walk_step {
     uint64_t size_bytes;
     bool all_zero;        /* of a gap: it has only zeros */
     struct record record; /* of a record; of one that names the content of an extent, the content,
-                             unless it is hollow */
+                             unless it is superseded */
 };
 
 struct walk {
     const struct source *source;
-    const struct offset_list *lost; /* hollow records that count as none; NULL: there are none */
+    const struct offset_list
+        *lost; /* superseded records that count as none; NULL: there are none */
     uint64_t offset;
     uint64_t credit_bytes;
     uint64_t skipped;    /* candidates in gaps that would have cost too much to verify */

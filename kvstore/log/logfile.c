@@ -399,7 +399,7 @@ static enum record_verdict parse_content(const struct logfile *log, enum read_bu
 
 /* Puts the content of an extent in the place of the placed record at `offset` that names it. Not
  * `verified`: the content is only parsed. The checksum comes last: the extent may have been named
- * by many that are hollow. */
+ * by many that are superseded. */
 __attribute__((noinline)) static enum record_verdict read_content(const struct logfile *log,
                                                                   enum read_buffer buffer,
                                                                   uint64_t offset, bool verified,
@@ -423,7 +423,7 @@ __attribute__((noinline)) static enum record_verdict read_content(const struct l
 }
 
 /* Gives the content of the placed record at `offset` in its place, or the record as it stands if it
- * is hollow. */
+ * is superseded. */
 static enum record_verdict read_placed(const struct logfile *log, enum read_buffer buffer,
                                        uint64_t offset, uint64_t end, bool verified,
                                        struct record *record, uint64_t *size_bytes)
@@ -438,7 +438,7 @@ static enum record_verdict read_placed(const struct logfile *log, enum read_buff
     if (!log->map && read_standing(log, buffer, offset, end, record, size_bytes) != RECORD_VALID)
         return RECORD_UNREADABLE;
     record->content_at = at;
-    return RECORD_HOLLOW;
+    return RECORD_SUPERSEDED;
 }
 
 uint64_t logfile_extent_end(const struct logfile *log, enum read_buffer buffer, uint64_t content_at,

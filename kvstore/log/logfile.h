@@ -148,8 +148,8 @@ enum record_verdict logfile_read(const struct logfile *log, enum read_buffer buf
 
 /* logfile_read with another end of the log than its tail. No lock is needed if `end` was the tail
  * once. In the place of a placed record all three give the content of the extent that it names, and
- * *size_bytes of the placed record itself (record_entry_offset, record_entry_bytes); RECORD_HOLLOW
- * gives the placed record as it stands, with content_at. */
+ * *size_bytes of the placed record itself (record_entry_offset, record_entry_bytes);
+ * RECORD_SUPERSEDED gives the placed record as it stands, with content_at. */
 enum record_verdict logfile_read_before(const struct logfile *log, enum read_buffer buffer,
                                         uint64_t offset, uint64_t end, struct record *record,
                                         uint64_t *size_bytes);

@@ -177,7 +177,7 @@ static uint64_t find_sound(const struct copylog *copy)
         logfile_begin(log, READ_BUFFER_VISIT);
         enum record_verdict verdict =
             logfile_read_before(log, READ_BUFFER_VISIT, at, copy->end, &record, &size_bytes);
-        if (verdict == RECORD_VALID || verdict == RECORD_HOLLOW)
+        if (verdict == RECORD_VALID || verdict == RECORD_SUPERSEDED)
             return at;
         if (clock_monotonic_ns() > until_ns)
             return copy->at;
@@ -220,13 +220,13 @@ static bool is_candidate(const struct copylog *copy, const struct record *record
     return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
 }
 
-/* Returns true if the index points at the extent of the hollow record, and what is there is no
+/* Returns true if the index points at the extent of the superseded record, and what is there is no
  * later content of the key: then it is the record's, damaged. Takes the file's lock. */
-static bool has_lost_content(const struct copylog *copy, const struct record *hollow)
+static bool has_lost_content(const struct copylog *copy, const struct record *superseded)
 {
     const struct store_context *context = copy->with.context;
     const struct generation *current = copy->file->current;
-    uint32_t hash = keyhash_index(keyhash(&context->hash_key, hollow->key));
+    uint32_t hash = keyhash_index(keyhash(&context->hash_key, superseded->key));
     struct index_probe probe;
     uint64_t offset;
     bool lost = false;
@@ -235,18 +235,18 @@ static bool has_lost_content(const struct copylog *copy, const struct record *ho
     while (!lost && index_probe_next(&probe, &offset)) {
         struct record content;
         uint64_t size_bytes;
-        lost = offset == hollow->content_at &&
+        lost = offset == superseded->content_at &&
                (logfile_parse(&current->log, READ_BUFFER_VISIT, offset, &content, &size_bytes) !=
                     RECORD_VALID ||
-                content.version <= hollow->version);
+                content.version <= superseded->version);
     }
     lockset_read_unlock(context->locks, copy->file->number);
     return lost;
 }
 
-/* Passes a hollow record. A content that is lost is found in the index at the end of the first
+/* Passes a superseded record. A content that is lost is found in the index at the end of the first
  * pass (copy_missed). */
-static enum kv_status pass_hollow(struct copylog *copy, const struct candidate *candidate)
+static enum kv_status pass_superseded(struct copylog *copy, const struct candidate *candidate)
 {
     if (has_lost_content(copy, &candidate->record)) {
         if (copy->passes > 0)
@@ -276,8 +276,8 @@ static enum kv_status read_candidates(struct copylog *copy)
                          &candidate->size_bytes, &candidate->verified);
         if (verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
-        if (verdict == RECORD_HOLLOW) {
-            enum kv_status status = pass_hollow(copy, candidate);
+        if (verdict == RECORD_SUPERSEDED) {
+            enum kv_status status = pass_superseded(copy, candidate);
             if (status != KV_OK)
                 return status;
             continue;

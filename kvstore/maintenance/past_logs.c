@@ -464,7 +464,7 @@ static bool link_to_current(const struct datafile *file, struct past_log *log)
     else {
         enum record_verdict verdict =
             logfile_read(&current->log, READ_BUFFER_VISIT, replaced.begin, &record, &size_bytes);
-        if (verdict != RECORD_VALID && verdict != RECORD_HOLLOW)
+        if (verdict != RECORD_VALID && verdict != RECORD_SUPERSEDED)
             return false;
         log->link.next.version |= record.version - 1;
     }

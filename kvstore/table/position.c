@@ -62,7 +62,7 @@ static enum record_verdict read_change_at(const struct logfile *log, uint64_t of
     logfile_begin(log, READ_BUFFER_VISIT);
     enum record_verdict verdict = logfile_read_before(
         log, READ_BUFFER_VISIT, offset, at_most(end, offset + most), record, size_bytes);
-    return verdict == RECORD_HOLLOW ? RECORD_VALID : verdict; /* a change it is all the same */
+    return verdict == RECORD_SUPERSEDED ? RECORD_VALID : verdict; /* a change it is all the same */
 }
 
 /* Is this the version that follows, with no restart in between that read the log and so may have

@@ -17,7 +17,7 @@
 #include "kvstore/log/logtail.h"
 #include "kvstore/log/remains.h"
 
-/* Brings the index up to date with one record of the log. A hollow one stands there for what it
+/* Brings the index up to date with one record of the log. A superseded one stands there for what it
  * names, until a later record of its key does. */
 static enum kv_status index_record(struct generation *generation, struct recovery *recovery,
                                    const struct record *record, uint64_t offset,
@@ -29,16 +29,17 @@ static enum kv_status index_record(struct generation *generation, struct recover
     generation_find(generation, hash, record->key, &lookup);
     if (lookup.error != 0)
         return kv_status_from_errno(lookup.error);
-    bool replaces_hollow = lookup.found && lookup.record.kind == RECORD_PLACED;
+    bool replaces_superseded = lookup.found && lookup.record.kind == RECORD_PLACED;
     if (record->kind != RECORD_PLACED && record_has_expired(record, now_ms))
         gone.kind = RECORD_DELETE; /* gone, as if it had been deleted */
     enum kv_status status = generation_adopt(generation, &lookup, &gone, offset, size_bytes);
     if (status == KV_OK)
-        recovery->hollow += (uint64_t)(gone.kind == RECORD_PLACED) - (uint64_t)replaces_hollow;
-    if (recovery->hollow == 0)
-        recovery->hollow_since = UINT64_MAX;
-    else if (recovery->hollow_since == UINT64_MAX)
-        recovery->hollow_since = offset;
+        recovery->superseded +=
+            (uint64_t)(gone.kind == RECORD_PLACED) - (uint64_t)replaces_superseded;
+    if (recovery->superseded == 0)
+        recovery->superseded_since = UINT64_MAX;
+    else if (recovery->superseded_since == UINT64_MAX)
+        recovery->superseded_since = offset;
     return status;
 }
 
@@ -48,7 +49,7 @@ static enum record_verdict read_recovered(const struct logfile *log,
                                           struct record *record, uint64_t *size_bytes)
 {
     enum record_verdict verdict = logfile_read(log, READ_BUFFER_WALK, offset, record, size_bytes);
-    return verdict == RECORD_HOLLOW && offset == recovery->lost_at ? RECORD_INVALID : verdict;
+    return verdict == RECORD_SUPERSEDED && offset == recovery->lost_at ? RECORD_INVALID : verdict;
 }
 
 /* Notes the part of a transaction that begins at `begin` and ends with `record`. False: no memory.
@@ -75,7 +76,7 @@ static enum kv_status find_end(const struct logfile *log, const struct recovery 
         *verdict = read_recovered(log, recovery, *read_end, &record, &size_bytes);
         if (*verdict == RECORD_UNREADABLE)
             return kv_status_from_errno(errno);
-        if (*verdict != RECORD_VALID && *verdict != RECORD_HOLLOW)
+        if (*verdict != RECORD_VALID && *verdict != RECORD_SUPERSEDED)
             return KV_OK;
         *read_end += size_bytes;
     } while (record.goes_on);
@@ -103,8 +104,8 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
     uint64_t part_begin = 0, part_end = 0; /* of the transaction whose records are being read */
     enum kv_status status = KV_OK;
     log->tail = log->allocated_bytes;
-    recovery->hollow = 0;
-    recovery->hollow_since = UINT64_MAX;
+    recovery->superseded = 0;
+    recovery->superseded_since = UINT64_MAX;
     recovery->parts.count = 0;
     *verdict = RECORD_VALID;
     logfile_begin(log, READ_BUFFER_WALK);
@@ -115,9 +116,9 @@ static enum kv_status recover_records(struct generation *generation, uint64_t li
         *verdict = read_recovered(log, recovery, offset, &record, &size_bytes);
         if (*verdict == RECORD_UNREADABLE)
             status = kv_status_from_errno(errno);
-        if (*verdict != RECORD_VALID && *verdict != RECORD_HOLLOW)
+        if (*verdict != RECORD_VALID && *verdict != RECORD_SUPERSEDED)
             break;
-        if (*verdict == RECORD_HOLLOW)
+        if (*verdict == RECORD_SUPERSEDED)
             record.content_at = 0; /* it stands for itself */
         if (offset >= part_end)
             part_begin = offset;
@@ -162,8 +163,8 @@ static enum kv_status begin_again(struct generation *generation)
     return KV_OK;
 }
 
-/* Returns the offset of the first hollow record in the index; UINT64_MAX: there is none. */
-static uint64_t find_hollow(const struct generation *generation)
+/* Returns the offset of the first superseded record in the index; UINT64_MAX: there is none. */
+static uint64_t find_superseded(const struct generation *generation)
 {
     const struct logfile *log = &generation->log;
     struct index_item items[INDEX_SEGMENT_SLOTS];
@@ -190,20 +191,20 @@ static enum kv_status read_log_again(struct generation *generation, struct recov
     return status == KV_OK ? recover_records(generation, limit, recovery, verdict) : status;
 }
 
-/* What becomes of hollow records that nothing has replaced. One that was synced is damage. Else the
- * log ends where there was none yet. */
+/* What becomes of superseded records that nothing has replaced. One that was synced is damage. Else
+ * the log ends where there was none yet. */
 static enum kv_status find_lost_content(struct generation *generation, struct recovery *recovery,
                                         uint64_t limit, enum record_verdict *verdict)
 {
-    uint64_t first = find_hollow(generation);
+    uint64_t first = find_superseded(generation);
     bool was_synced = first < generation->log.progress.synced_offset;
-    recovery->lost_at = was_synced ? first : recovery->hollow_since;
+    recovery->lost_at = was_synced ? first : recovery->superseded_since;
     enum kv_status status = read_log_again(generation, recovery, limit, verdict);
     /* A transaction ends the log before its first record: what it had replaced may be lost, too. */
-    while (status == KV_OK && !was_synced && recovery->hollow > 0) {
-        if (recovery->hollow_since >= recovery->lost_at)
+    while (status == KV_OK && !was_synced && recovery->superseded > 0) {
+        if (recovery->superseded_since >= recovery->lost_at)
             return KV_IO; /* the file does not say the same twice */
-        recovery->lost_at = recovery->hollow_since;
+        recovery->lost_at = recovery->superseded_since;
         status = read_log_again(generation, recovery, limit, verdict);
     }
     return status;
@@ -345,7 +346,7 @@ static enum kv_status recover_by_reading(struct generation *generation, struct r
         return kv_error_set_errno(error, "%s: cannot sync the file", name.text);
     enum record_verdict verdict;
     enum kv_status status = recover_records(generation, UINT64_MAX, recovery, &verdict);
-    if (status == KV_OK && recovery->hollow > 0)
+    if (status == KV_OK && recovery->superseded > 0)
         status = find_lost_content(generation, recovery, UINT64_MAX, &verdict);
     status = explain_reading(generation, name.text, status, error);
     if (status != KV_OK)
@@ -449,7 +450,7 @@ enum kv_status recovery_cut(struct generation *generation, const char *dir, uint
     enum kv_status status = begin_again(generation);
     if (status == KV_OK)
         status = recover_records(generation, end, &again, &verdict);
-    if (status == KV_OK && again.hollow > 0) /* what replaced them is behind the cut */
+    if (status == KV_OK && again.superseded > 0) /* what replaced them is behind the cut */
         status = find_lost_content(generation, &again, end, &verdict);
     const struct file_name name = file_name(log->identity.number, FILE_LOG);
     status = explain_reading(generation, name.text, status, error);

@@ -40,12 +40,14 @@ static bool left_sums_are_possible(const struct shared_generation *left, const s
            left->max_version < RECOVERY_VERSION_LIMIT;
 }
 
-/* Returns true if what the hollow record names was overwritten by a later content, and not lost. */
-static bool was_overwritten(const struct logfile *log, const struct record *hollow, uint64_t tail)
+/* Returns true if what the superseded record names was overwritten by a later content, and not
+ * lost. */
+static bool was_overwritten(const struct logfile *log, const struct record *superseded,
+                            uint64_t tail)
 {
-    uint64_t version = hollow->version, size_bytes;
+    uint64_t version = superseded->version, size_bytes;
     struct record content;
-    return logfile_read_before(log, READ_BUFFER_WALK, hollow->content_at, tail, &content,
+    return logfile_read_before(log, READ_BUFFER_WALK, superseded->content_at, tail, &content,
                                &size_bytes) == RECORD_VALID &&
            content.version > version;
 }
@@ -61,10 +63,11 @@ static bool unsynced_part_is_whole(const struct logfile *log, uint64_t tail, boo
         uint64_t size_bytes;
         enum record_verdict verdict =
             logfile_read_before(log, READ_BUFFER_WALK, offset, tail, &record, &size_bytes);
-        /* If nothing has replaced a hollow record, its content is damaged; who reads it is told. */
-        if (verdict != RECORD_VALID && verdict != RECORD_HOLLOW)
+        /* If nothing has replaced a superseded record, its content is damaged; who reads it is
+         * told. */
+        if (verdict != RECORD_VALID && verdict != RECORD_SUPERSEDED)
             return false;
-        if (verdict == RECORD_HOLLOW && may_be_lost && !was_overwritten(log, &record, tail))
+        if (verdict == RECORD_SUPERSEDED && may_be_lost && !was_overwritten(log, &record, tail))
             return false;
         offset += size_bytes;
     }

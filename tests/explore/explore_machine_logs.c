@@ -24,9 +24,9 @@ struct raw_file {
 static struct {
     bool is_read; /* and the disk has not failed, so that the engine reads the same */
     struct logged {
-        bool is_there; /* by the last record that is not hollow, and does not expire */
+        bool is_there; /* by the last record that is not superseded, and does not expire */
         uint64_t version;
-        bool is_hollow; /* the last record */
+        bool is_superseded; /* the last record */
         uint32_t file;
     } keys[MODEL_KEYS];
 } logs;
@@ -71,9 +71,9 @@ static void note_record(const struct record *record, uint32_t file)
         struct logged *logged = &logs.keys[key];
         if (!kv_slice_equal(record->key, model_key(key)))
             continue;
-        logged->is_hollow = record->kind == RECORD_PLACED;
+        logged->is_superseded = record->kind == RECORD_PLACED;
         logged->file = file;
-        if (logged->is_hollow)
+        if (logged->is_superseded)
             continue;
         logged->is_there = record->kind == RECORD_PUT && record->expiry_ms == 0;
         logged->version = record->version;
@@ -97,7 +97,7 @@ static bool read_record_at(const struct raw_log *log, uint64_t at, struct record
 {
     enum record_verdict verdict =
         record_walk(log->file.at, log->file.bytes, log->salt, at, record, size);
-    return verdict == RECORD_VALID || verdict == RECORD_HOLLOW;
+    return verdict == RECORD_VALID || verdict == RECORD_SUPERSEDED;
 }
 
 /* Finds the end of the log, which no transaction crosses, and the parts. */
@@ -151,16 +151,16 @@ static void keep_whole_transactions(void)
     }
 }
 
-/* Whether a key of the file has a hollow record that no later one follows. */
-static bool has_hollow(uint32_t file)
+/* Whether a key of the file has a superseded record that no later one follows. */
+static bool has_superseded(uint32_t file)
 {
     for (unsigned key = 0; key < MODEL_KEYS; key++)
-        if (logs.keys[key].is_hollow && logs.keys[key].file == file)
+        if (logs.keys[key].is_superseded && logs.keys[key].file == file)
             return true;
     return false;
 }
 
-/* False: the log ends earlier: where no hollow record waited for a later one of its key. */
+/* False: the log ends earlier: where no superseded record waited for a later one of its key. */
 static bool note_records(uint32_t number)
 {
     struct raw_log *log = &raw_logs[number];
@@ -172,7 +172,7 @@ static bool note_records(uint32_t number)
         at += size;
         if (record.goes_on)
             continue;
-        if (!has_hollow(number))
+        if (!has_superseded(number))
             since = 0;
         else if (since == 0)
             since = piece;

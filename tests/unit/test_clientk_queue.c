@@ -727,23 +727,23 @@ END_TEST
 START_TEST(a_tree_full_of_nothing_ends_a_look)
 {
     struct clientk_queue *fixture_queue = queue,
-                         *hollow = must_open_queue(client, "hollow", LONG_MS);
+                         *superseded = must_open_queue(client, "superseded", LONG_MS);
     uint8_t full[128];
     char key[64];
     bool found;
     uint64_t number;
     memset(full, 0xff, sizeof full);
-    put_bytes("queue:hollow:tree", full, sizeof full);
+    put_bytes("queue:superseded:tree", full, sizeof full);
     for (unsigned i = 0; i < 4; i++) {
-        snprintf(key, sizeof key, "queue:hollow:tree:1:%x", i);
+        snprintf(key, sizeof key, "queue:superseded:tree:1:%x", i);
         put_bytes(key, full, sizeof full);
     }
-    assert_status(time_find(hollow, 0, &found, &number), KV_CORRUPT);
-    queue = hollow;
+    assert_status(time_find(superseded, 0, &found, &number), KV_CORRUPT);
+    queue = superseded;
     put_text("now");
     must_take("now"); /* nobody is kept from the lanes */
     must_ack();
-    clientk_queue_close(hollow);
+    clientk_queue_close(superseded);
     queue = fixture_queue;
 }
 END_TEST

@@ -277,8 +277,8 @@ START_TEST(what_a_transaction_replaces_is_used_again)
 }
 END_TEST
 
-/* A compaction passes hollow records, and what it has copied gets another content, too. */
-START_TEST(a_compaction_passes_hollow_records)
+/* A compaction passes superseded records, and what it has copied gets another content, too. */
+START_TEST(a_compaction_passes_superseded_records)
 {
     reopen_unsynced();
     must_put(store, "small", "there");
@@ -565,7 +565,7 @@ static ssize_t read_counted(int fd, void *to, size_t size, off_t offset)
 }
 
 /* An extent in which many contents have been costs a start no more than its last one. */
-START_TEST(hollow_records_are_not_read_with_what_they_named)
+START_TEST(superseded_records_are_not_read_with_what_they_named)
 {
     static struct fileio counted;
     struct kvstore_options by_calls = one_file;
@@ -684,14 +684,14 @@ TEST_SUITE(kvstore_free_extents)
     tcase_add_test(tests, spare_bytes_are_told);
     tcase_add_test(tests, who_follows_misses_nothing);
     tcase_add_loop_test(tests, what_a_transaction_replaces_is_used_again, 0, 2);
-    tcase_add_test(tests, a_compaction_passes_hollow_records);
+    tcase_add_test(tests, a_compaction_passes_superseded_records);
     tcase_add_loop_test(tests, damage_counts_where_the_content_does, 0, 2);
     tcase_add_loop_test(tests, a_power_failure_ends_the_log_there, 0, 2);
     tcase_add_loop_test(tests, half_a_transaction_is_none, 0, 2);
     tcase_add_test(tests, a_lost_transaction_replaces_nothing);
     tcase_add_test(tests, a_kill_leaves_half_a_content);
     tcase_add_test(tests, what_is_read_is_not_written_over);
-    tcase_add_test(tests, hollow_records_are_not_read_with_what_they_named);
+    tcase_add_test(tests, superseded_records_are_not_read_with_what_they_named);
     tcase_add_test(tests, extents_are_found_by_their_size);
     tcase_add_test(tests, extents_in_use_put_off_a_compaction);
     suite_add_tcase(suite, tests);

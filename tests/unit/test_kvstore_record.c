@@ -364,13 +364,13 @@ END_TEST
 
 /* Extents -------------------------------------------------------------------------------------- */
 
-#define EXAMPLE_SALT UINT64_C(0xcdb570057c3e66f9)
-#define CONTENT_AT   UINT64_C(0x1018)
-#define PLACED_AT    UINT64_C(0x11030)
-#define EXAMPLE_END  UINT64_C(0x11050)
-#define HOLLOW_END   UINT64_C(0x11090) /* with another content in the extent */
+#define EXAMPLE_SALT   UINT64_C(0xcdb570057c3e66f9)
+#define CONTENT_AT     UINT64_C(0x1018)
+#define PLACED_AT      UINT64_C(0x11030)
+#define EXAMPLE_END    UINT64_C(0x11050)
+#define SUPERSEDED_END UINT64_C(0x11090) /* with another content in the extent */
 
-static uint8_t example[HOLLOW_END];
+static uint8_t example[SUPERSEDED_END];
 
 static int put_in_example(void *context, const uint8_t *bytes, uint64_t size, uint64_t at)
 {
@@ -455,9 +455,9 @@ START_TEST(an_extent_is_as_documented)
 }
 END_TEST
 
-/* The placed record is hollow when its extent has another content, as docs/FORMAT.md has it, and
- * while that is being written: then it is given as it stands. */
-START_TEST(a_hollow_record_is_as_documented)
+/* The placed record is superseded when its extent has another content, as docs/FORMAT.md has it,
+ * and while that is being written: then it is given as it stands. */
+START_TEST(a_superseded_record_is_as_documented)
 {
     static const uint8_t content[] = {0x6f, 0x7e, 0xbe, 0xb3, 0x00, 0x00, 0x01, 0x00,
                                       0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -477,15 +477,15 @@ START_TEST(a_hollow_record_is_as_documented)
     make_example(true);
     record_write(example + EXAMPLE_END, &put, kv_slice(NULL, 0), EXAMPLE_SALT, EXAMPLE_END);
     for (int is_numbered = 0; is_numbered <= 1; is_numbered++) {
-        fill_example("town", 'w', is_numbered, 4, HOLLOW_END - 32);
-        ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_HOLLOW);
+        fill_example("town", 'w', is_numbered, 4, SUPERSEDED_END - 32);
+        ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_SUPERSEDED);
         ck_assert_uint_eq(size, EXAMPLE_END - PLACED_AT);
         ck_assert_int_eq(record.kind, RECORD_PLACED);
         ck_assert_uint_eq(record.version, 2);
         ck_assert(kv_slice_equal(record.key, kv_slice_from_string("city")));
         ck_assert_uint_eq(record.content_at, CONTENT_AT);
-        ck_assert_int_eq(walk_example(HOLLOW_END - 32, &record, &size),
-                         is_numbered ? RECORD_VALID : RECORD_HOLLOW);
+        ck_assert_int_eq(walk_example(SUPERSEDED_END - 32, &record, &size),
+                         is_numbered ? RECORD_VALID : RECORD_SUPERSEDED);
     }
     ck_assert_uint_eq(record.version, 4);
     ck_assert_mem_eq(example + CONTENT_AT, content, sizeof content);
@@ -493,8 +493,8 @@ START_TEST(a_hollow_record_is_as_documented)
 }
 END_TEST
 
-/* Many placed records may have named an extent in its time: those that are hollow cost no look at
- * all of its content, each time. And of one that is not the key lasts as long as the record,
+/* Many placed records may have named an extent in its time: those that are superseded cost no look
+ * at all of its content, each time. And of one that is not the key lasts as long as the record,
  * whatever becomes of the extent. */
 START_TEST(an_extent_is_read_for_the_record_that_counts)
 {
@@ -502,20 +502,20 @@ START_TEST(an_extent_is_read_for_the_record_that_counts)
     struct record record;
     uint64_t size;
     make_example(true);
-    fill_example("town", 'w', true, 4, HOLLOW_END - 32);
+    fill_example("town", 'w', true, 4, SUPERSEDED_END - 32);
     uint8_t *file =
         mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(file, MAP_FAILED);
     memcpy(file, example, sizeof example);
     ck_assert_int_eq(
-        record_walk(file, sizeof example, EXAMPLE_SALT, HOLLOW_END - 32, &record, &size),
+        record_walk(file, sizeof example, EXAMPLE_SALT, SUPERSEDED_END - 32, &record, &size),
         RECORD_VALID);
     memset(file + CONTENT_AT, 0, PLACED_AT - CONTENT_AT);
     ck_assert(kv_slice_equal(record.key, kv_slice_from_string("town")));
     memcpy(file, example, sizeof example);
     ck_assert_int_eq(mprotect(file + 0x2000, 0xf000, PROT_NONE), 0);
     ck_assert_int_eq(record_walk(file, sizeof example, EXAMPLE_SALT, PLACED_AT, &record, &size),
-                     RECORD_HOLLOW);
+                     RECORD_SUPERSEDED);
     munmap(file, mapped_bytes);
 }
 END_TEST
@@ -527,7 +527,7 @@ START_TEST(content_without_its_version_is_no_record)
     uint64_t size;
     make_example(false);
     ck_assert_int_eq(walk_example(0x1000, &record, &size), RECORD_VALID);
-    ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_HOLLOW);
+    ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_SUPERSEDED);
     ck_assert_int_eq(record_read(example + CONTENT_AT, EXAMPLE_END - CONTENT_AT, EXAMPLE_SALT,
                                  CONTENT_AT, &record, &size),
                      RECORD_INVALID);
@@ -553,7 +553,7 @@ START_TEST(any_byte_in_an_extent_counts)
 END_TEST
 
 /* A placed record that names what is no content of an extent: the header page, itself, a record
- * behind it, its own inside. A place where one could be makes it hollow. */
+ * behind it, its own inside. A place where one could be makes it superseded. */
 START_TEST(what_is_named_must_be_there)
 {
     struct record record;
@@ -574,7 +574,7 @@ START_TEST(what_is_named_must_be_there)
         bool is_possible = named[i] % RECORD_ALIGNMENT == 0 && named[i] >= 0x1000 &&
                            named[i] <= PLACED_AT - RECORD_HEADER_BYTES;
         ck_assert_int_eq(walk_example(PLACED_AT, &record, &size),
-                         is_possible ? RECORD_HOLLOW : RECORD_INVALID);
+                         is_possible ? RECORD_SUPERSEDED : RECORD_INVALID);
     }
 }
 END_TEST
@@ -597,7 +597,7 @@ TEST_SUITE(kvstore_record)
     tcase_add_test(tests, a_record_that_is_detached_stands_alone);
     tcase_add_loop_test(tests, random_bytes_are_never_valid_and_never_read_past_the_end, 0, 4);
     tcase_add_test(tests, an_extent_is_as_documented);
-    tcase_add_test(tests, a_hollow_record_is_as_documented);
+    tcase_add_test(tests, a_superseded_record_is_as_documented);
     tcase_add_test(tests, an_extent_is_read_for_the_record_that_counts);
     tcase_add_test(tests, content_without_its_version_is_no_record);
     tcase_add_test(tests, any_byte_in_an_extent_counts);

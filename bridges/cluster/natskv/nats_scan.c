@@ -29,7 +29,7 @@
 #define BATCH_MS 3000u
 
 /* A batch that brought nothing, though there is more, is asked for again after this time. */
-#define HOLLOW_MS 100u
+#define SUPERSEDED_MS 100u
 
 /* A page that has made progress ends after this time, or half of what it has: its cursor keeps the
  * progress, which a page that times out would lose. */
@@ -53,7 +53,7 @@ struct shard_scan {
     uint32_t visited;
     uint64_t visited_bytes;
     unsigned batches; /* number of batches of this page */
-    bool hollow;      /* the batch has brought nothing yet */
+    bool superseded;  /* the batch has brought nothing yet */
     bool got_on;      /* the page has made progress */
 };
 
@@ -133,7 +133,7 @@ static bool show_nats_entry(struct shard_scan *scan, const struct nats_entry *en
     }
     scan->sequence++;
     scan->looked++;
-    scan->hollow = false;
+    scan->superseded = false;
     scan->got_on = true;
     return true;
 }
@@ -163,7 +163,7 @@ static void go_on(struct shard_scan *scan, bool shard_is_over)
     if (shard_is_over) {
         scan->shard++;
         scan->sequence = 1;
-        scan->hollow = false;
+        scan->superseded = false;
         scan->got_on = true;
     }
     bool over = scan->shard == scan->engine->bucket.shards;
@@ -195,7 +195,7 @@ static bool take_message(struct link_call *call, enum link_outcome outcome, nats
     struct shard_scan *scan = (struct shard_scan *)call;
     (void)repeats;
     if (outcome != LINK_ANSWERED) {
-        scan->hollow = false; /* it has waited long enough */
+        scan->superseded = false; /* it has waited long enough */
         ask_next_batch(scan);
         return false;
     }
@@ -277,8 +277,8 @@ static void ask_next_batch(struct shard_scan *scan)
         nats_walk_begin(scan->engine, &scan->walk);
         return;
     }
-    uint64_t begin_ms = scan->hollow ? now_ms + HOLLOW_MS : 0;
-    scan->hollow = true;
+    uint64_t begin_ms = scan->superseded ? now_ms + SUPERSEDED_MS : 0;
+    scan->superseded = true;
     scan->before = 0;
     scan->call = (struct link_call){.deadline_ms =
                                         until_ms < scan->deadline_ms ? until_ms : scan->deadline_ms,

@@ -66,10 +66,10 @@ static bool grow_live_slots(struct live_records *records)
     return true;
 }
 
-/* Returns true if the slot has a hollow record: that stands there itself, others by their
+/* Returns true if the slot has a superseded record: that stands there itself, others by their
  * contents. */
-static bool read_hollow_slot(const struct live_records *records, const struct live_slot *slot,
-                             struct record *record)
+static bool read_superseded_slot(const struct live_records *records, const struct live_slot *slot,
+                                 struct record *record)
 {
     uint64_t size;
     return slot->offset != 0 &&
@@ -78,7 +78,7 @@ static bool read_hollow_slot(const struct live_records *records, const struct li
            record->kind == RECORD_PLACED;
 }
 
-/* `offset`: of a hollow record, or of the entry. */
+/* `offset`: of a superseded record, or of the entry. */
 static bool add_live_record(struct live_records *records, const struct record *record,
                             uint64_t offset)
 {
@@ -88,8 +88,8 @@ static bool add_live_record(struct live_records *records, const struct record *r
     struct live_slot *slot = find_live_slot(records, record->key, hash);
     records->used += slot->offset == 0;
     struct record replaced;
-    records->hollow += record->kind == RECORD_PLACED;
-    records->hollow -= read_hollow_slot(records, slot, &replaced);
+    records->superseded += record->kind == RECORD_PLACED;
+    records->superseded -= read_superseded_slot(records, slot, &replaced);
     *slot = (struct live_slot){hash, offset};
     return true;
 }
@@ -102,13 +102,13 @@ static enum kv_status tell_damage(const char *name, uint64_t offset, struct kv_e
                         name, offset);
 }
 
-/* Looks for a hollow record that is the last one of its key: its content is damaged. */
-static enum kv_status check_hollow(const struct live_records *records, const char *name,
-                                   struct kv_error *error)
+/* Looks for a superseded record that is the last one of its key: its content is damaged. */
+static enum kv_status check_superseded(const struct live_records *records, const char *name,
+                                       struct kv_error *error)
 {
-    for (size_t i = 0; records->hollow > 0 && i < records->slot_count; i++) {
+    for (size_t i = 0; records->superseded > 0 && i < records->slot_count; i++) {
         struct record record;
-        if (read_hollow_slot(records, &records->slots[i], &record))
+        if (read_superseded_slot(records, &records->slots[i], &record))
             return tell_damage(name, records->slots[i].offset, error);
     }
     return KV_OK;
@@ -122,7 +122,7 @@ static enum kv_status read_log_records(struct live_records *records, const char 
     for (uint64_t at = BACKUP_HEADER_BYTES; at < records->size; at += size) {
         enum record_verdict verdict =
             record_walk(records->bytes, records->size, records->salt, at, &record, &size);
-        bool is_there = verdict == RECORD_VALID || verdict == RECORD_HOLLOW;
+        bool is_there = verdict == RECORD_VALID || verdict == RECORD_SUPERSEDED;
         if (!is_there && mapguard_is_broken(records->guard))
             break;
         if (!is_there)
@@ -131,12 +131,12 @@ static enum kv_status read_log_records(struct live_records *records, const char 
             named_bytes += record_entry_bytes(&record, size);
         if (named_bytes > at - BACKUP_HEADER_BYTES) /* contents are all their own, and before it */
             return tell_damage(name, at, error);
-        uint64_t offset = verdict == RECORD_HOLLOW ? at : record_entry_offset(&record, at);
+        uint64_t offset = verdict == RECORD_SUPERSEDED ? at : record_entry_offset(&record, at);
         if (record.kind != RECORD_EXTENT && !add_live_record(records, &record, offset))
             return kv_error_set(error, KV_NO_MEMORY, "no memory for the keys of %s", name);
     }
     enum kv_status status = check_held(records, name, error);
-    return status == KV_OK ? check_hollow(records, name, error) : status;
+    return status == KV_OK ? check_superseded(records, name, error) : status;
 }
 
 enum kv_status live_records_open(struct live_records *records, const struct source_file *file,
@@ -166,17 +166,18 @@ void live_records_close(struct live_records *records)
     *records = (struct live_records){0};
 }
 
-/* Returns true if the hollow record was not hollow when the file was read first, and counts: its
- * extent then stands for the key, and has no later content of it. */
-static bool has_become_hollow(const struct live_records *records, const struct record *hollow)
+/* Returns true if the superseded record was not superseded when the file was read first, and
+ * counts: its extent then stands for the key, and has no later content of it. */
+static bool has_become_superseded(const struct live_records *records,
+                                  const struct record *superseded)
 {
-    uint64_t hash = XXH3_64bits(hollow->key.data, hollow->key.size);
+    uint64_t hash = XXH3_64bits(superseded->key.data, superseded->key.size);
     struct record content;
-    uint64_t size, offset = hollow->content_at;
-    return find_live_slot(records, hollow->key, hash)->offset == offset &&
+    uint64_t size, offset = superseded->content_at;
+    return find_live_slot(records, superseded->key, hash)->offset == offset &&
            record_parse(records->bytes + offset, records->size - offset, &content, &size) ==
                RECORD_VALID &&
-           content.version <= hollow->version;
+           content.version <= superseded->version;
 }
 
 enum kv_status live_records_next(struct live_records *records, struct record *record, bool *end,
@@ -190,7 +191,7 @@ enum kv_status live_records_next(struct live_records *records, struct record *re
         enum record_verdict verdict =
             record_walk(records->bytes, records->size, records->salt, at, record, &size);
         bool is_there = verdict == RECORD_VALID ||
-                        (verdict == RECORD_HOLLOW && !has_become_hollow(records, record));
+                        (verdict == RECORD_SUPERSEDED && !has_become_superseded(records, record));
         if (!is_there && !mapguard_is_broken(records->guard))
             return kv_error_set(error, KV_CORRUPT,
                                 "%s has changed at offset %" PRIu64 " while it was read", name, at);

@@ -1,6 +1,6 @@
 /*
  * live_records: the live records of a data file: of each key the last record, unless that is a
- * deletion. A hollow record that is the last one of its key is damage.
+ * deletion. A superseded record that is the last one of its key is damage.
  *
  * Threads: one.
  */
@@ -28,8 +28,8 @@ struct live_records {
     struct live_slot *slots; /* the place of the last record of each key */
     size_t slot_count;       /* a power of two */
     size_t used;
-    size_t hollow; /* slots with a hollow record (record.h) */
-    uint64_t at;   /* the next record to look at */
+    size_t superseded; /* slots with a superseded record (record.h) */
+    uint64_t at;       /* the next record to look at */
 };
 
 /* Reads the whole file and verifies every record. `name` is for sentences. KV_CORRUPT: a record is

@@ -1,4 +1,5 @@
-/* Logs in which extents were used again: what kvcheck says of hollow records, and what it saves. */
+/* Logs in which extents were used again: what kvcheck says of superseded records, and what it
+ * saves. */
 #include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,11 +34,11 @@ struct placed {
     uint64_t offset, size_bytes;
     char key;
     uint64_t content_at;
-    bool is_hollow;
+    bool is_superseded;
 };
 
 static struct placed placed[PLACED_MOST];
-static unsigned placed_count, hollow_count;
+static unsigned placed_count, superseded_count;
 
 static void set_up(void)
 {
@@ -86,19 +87,19 @@ static void take_log(void)
     struct record record;
     image_free(&image);
     image_take(&image, dir);
-    placed_count = hollow_count = 0;
+    placed_count = superseded_count = 0;
     for (uint64_t at = FILE_HEADER_BYTES, size;; at += size) {
         enum record_verdict verdict =
             record_walk(log_file()->bytes, log_file()->size, salt(), at, &record, &size);
         if (verdict == RECORD_END)
             break;
-        ck_assert(verdict == RECORD_VALID || verdict == RECORD_HOLLOW);
+        ck_assert(verdict == RECORD_VALID || verdict == RECORD_SUPERSEDED);
         if (record.content_at == 0)
             continue;
         ck_assert_uint_lt(placed_count, PLACED_MOST);
         placed[placed_count++] = (struct placed){at, size, *(const char *)record.key.data,
-                                                 record.content_at, verdict == RECORD_HOLLOW};
-        hollow_count += verdict == RECORD_HOLLOW;
+                                                 record.content_at, verdict == RECORD_SUPERSEDED};
+        superseded_count += verdict == RECORD_SUPERSEDED;
     }
 }
 
@@ -112,7 +113,7 @@ static const struct placed *last_placed(char key, unsigned before)
 }
 
 /* Overwrites large values again and again, with others between them; one is deleted. */
-static void make_hollow(void)
+static void make_superseded(void)
 {
     put_value("d", 'd', 0);
     must_put(store, "small", "1");
@@ -122,7 +123,7 @@ static void make_hollow(void)
     must_put(store, "small", "2");
     ck_assert_int_eq(kvstore_delete(store, KEY("d"), 0, NULL), KV_OK);
     take_log();
-    ck_assert_uint_ge(hollow_count, KEYS);
+    ck_assert_uint_ge(superseded_count, KEYS);
 }
 
 static void check_all(struct kvstore *opened)
@@ -172,11 +173,11 @@ static void close_store(void)
 }
 
 /* As a kill leaves it; as a clean close does. */
-START_TEST(a_hollow_record_that_another_follows_is_nothing)
+START_TEST(a_superseded_record_that_another_follows_is_nothing)
 {
     char to[STORE_DIR_BYTES + 8];
     bool is_closed = _i == 1;
-    make_hollow();
+    make_superseded();
     close_store();
     if (is_closed)
         take_log();
@@ -198,10 +199,10 @@ START_TEST(a_hollow_record_that_another_follows_is_nothing)
 END_TEST
 
 /* Each value that the log still has is printed once, and the newest as live. */
-START_TEST(a_dump_passes_hollow_records_over)
+START_TEST(a_dump_passes_superseded_records_over)
 {
     static char values[ROUNDS * KEYS * (LARGE_BYTES + 100)];
-    make_hollow();
+    make_superseded();
     close_store();
     image_put(&image, dir);
     ck_assert_int_eq(run_kvcheck("--dump", dir, NULL, values, sizeof values), 0);
@@ -211,8 +212,8 @@ START_TEST(a_dump_passes_hollow_records_over)
         dead += strncmp(strchr(strchr(line, ' ') + 1, ' '), " dead ", 6) == 0;
     }
     ck_assert_uint_eq(live, KEYS + 1);
-    /* The other values that are not hollow, the small one and the deletion. */
-    ck_assert_uint_eq(dead, placed_count - hollow_count - KEYS + 2);
+    /* The other values that are not superseded, the small one and the deletion. */
+    ck_assert_uint_eq(dead, placed_count - superseded_count - KEYS + 2);
 }
 END_TEST
 
@@ -224,7 +225,7 @@ static void flip(uint64_t offset)
 static bool is_in_extent_used_again(const struct placed *record)
 {
     for (unsigned i = 0; i < placed_count; i++)
-        if (placed[i].is_hollow && placed[i].content_at == record->content_at)
+        if (placed[i].is_superseded && placed[i].content_at == record->content_at)
             return true;
     return false;
 }
@@ -237,7 +238,7 @@ START_TEST(rot_in_what_counts_is_found)
 {
     char told[64];
     const char *key = _i / ROTS == 0 ? "b" : "c";
-    make_hollow();
+    make_superseded();
     close_store();
     const struct placed *last = last_placed(*key, 0), *before = last_placed(*key, 1);
     ck_assert(is_in_extent_used_again(last));
@@ -255,7 +256,7 @@ START_TEST(rot_in_what_counts_is_found)
     ck_assert_int_eq(get_entry(saved, "d", NULL), KV_NOT_FOUND);
     if (_i % ROTS == 3) /* what it names is sound, and there once */
         check_value(saved, key, 'A' + ROUNDS - 1);
-    else if (before->is_hollow)
+    else if (before->is_superseded)
         ck_assert_int_eq(get_entry(saved, key, NULL), KV_NOT_FOUND);
     else /* the value before is still there */
         check_value(saved, key, 'A' + ROUNDS - 2);
@@ -266,10 +267,10 @@ END_TEST
 /* In an extent that waits for another content, and in one that has got it half-way. */
 START_TEST(rot_in_what_counts_no_more_is_no_finding)
 {
-    make_hollow();
+    make_superseded();
     close_store();
     const struct placed *dead = last_placed('c', 1);
-    ck_assert(!dead->is_hollow);
+    ck_assert(!dead->is_superseded);
     if (_i == 0)
         flip(dead->content_at + 1000);
     else
@@ -280,8 +281,8 @@ START_TEST(rot_in_what_counts_no_more_is_no_finding)
 }
 END_TEST
 
-/* Leaves `a` with a hollow record as its newest: its extent has a value of `b` that nothing names,
- * as what replaced both never got to the disk. */
+/* Leaves `a` with a superseded record as its newest: its extent has a value of `b` that nothing
+ * names, as what replaced both never got to the disk. */
 static void make_bare(void)
 {
     must_put(store, "a", "old");
@@ -291,7 +292,7 @@ static void make_bare(void)
     put_value("b", 'D', 0);
     take_log();
     const struct placed *bare = last_placed('a', 1), *next = last_placed('a', 0);
-    ck_assert(bare->is_hollow);
+    ck_assert(bare->is_superseded);
     ck_assert_uint_eq(bare->content_at, last_placed('b', 0)->content_at);
     memset(log_file()->bytes + next->offset, 0, log_file()->size - next->offset);
     close_store();
@@ -335,7 +336,7 @@ static void zero(uint64_t from, uint64_t to)
     memset(log_file()->bytes + from, 0, to - from);
 }
 
-/* `a` has a hollow record behind which only another one of it follows. */
+/* `a` has a superseded record behind which only another one of it follows. */
 static void put_by_turns(void)
 {
     put_value("a", 'A', 0);
@@ -344,8 +345,8 @@ static void put_by_turns(void)
     put_value("b", 'D', 0); /* in the extent of A */
 }
 
-/* A value in an extent that was used again, whose placed record is in a torn tail, though a hollow
- * one comes behind, of which the content is there as little. */
+/* A value in an extent that was used again, whose placed record is in a torn tail, though a
+ * superseded one comes behind, of which the content is there as little. */
 START_TEST(what_a_torn_tail_has_named_is_not_brought_back)
 {
     struct kvstore_hold *hold;
@@ -369,9 +370,9 @@ START_TEST(what_a_torn_tail_has_named_is_not_brought_back)
 }
 END_TEST
 
-/* Where the log ends before a hollow record it ends before the one that this follows, too: kvcheck
- * says what the engine says. */
-START_TEST(a_hollow_record_behind_the_end_follows_none)
+/* Where the log ends before a superseded record it ends before the one that this follows, too:
+ * kvcheck says what the engine says. */
+START_TEST(a_superseded_record_behind_the_end_follows_none)
 {
     put_by_turns();
     take_log();
@@ -436,18 +437,18 @@ START_TEST(a_content_counts_once)
 }
 END_TEST
 
-TEST_SUITE(kvstore_hollow)
+TEST_SUITE(kvstore_superseded)
 {
-    TCase *tests = tcase_create("hollow");
+    TCase *tests = tcase_create("superseded");
     store_case_add(tests);
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_loop_test(tests, a_hollow_record_that_another_follows_is_nothing, 0, 2);
-    tcase_add_test(tests, a_dump_passes_hollow_records_over);
+    tcase_add_loop_test(tests, a_superseded_record_that_another_follows_is_nothing, 0, 2);
+    tcase_add_test(tests, a_dump_passes_superseded_records_over);
     tcase_add_loop_test(tests, rot_in_what_counts_is_found, 0, 2 * ROTS);
     tcase_add_loop_test(tests, rot_in_what_counts_no_more_is_no_finding, 0, 2);
     tcase_add_loop_test(tests, what_no_power_failure_took_is_lost, 0, 2);
     tcase_add_test(tests, what_a_torn_tail_has_named_is_not_brought_back);
-    tcase_add_test(tests, a_hollow_record_behind_the_end_follows_none);
+    tcase_add_test(tests, a_superseded_record_behind_the_end_follows_none);
     tcase_add_loop_test(tests, half_a_transaction_is_not_sound, 0, 2);
     tcase_add_test(tests, a_content_counts_once);
     suite_add_tcase(suite, tests);
