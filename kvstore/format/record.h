@@ -38,8 +38,8 @@
  * one, and with a part together with the other files' parts, or not at all (recovery.h). Files with
  * such records, with extents or placed records have format 2.
  * A log position whose first RECORD_HEADER_BYTES are all zero is its end. Seeding with salt and
- * offset makes a record valid only in its own file and place: remains of an older file or of a cut
- * tail never look like records.
+ * offset makes a record valid only in its own file and place: torn_tail of an older file or of a
+ * cut tail never look like records.
  */
 #ifndef MQKV_KVSTORE_FORMAT_RECORD_H
 #define MQKV_KVSTORE_FORMAT_RECORD_H

@@ -19,7 +19,7 @@ enum walk_kind {
     WALK_SUPERSEDED, /* a placed record, intact, whose content is not in its extent (record.h) */
     WALK_DAMAGE,     /* a gap before the synced offset: something that was on disk is gone */
     WALK_HOLE,       /* a gap at or after it, with intact records behind */
-    WALK_TORN /* such a gap with none behind: remains of writes that nobody was promised; also
+    WALK_TORN /* such a gap with none behind: torn_tail of writes that nobody was promised; also
                     what stands behind the end of the log (source.whole_end) */
 };
 

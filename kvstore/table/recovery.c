@@ -15,7 +15,7 @@
 #include "kvstore/format/sizes.h"
 #include "kvstore/log/lognotes.h"
 #include "kvstore/log/logtail.h"
-#include "kvstore/log/remains.h"
+#include "kvstore/log/torn_tail.h"
 
 /* Brings the index up to date with one record of the log. A superseded one stands there for what it
  * names, until a later record of its key does. */
@@ -244,14 +244,14 @@ static enum kv_status report_damage(const struct logfile *log, const char *name,
 }
 
 static enum kv_status report_torn_gap(const struct logfile *log, const char *name,
-                                      const struct remains *remains, struct kv_error *error)
+                                      const struct torn_tail *torn_tail, struct kv_error *error)
 {
     bool unknown = boot_is_unknown(log->boot);
     return kv_error_set(
         error, KV_CORRUPT,
         "%s: damaged at offset %" PRIu64 ": no valid record, but %" PRIu64
         " intact records follow from offset %" PRIu64 " on; %s%s",
-        name, log->tail, remains->intact, remains->first_intact_at,
+        name, log->tail, torn_tail->intact, torn_tail->first_intact_at,
         unknown ? "whether the machine has been started again since they were written, which could "
                   "leave that, is not known: "
                 : "the machine has not been started again since they were written, so that this is "
@@ -262,17 +262,17 @@ static enum kv_status report_torn_gap(const struct logfile *log, const char *nam
 /* Intact records behind a gap that a power failure or a failed sync may have left: the log ends at
  * the gap all the same, as its records may build on each other, but they are kept. */
 static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const char *dir,
-                                   const struct remains *remains, struct kv_error *error)
+                                   const struct torn_tail *torn_tail, struct kv_error *error)
 {
     struct file_name name = file_name(log->identity.number, FILE_LOG);
-    char kept[REMAINS_NAME_BYTES];
+    char kept[TORN_TAIL_NAME_BYTES];
     if (!log->writable) {
         log_warn("%s/%s: %" PRIu64 " intact records behind the torn place at offset %" PRIu64
                  " are ignored",
-                 dir, name.text, remains->intact, log->tail);
+                 dir, name.text, torn_tail->intact, log->tail);
         return KV_OK;
     }
-    enum kv_status status = remains_keep(log, remains, dir_fd, kept, error);
+    enum kv_status status = torn_tail_keep(log, torn_tail, dir_fd, kept, error);
     if (status == KV_OK)
         log_warn(
             "%s/%s: the machine was restarted since it was written, or a sync of it failed, or "
@@ -280,7 +280,7 @@ static enum kv_status keep_remains(const struct logfile *log, int dir_fd, const 
             " intact records behind the torn place at offset %" PRIu64
             " were not yet known to be on disk; they are cut off, and kept in %s/%s, which "
             "kvcheck --dump reads as %s of a directory of its own",
-            dir, name.text, remains->intact, log->tail, dir, kept, name.text);
+            dir, name.text, torn_tail->intact, log->tail, dir, kept, name.text);
     return status;
 }
 
@@ -354,14 +354,14 @@ static enum kv_status recover_by_reading(struct generation *generation, struct r
     if (recovery->read_end < log->progress.synced_offset)
         return report_damage(log, name.text, recovery->read_end, verdict, error);
 
-    status = remains_find(log, recovery->read_end, &recovery->remains);
+    status = torn_tail_find(log, recovery->read_end, &recovery->torn_tail);
     if (status != KV_OK)
         return kv_error_set(error, status, "%s: the log cannot be read after offset %" PRIu64,
                             name.text, recovery->read_end);
     if (logfile_is_broken(log))
         return report_broken(log, name.text, error);
-    if (recovery->remains.intact > 0 && log->boot != BOOT_EARLIER)
-        return report_torn_gap(log, name.text, &recovery->remains, error);
+    if (recovery->torn_tail.intact > 0 && log->boot != BOOT_EARLIER)
+        return report_torn_gap(log, name.text, &recovery->torn_tail, error);
     return KV_OK;
 }
 
@@ -371,10 +371,10 @@ static enum kv_status drop_transaction(const struct logfile *log, int dir_fd, co
                                        const struct recovery *recovery, struct kv_error *error)
 {
     struct file_name name = file_name(log->identity.number, FILE_LOG);
-    char kept[REMAINS_NAME_BYTES] = "";
+    char kept[TORN_TAIL_NAME_BYTES] = "";
     bool keeps = log->writable && recovery->is_cut_short && log->boot == BOOT_EARLIER;
     enum kv_status status =
-        keeps ? remains_keep(log, &recovery->remains, dir_fd, kept, error) : KV_OK;
+        keeps ? torn_tail_keep(log, &recovery->torn_tail, dir_fd, kept, error) : KV_OK;
     if (status == KV_OK)
         log_warn("%s/%s: the transaction at offset %" PRIu64 " is not whole: %" PRIu64
                  " bytes from there on %s%s",
@@ -393,9 +393,9 @@ static enum kv_status finish_reading(struct generation *generation, int dir_fd, 
     struct logfile *log = &generation->log;
     struct file_name name = file_name(log->identity.number, FILE_LOG);
     enum kv_status status = KV_OK;
-    recovery->cut_bytes = recovery->remains.end - log->tail;
-    if (recovery->remains.intact > 0 && !recovery->is_cut_short)
-        status = keep_remains(log, dir_fd, dir, &recovery->remains, error);
+    recovery->cut_bytes = recovery->torn_tail.end - log->tail;
+    if (recovery->torn_tail.intact > 0 && !recovery->is_cut_short)
+        status = keep_remains(log, dir_fd, dir, &recovery->torn_tail, error);
     if (status == KV_OK && log->tail < recovery->read_end)
         status = drop_transaction(log, dir_fd, dir, recovery, error);
     else if (status == KV_OK && recovery->cut_bytes > 0)

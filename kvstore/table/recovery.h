@@ -3,7 +3,7 @@
  * one that matches the log (checkpoint.h), else by reading the log from its start.
  *
  * The log ends at the first offset without a valid record. If that is at or after the synced offset
- * of the header, the bytes from there on are a torn tail: remains of writes that were under way
+ * of the header, the bytes from there on are a torn tail: torn_tail of writes that were under way
  * when the machine or the process died, and that nobody was promised. The tail is cut off. If the
  * log ends before the synced offset, it is damaged: KV_CORRUPT, and nothing is changed.
  *
@@ -18,8 +18,8 @@
  *
  * A killed process never leaves intact records behind the end of the log (boot.h). A power failure
  * may have left some if the machine has been started again since the file was opened for writing:
- * then they are cut off with the torn tail, and kept in a file of their own (remains.h). If it has
- * not been, or if that is not known, the log is damaged.
+ * then they are cut off with the torn tail, and kept in a file of their own (torn_tail.h). If it
+ * has not been, or if that is not known, the log is damaged.
  */
 #ifndef MQKV_KVSTORE_TABLE_RECOVERY_H
 #define MQKV_KVSTORE_TABLE_RECOVERY_H
@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #include "mqkv/error.h"
-#include "kvstore/log/remains.h"
+#include "kvstore/log/torn_tail.h"
 #include "kvstore/table/generation.h"
 #include "kvstore/table/transaction_parts.h"
 
@@ -47,7 +47,7 @@ struct recovery {
     bool keep_expired; /* set by the caller: expired entries are left to the sweeper */
     uint64_t settled;  /* set by the caller: transactions up to this number are whole */
     uint64_t read_end; /* the offset without a valid record; the tail, or behind it */
-    struct remains remains;
+    struct torn_tail torn_tail;
     struct transaction_parts parts; /* of transactions above `settled` */
     uint64_t last_transaction; /* the highest number in the log, as far as it was read; else 0 */
     bool is_cut_short;         /* by recovery_cut */

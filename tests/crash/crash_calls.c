@@ -368,13 +368,13 @@ static void wrong(unsigned writer, unsigned key, const char *what)
 }
 
 /* What is left of a transaction that was under way. */
-struct remains_found {
+struct torn_tail_found {
     bool done, undone; /* some of its writes */
 };
 
 /* A write that was under way has happened or not; from now on that is so. */
 static void check_key(struct kvstore *store, unsigned writer, unsigned key,
-                      struct remains_found *remains)
+                      struct torn_tail_found *torn_tail)
 {
     static uint8_t value[VALUE_MAX_BYTES], expected[VALUE_MAX_BYTES];
     struct state *state = &shared->keys[writer][key];
@@ -397,7 +397,7 @@ static void check_key(struct kvstore *store, unsigned writer, unsigned key,
     if (atomic_load(&state->is_pending) &&
         atomic_load(&state->pending) != atomic_load(&state->token) &&
         (atomic_load(&shared->transacting[writer]) >> key & 1) != 0)
-        *(pending ? &remains->done : &remains->undone) = true;
+        *(pending ? &torn_tail->done : &torn_tail->undone) = true;
     atomic_store(&state->token, found);
     atomic_store(&state->is_pending, false);
     if (entry.version > atomic_load(&state->version))
@@ -406,12 +406,12 @@ static void check_key(struct kvstore *store, unsigned writer, unsigned key,
 
 static void check_writer(struct kvstore *store, unsigned writer)
 {
-    struct remains_found remains = {0};
+    struct torn_tail_found torn_tail = {0};
     for (unsigned key = 0; key < KEYS; key++)
-        check_key(store, writer, key, &remains);
-    if (remains.done && remains.undone)
+        check_key(store, writer, key, &torn_tail);
+    if (torn_tail.done && torn_tail.undone)
         wrong(writer, 0, "a part of a transaction");
-    halves_could_be += remains.done || remains.undone;
+    halves_could_be += torn_tail.done || torn_tail.undone;
     atomic_store(&shared->transacting[writer], 0);
 }
 

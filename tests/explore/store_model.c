@@ -63,7 +63,7 @@ bool model_one_in(struct model_random *random, uint32_t n)
 struct kv_slice model_make_value(struct model_random *random, uint8_t buffer[MODEL_VALUE_BYTES])
 {
     /* Records are multiples of 24 bytes, that of a delete included: a new one often ends where an
-     * old one did, whose remains may follow. */
+     * old one did, whose torn_tail may follow. */
     static const uint32_t sizes[] = {
         0, MODEL_SMALL_BYTES, MODEL_SMALL_BYTES, 51, 195, 195, 483, 891, 3987, 9003, 17019};
     uint32_t size = sizes[model_below(random, sizeof sizes / sizeof *sizes)];

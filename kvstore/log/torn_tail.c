@@ -1,4 +1,4 @@
-#include "kvstore/log/remains.h"
+#include "kvstore/log/torn_tail.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #define FIRST_CREDIT_BYTES (UINT64_C(1) << 30)
 #define CREDIT_PER_BYTE    256u
 
-/* Files with the remains at one offset. There are more only if a start fails again and again. */
+/* Files with the torn_tail at one offset. There are more only if a start fails again and again. */
 #define MAX_KEPT_FILES 100u
 
 /* How many bytes of a page stand before the zeros at its end. */
@@ -58,7 +58,7 @@ static enum kv_status each_page(const struct logfile *log, uint64_t from, page_v
 
 struct search {
     const struct logfile *log;
-    struct remains *remains;
+    struct torn_tail *torn_tail;
     uint64_t next; /* no record begins before */
     uint64_t credit_bytes;
 };
@@ -95,7 +95,7 @@ static enum kv_status try_record(struct search *search, uint64_t offset, uint64_
 static enum kv_status search_page(void *context, uint64_t at, const uint8_t *bytes, uint64_t used)
 {
     struct search *search = context;
-    struct remains *remains = search->remains;
+    struct torn_tail *torn_tail = search->torn_tail;
     (void)bytes;
     uint64_t end = at + used;
     uint64_t offset = at / RECORD_ALIGNMENT * RECORD_ALIGNMENT;
@@ -106,19 +106,19 @@ static enum kv_status search_page(void *context, uint64_t at, const uint8_t *byt
         enum kv_status status = try_record(search, offset, &size_bytes);
         if (status != KV_OK)
             return status;
-        if (size_bytes > 0 && remains->intact++ == 0)
-            remains->first_intact_at = offset;
+        if (size_bytes > 0 && torn_tail->intact++ == 0)
+            torn_tail->first_intact_at = offset;
         offset += at_least(size_bytes, RECORD_ALIGNMENT);
     }
     search->next = offset;
-    remains->end = at_least(remains->end, end);
+    torn_tail->end = at_least(torn_tail->end, end);
     return KV_OK;
 }
 
-enum kv_status remains_find(const struct logfile *log, uint64_t from, struct remains *remains)
+enum kv_status torn_tail_find(const struct logfile *log, uint64_t from, struct torn_tail *torn_tail)
 {
-    *remains = (struct remains){.end = from};
-    struct search search = {log, remains, from + RECORD_ALIGNMENT, FIRST_CREDIT_BYTES};
+    *torn_tail = (struct torn_tail){.end = from};
+    struct search search = {log, torn_tail, from + RECORD_ALIGNMENT, FIRST_CREDIT_BYTES};
     logfile_begin(log, READ_BUFFER_WALK);
     return each_page(log, from, search_page, &search);
 }
@@ -126,13 +126,13 @@ enum kv_status remains_find(const struct logfile *log, uint64_t from, struct rem
 /* Keeping -------------------------------------------------------------------------------------- */
 
 static int create_kept_file(int dir_fd, uint32_t number, uint64_t offset,
-                            char name[REMAINS_NAME_BYTES])
+                            char name[TORN_TAIL_NAME_BYTES])
 {
     for (unsigned i = 0; i < MAX_KEPT_FILES; i++) {
-        int length = snprintf(name, REMAINS_NAME_BYTES, "%s.cut-%" PRIu64,
+        int length = snprintf(name, TORN_TAIL_NAME_BYTES, "%s.cut-%" PRIu64,
                               file_name(number, FILE_LOG).text, offset);
         if (i > 0)
-            snprintf(name + length, REMAINS_NAME_BYTES - (size_t)length, ".%u", i);
+            snprintf(name + length, TORN_TAIL_NAME_BYTES - (size_t)length, ".%u", i);
         int fd = fileio->open_at(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
         if (fd >= 0 || errno != EEXIST)
             return fd;
@@ -146,7 +146,8 @@ static enum kv_status copy_page(void *context, uint64_t at, const uint8_t *bytes
     return fileio->write_at(*fd, bytes, used, (off_t)at) < 0 ? kv_status_from_errno(errno) : KV_OK;
 }
 
-static enum kv_status copy_remains(const struct logfile *log, const struct remains *remains, int fd)
+static enum kv_status copy_remains(const struct logfile *log, const struct torn_tail *torn_tail,
+                                   int fd)
 {
     uint8_t header[FILE_HEADER_BYTES] = {0};
     struct file_progress progress = {.sequence = 1,
@@ -158,22 +159,23 @@ static enum kv_status copy_remains(const struct logfile *log, const struct remai
     logfile_begin(log, READ_BUFFER_WALK);
     if (status == KV_OK)
         status = each_page(log, log->tail, copy_page, &fd);
-    if (status == KV_OK && (fileio->truncate(fd, (off_t)round_up(remains->end, PAGE_BYTES)) != 0 ||
-                            fileio->sync_data(fd) != 0))
+    if (status == KV_OK &&
+        (fileio->truncate(fd, (off_t)round_up(torn_tail->end, PAGE_BYTES)) != 0 ||
+         fileio->sync_data(fd) != 0))
         status = kv_status_from_errno(errno);
     return status;
 }
 
-enum kv_status remains_keep(const struct logfile *log, const struct remains *remains, int dir_fd,
-                            char name[REMAINS_NAME_BYTES], struct kv_error *error)
+enum kv_status torn_tail_keep(const struct logfile *log, const struct torn_tail *torn_tail,
+                              int dir_fd, char name[TORN_TAIL_NAME_BYTES], struct kv_error *error)
 {
     int fd = create_kept_file(dir_fd, log->identity.number, log->tail, name);
     if (fd < 0)
         return kv_error_set_errno(error,
                                   "%s: cannot create the file, to keep %" PRIu64
                                   " intact records in that lie behind a torn place",
-                                  name, remains->intact);
-    enum kv_status status = copy_remains(log, remains, fd);
+                                  name, torn_tail->intact);
+    enum kv_status status = copy_remains(log, torn_tail, fd);
     if (status == KV_OK && fileio->sync_dir(dir_fd) != 0)
         status = kv_status_from_errno(errno);
     if (status != KV_OK) {
@@ -181,7 +183,7 @@ enum kv_status remains_keep(const struct logfile *log, const struct remains *rem
                            "%s: cannot write the file, to keep %" PRIu64
                            " intact records in that lie behind a torn place; make room for %" PRIu64
                            " bytes",
-                           name, remains->intact, remains->end - log->tail + FILE_HEADER_BYTES);
+                           name, torn_tail->intact, torn_tail->end - log->tail + FILE_HEADER_BYTES);
         fileio->unlink_at(dir_fd, name);
     }
     close(fd);

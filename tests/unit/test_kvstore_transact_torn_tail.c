@@ -201,9 +201,9 @@ START_TEST(all_is_found_or_none)
 }
 END_TEST
 
-TEST_SUITE(kvstore_transact_remains)
+TEST_SUITE(kvstore_transact_torn_tail)
 {
-    TCase *tests = tcase_create("transact_remains");
+    TCase *tests = tcase_create("transact_torn_tail");
     store_case_add(tests);
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, all_is_found_or_none, 0, ENDINGS);
