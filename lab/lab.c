@@ -44,7 +44,7 @@ static struct message_order *lab_create_order(const struct service *service)
 {
     const struct server_options *options = service->options;
     return cost_order_create(lab_options_of(options)->sched_queue,
-                             lanes_have_door(service->lanes) ? PAYERS : 1,
+                             lanes_have_door(service->lanes) ? TENANTS : 1,
                              lanes_message_bytes(service->lanes), options->workers);
 }
 

@@ -36,9 +36,9 @@ static void add_received(struct schedule *schedule, struct receiver *receiver, s
     uint64_t now_ns = clock_monotonic_ns();
     if (!receiver_drop_stray(receiver, &header, receiver->session)) {
         struct kv_slice message = kv_slice(receiver->buffer, size);
-        unsigned payer = receiver->shares ? lanes_payer(receiver->current) : PAYER_OWN;
+        unsigned tenant = receiver->shares ? lanes_tenant(receiver->current) : TENANT_OWN;
         struct message_source source = {
-            .session = receiver->session, .queue = receiver->current, .payer = payer};
+            .session = receiver->session, .queue = receiver->current, .tenant = tenant};
         schedule_add(schedule, message, source, receiver->priority, cost_estimate_ns(message),
                      now_ns);
     }
@@ -49,7 +49,7 @@ static void add_received(struct schedule *schedule, struct receiver *receiver, s
 /* The queues (as bits) for whose messages the schedule has no room. */
 static uint32_t queues_without_room(const struct schedule *schedule)
 {
-    return schedule_full(schedule) ? UINT32_MAX : lanes_of_payers(schedule_full_payers(schedule));
+    return schedule_full(schedule) ? UINT32_MAX : lanes_of_tenants(schedule_full_tenants(schedule));
 }
 
 /* Receives what has come into the schedule. -1: errno. */
@@ -67,12 +67,12 @@ static ssize_t collect(struct schedule *schedule, struct receiver *receiver, uin
     return size < 0 ? -1 : 0;
 }
 
-/* Moves the first message of those payers (as bits) to the receiver. */
-static size_t take_due(struct schedule *schedule, struct receiver *receiver, uint32_t payers)
+/* Moves the first message of those tenants (as bits) to the receiver. */
+static size_t take_due(struct schedule *schedule, struct receiver *receiver, uint32_t tenants)
 {
     uint64_t waited_ns, now_ns = clock_monotonic_ns();
     struct message_source source = {.queue = receiver->current};
-    size_t size = schedule_take(schedule, payers, receiver->buffer, &source, &receiver->priority,
+    size_t size = schedule_take(schedule, tenants, receiver->buffer, &source, &receiver->priority,
                                 now_ns, &waited_ns);
     receiver->session = source.session;
     receiver->current = source.queue;
@@ -82,8 +82,8 @@ static size_t take_due(struct schedule *schedule, struct receiver *receiver, uin
     return size;
 }
 
-/* The payers (as bits) that do not rest. */
-static uint32_t due_payers(const struct receiver *receiver, uint64_t now_ns)
+/* The tenants (as bits) that do not rest. */
+static uint32_t due_tenants(const struct receiver *receiver, uint64_t now_ns)
 {
     uint64_t until_ns;
     if (!receiver->shares || !shares_contended(receiver->shares))
@@ -95,11 +95,11 @@ static ssize_t cost_order_receive(struct message_order *order, struct receiver *
 {
     struct schedule *schedule = schedule_of(order);
     uint64_t now_ns = clock_monotonic_ns();
-    bool is_due = (schedule_payers(schedule) & due_payers(receiver, now_ns)) == 0 ||
+    bool is_due = (schedule_tenants(schedule) & due_tenants(receiver, now_ns)) == 0 ||
                   now_ns - receiver->collected_ns > COLLECT_EVERY_NS;
     if (is_due && collect(schedule, receiver, now_ns) < 0)
         return -1;
-    size_t size = take_due(schedule, receiver, due_payers(receiver, clock_monotonic_ns()));
+    size_t size = take_due(schedule, receiver, due_tenants(receiver, clock_monotonic_ns()));
     if (size > 0 && schedule_waiting(schedule) > 0)
         receiver->found_empty = false;
     receiver->closed_queues = queues_without_room(schedule);
@@ -153,7 +153,7 @@ static void cost_order_free(struct message_order *order)
     free(order);
 }
 
-struct message_order *cost_order_create(unsigned capacity, unsigned payers, size_t message_bytes,
+struct message_order *cost_order_create(unsigned capacity, unsigned tenants, size_t message_bytes,
                                         unsigned workers)
 {
     struct cost_order *order = malloc(sizeof *order);
@@ -165,7 +165,7 @@ struct message_order *cost_order_create(unsigned capacity, unsigned payers, size
                                       .waiting = cost_order_waiting,
                                       .put_stats = cost_order_put_stats,
                                       .free = cost_order_free},
-                            .schedule = schedule_create(capacity, payers, message_bytes, workers)};
+                            .schedule = schedule_create(capacity, tenants, message_bytes, workers)};
     if (order->schedule)
         return &order->order;
     free(order);

@@ -7,9 +7,9 @@
 
 #include "serverk/receive/message_order.h"
 
-/* For `workers` workers that take messages of at most message_bytes, of payers 0 .. payers-1, of
+/* For `workers` workers that take messages of at most message_bytes, of tenants 0 .. tenants-1, of
  * which `capacity` may wait. NULL: out of memory. */
-struct message_order *cost_order_create(unsigned capacity, unsigned payers, size_t message_bytes,
+struct message_order *cost_order_create(unsigned capacity, unsigned tenants, size_t message_bytes,
                                         unsigned workers);
 
 #endif

@@ -23,7 +23,7 @@ struct waiting {
 };
 
 /* heap[i] is not due after heap[2i + 1] and heap[2i + 2]. */
-struct payer_heap {
+struct tenant_heap {
     struct waiting *heap;
     unsigned count;
 };
@@ -31,15 +31,15 @@ struct payer_heap {
 struct schedule {
     unsigned capacity;
     unsigned places; /* capacity, and one a worker */
-    unsigned payers;
-    unsigned payer_capacity;
+    unsigned tenants;
+    unsigned tenant_capacity;
     size_t message_bytes;
     uint8_t *messages; /* address space: memory is taken as far as it is used */
     _Atomic unsigned count;
-    _Atomic uint32_t waiting_payers, full_payers; /* bits */
+    _Atomic uint32_t waiting_tenants, full_tenants; /* bits */
 
-    pthread_mutex_t lock; /* of all that follows; and of changes to count and the sets of payers */
-    struct payer_heap heaps[SCHEDULE_MAX_PAYERS];
+    pthread_mutex_t lock; /* of all that follows; and of changes to count and the sets of tenants */
+    struct tenant_heap heaps[SCHEDULE_MAX_TENANTS];
     uint32_t *free_places; /* a stack: places used lately are used again first */
     unsigned free_count;
     uint64_t received;
@@ -59,8 +59,8 @@ uint64_t schedule_delay_ns(unsigned priority, uint64_t work_ns)
 
 /* Life ----------------------------------------------------------------------------------------- */
 
-/* The places of one of several payers: at least one. */
-static unsigned payer_places(unsigned capacity)
+/* The places of one of several tenants: at least one. */
+static unsigned tenant_places(unsigned capacity)
 {
     uint64_t share = user_share_of_one(capacity);
     return share > 0 ? (unsigned)share : 1;
@@ -69,16 +69,16 @@ static unsigned payer_places(unsigned capacity)
 /* False: out of memory. */
 static bool create_heaps(struct schedule *schedule, unsigned workers)
 {
-    for (unsigned payer = 0; payer < schedule->payers; payer++) {
-        struct payer_heap *heap = &schedule->heaps[payer];
-        heap->heap = calloc(schedule->payer_capacity + workers, sizeof *heap->heap);
+    for (unsigned tenant = 0; tenant < schedule->tenants; tenant++) {
+        struct tenant_heap *heap = &schedule->heaps[tenant];
+        heap->heap = calloc(schedule->tenant_capacity + workers, sizeof *heap->heap);
         if (!heap->heap)
             return false;
     }
     return true;
 }
 
-struct schedule *schedule_create(unsigned capacity, unsigned payers, size_t message_bytes,
+struct schedule *schedule_create(unsigned capacity, unsigned tenants, size_t message_bytes,
                                  unsigned workers)
 {
     struct schedule *schedule = calloc(1, sizeof *schedule);
@@ -87,8 +87,8 @@ struct schedule *schedule_create(unsigned capacity, unsigned payers, size_t mess
     pthread_mutex_init(&schedule->lock, NULL);
     schedule->capacity = capacity;
     schedule->places = capacity + workers;
-    schedule->payers = payers;
-    schedule->payer_capacity = payers > 1 ? payer_places(capacity) : capacity;
+    schedule->tenants = tenants;
+    schedule->tenant_capacity = tenants > 1 ? tenant_places(capacity) : capacity;
     schedule->message_bytes = message_bytes;
     schedule->free_places = calloc(schedule->places, sizeof *schedule->free_places);
     void *messages = mmap(NULL, schedule->places * message_bytes, PROT_READ | PROT_WRITE,
@@ -109,8 +109,8 @@ void schedule_free(struct schedule *schedule)
         return;
     if (schedule->messages)
         munmap(schedule->messages, schedule->places * schedule->message_bytes);
-    for (unsigned payer = 0; payer < schedule->payers; payer++)
-        free(schedule->heaps[payer].heap);
+    for (unsigned tenant = 0; tenant < schedule->tenants; tenant++)
+        free(schedule->heaps[tenant].heap);
     free(schedule->free_places);
     pthread_mutex_destroy(&schedule->lock);
     free(schedule);
@@ -123,10 +123,10 @@ static bool before(const struct waiting *a, const struct waiting *b)
     return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->number < b->number;
 }
 
-static void push(struct payer_heap *payer, struct waiting waiting)
+static void push(struct tenant_heap *tenant, struct waiting waiting)
 {
-    struct waiting *heap = payer->heap;
-    unsigned at = payer->count++;
+    struct waiting *heap = tenant->heap;
+    unsigned at = tenant->count++;
     KV_ASSERT(waiting.due_ns >= waiting.received_ns);
     while (at > 0 && before(&waiting, &heap[(at - 1) / 2])) {
         heap[at] = heap[(at - 1) / 2];
@@ -136,11 +136,11 @@ static void push(struct payer_heap *payer, struct waiting waiting)
 }
 
 /* Takes the first; there is one. */
-static struct waiting pop(struct payer_heap *payer)
+static struct waiting pop(struct tenant_heap *tenant)
 {
-    struct waiting *heap = payer->heap;
-    KV_ASSERT(payer->count > 0);
-    unsigned count = payer->count--;
+    struct waiting *heap = tenant->heap;
+    KV_ASSERT(tenant->count > 0);
+    unsigned count = tenant->count--;
     struct waiting first = heap[0], last = heap[count - 1];
     unsigned at = 0, child;
     while ((child = 2 * at + 1) < count - 1) {
@@ -152,36 +152,37 @@ static struct waiting pop(struct payer_heap *payer)
         at = child;
     }
     heap[at] = last;
-    KV_ASSERT(payer->count == 0 || !before(&heap[0], &first)); /* nothing was due before it */
+    KV_ASSERT(tenant->count == 0 || !before(&heap[0], &first)); /* nothing was due before it */
     return first;
 }
 
-/* Returns the payer, of those, which all have messages, whose first message is the first of all. */
-static unsigned first_payer(const struct schedule *schedule, uint32_t payers)
+/* Returns the tenant, of those, which all have messages, whose first message is the first of all.
+ * */
+static unsigned first_tenant(const struct schedule *schedule, uint32_t tenants)
 {
-    unsigned first = (unsigned)__builtin_ctz(payers);
-    for (payers &= payers - 1; payers != 0; payers &= payers - 1) {
-        unsigned payer = (unsigned)__builtin_ctz(payers);
-        if (before(schedule->heaps[payer].heap, schedule->heaps[first].heap))
-            first = payer;
+    unsigned first = (unsigned)__builtin_ctz(tenants);
+    for (tenants &= tenants - 1; tenants != 0; tenants &= tenants - 1) {
+        unsigned tenant = (unsigned)__builtin_ctz(tenants);
+        if (before(schedule->heaps[tenant].heap, schedule->heaps[first].heap))
+            first = tenant;
     }
     return first;
 }
 
-/* Notes a change of the payer's messages. Holds: lock. */
-static void note_payer(struct schedule *schedule, unsigned payer)
+/* Notes a change of the tenant's messages. Holds: lock. */
+static void note_tenant(struct schedule *schedule, unsigned tenant)
 {
-    KV_ASSERT(mutex_is_held(&schedule->lock) && payer < schedule->payers);
-    KV_ASSERT(schedule->heaps[payer].count <=
-              schedule->payer_capacity + schedule->places - schedule->capacity);
-    unsigned count = schedule->heaps[payer].count;
-    uint32_t bit = UINT32_C(1) << payer;
-    uint32_t waiting = atomic_load_explicit(&schedule->waiting_payers, memory_order_relaxed);
-    uint32_t full = atomic_load_explicit(&schedule->full_payers, memory_order_relaxed);
-    atomic_store_explicit(&schedule->waiting_payers, count > 0 ? waiting | bit : waiting & ~bit,
+    KV_ASSERT(mutex_is_held(&schedule->lock) && tenant < schedule->tenants);
+    KV_ASSERT(schedule->heaps[tenant].count <=
+              schedule->tenant_capacity + schedule->places - schedule->capacity);
+    unsigned count = schedule->heaps[tenant].count;
+    uint32_t bit = UINT32_C(1) << tenant;
+    uint32_t waiting = atomic_load_explicit(&schedule->waiting_tenants, memory_order_relaxed);
+    uint32_t full = atomic_load_explicit(&schedule->full_tenants, memory_order_relaxed);
+    atomic_store_explicit(&schedule->waiting_tenants, count > 0 ? waiting | bit : waiting & ~bit,
                           memory_order_relaxed);
-    atomic_store_explicit(&schedule->full_payers,
-                          count >= schedule->payer_capacity ? full | bit : full & ~bit,
+    atomic_store_explicit(&schedule->full_tenants,
+                          count >= schedule->tenant_capacity ? full | bit : full & ~bit,
                           memory_order_relaxed);
 }
 
@@ -197,14 +198,14 @@ unsigned schedule_waiting(const struct schedule *schedule)
     return atomic_load_explicit(&schedule->count, memory_order_relaxed);
 }
 
-uint32_t schedule_payers(const struct schedule *schedule)
+uint32_t schedule_tenants(const struct schedule *schedule)
 {
-    return atomic_load_explicit(&schedule->waiting_payers, memory_order_relaxed);
+    return atomic_load_explicit(&schedule->waiting_tenants, memory_order_relaxed);
 }
 
-uint32_t schedule_full_payers(const struct schedule *schedule)
+uint32_t schedule_full_tenants(const struct schedule *schedule)
 {
-    return atomic_load_explicit(&schedule->full_payers, memory_order_relaxed);
+    return atomic_load_explicit(&schedule->full_tenants, memory_order_relaxed);
 }
 
 bool schedule_full(const struct schedule *schedule)
@@ -228,10 +229,10 @@ void schedule_add(struct schedule *schedule, struct kv_slice message, struct mes
     waiting.number = schedule->received++;
     waiting.place = schedule->free_places[--schedule->free_count];
     memcpy(message_at(schedule, waiting.place), message.data, message.size);
-    push(&schedule->heaps[source.payer], waiting);
-    note_payer(schedule, source.payer);
+    push(&schedule->heaps[source.tenant], waiting);
+    note_tenant(schedule, source.tenant);
     schedule->full += count + 1 == schedule->capacity ||
-                      schedule->heaps[source.payer].count == schedule->payer_capacity;
+                      schedule->heaps[source.tenant].count == schedule->tenant_capacity;
     schedule->found_sum += count;
     if (count + 1 > schedule->waiting_max)
         schedule->waiting_max = count + 1;
@@ -239,19 +240,19 @@ void schedule_add(struct schedule *schedule, struct kv_slice message, struct mes
     pthread_mutex_unlock(&schedule->lock);
 }
 
-size_t schedule_take(struct schedule *schedule, uint32_t payers, uint8_t *buffer,
+size_t schedule_take(struct schedule *schedule, uint32_t tenants, uint8_t *buffer,
                      struct message_source *source, unsigned *priority, uint64_t now_ns,
                      uint64_t *waited_ns)
 {
     pthread_mutex_lock(&schedule->lock);
-    payers &= schedule_payers(schedule);
-    if (payers == 0) {
+    tenants &= schedule_tenants(schedule);
+    if (tenants == 0) {
         pthread_mutex_unlock(&schedule->lock);
         return 0;
     }
-    unsigned payer = first_payer(schedule, payers);
-    struct waiting first = pop(&schedule->heaps[payer]);
-    note_payer(schedule, payer);
+    unsigned tenant = first_tenant(schedule, tenants);
+    struct waiting first = pop(&schedule->heaps[tenant]);
+    note_tenant(schedule, tenant);
     memcpy(buffer, message_at(schedule, first.place), first.size);
     schedule->free_places[schedule->free_count++] = first.place;
     /* Two workers' clocks were read in another order than they came here. */

@@ -114,10 +114,10 @@ static enum kv_status bind_to_cpus(const struct server_options *options, struct 
                                      "may not use them (taskset -p $$ shows which it may)");
 }
 
-/* A lanes_payer_listener. */
-static void forget_payer(void *shares, unsigned payer)
+/* A lanes_tenant_listener. */
+static void forget_tenant(void *shares, unsigned tenant)
 {
-    shares_forget(shares, payer);
+    shares_forget(shares, tenant);
 }
 
 static struct hello_terms hello_terms(const struct service *service)
@@ -196,7 +196,7 @@ static enum kv_status create_parts(struct server *server, struct kv_error *error
         if (!service->shares)
             return lack_memory(error);
         *service->shares = (struct shares){.workers = receivers};
-        lanes_set_payer_listener(service->lanes, forget_payer, service->shares);
+        lanes_set_tenant_listener(service->lanes, forget_tenant, service->shares);
     }
     if (options->sched == ORDER_LAB && !(service->order = lab.create_order(service)))
         return lack_memory(error);

@@ -20,11 +20,11 @@
 
 /* The sections server, engine and mirror ------------------------------------------------------- */
 
-/* Puts what the payer has used while several shared the workers' time. */
+/* Puts what the tenant has used while several shared the workers' time. */
 static void put_used(const struct service *service, struct json *json, const char *name,
-                     unsigned payer)
+                     unsigned tenant)
 {
-    json_put_us(json, name, (double)atomic_load(&service->shares->payers[payer].used_ns));
+    json_put_us(json, name, (double)atomic_load(&service->shares->tenants[tenant].used_ns));
 }
 
 /* Puts the lanes of users other than the daemon's own, where they may come. */
@@ -33,8 +33,8 @@ static void put_guests(const struct service *service, struct json *json)
     struct guest_facts facts;
     if (!service->shares)
         return;
-    put_used(service, json, "own_shared_us", PAYER_OWN);
-    put_used(service, json, "door_shared_us", PAYER_DOOR);
+    put_used(service, json, "own_shared_us", TENANT_OWN);
+    put_used(service, json, "door_shared_us", TENANT_DOOR);
     json_begin_member(json, "guests");
     json_open_object(json);
     for (unsigned guest = 0; guest < LANE_PLAN_MAX_GUESTS; guest++) {
@@ -51,7 +51,7 @@ static void put_guests(const struct service *service, struct json *json)
         json_put_number(json, "message_bytes", facts.geometry.message_bytes);
         json_put_number(json, "messages", facts.messages);
         json_put_number(json, "garbage", facts.garbage);
-        put_used(service, json, "shared_us", PAYER_GUESTS + guest);
+        put_used(service, json, "shared_us", TENANT_GUESTS + guest);
         json_close_object(json);
     }
     json_close_object(json);
@@ -72,7 +72,7 @@ static void put_readers(const struct service *service, struct json *json)
     json_put_number(json, "messages", facts.messages);
     json_put_number(json, "garbage", facts.garbage);
     if (service->shares)
-        put_used(service, json, "shared_us", PAYER_READERS);
+        put_used(service, json, "shared_us", TENANT_READERS);
     json_close_object(json);
 }
 

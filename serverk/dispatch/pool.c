@@ -259,7 +259,7 @@ static enum kv_status set_up_workers(struct pool *pool, struct kv_error *error)
     return KV_OK;
 }
 
-/* The steward receives as a worker does that owns nothing that workers share, of all payers: one
+/* The steward receives as a worker does that owns nothing that workers share, of all tenants: one
  * whose messages keep all workers rests. */
 static enum kv_status start_steward(struct pool *pool, struct kv_error *error)
 {

@@ -443,14 +443,14 @@ bool worker_run(struct worker *worker)
     while ((size = receiver_take(receiver)) > 0) {
         worker->execution.received_ns = 0; /* the message may be handed on */
         if (receiver->shares)
-            shares_begin_message(receiver->shares, lanes_payer(receiver->current));
+            shares_begin_message(receiver->shares, lanes_tenant(receiver->current));
         uint64_t done_ns = worker->handle
                                ? worker->handle(worker->handle_context, worker, (size_t)size)
                                : worker_handle(worker, (size_t)size);
         if (receiver->place)
             receiver->was_away = parking_come_back(receiver->place);
         if (receiver->shares) {
-            shares_end_message(receiver->shares, lanes_payer(receiver->current));
+            shares_end_message(receiver->shares, lanes_tenant(receiver->current));
             receiver_charge(receiver, worker->execution.received_ns, done_ns);
         }
         if (receiver->place)

@@ -38,9 +38,9 @@
 #define TICK_AT_MOST_MS 10u
 
 _Static_assert(LANE_PLAN_MAX_QUEUES < 32, "sets of queues are bits of a uint32_t");
-_Static_assert(PAYERS <= 32, "sets of payers are bits of a uint32_t");
-_Static_assert(PAYER_GUESTS + LANE_PLAN_READ_LANE - LANE_PLAN_FIRST_GUEST == PAYER_READERS,
-               "lanes_payer finds the readers behind the guests");
+_Static_assert(TENANTS <= 32, "sets of tenants are bits of a uint32_t");
+_Static_assert(TENANT_GUESTS + LANE_PLAN_READ_LANE - LANE_PLAN_FIRST_GUEST == TENANT_READERS,
+               "lanes_tenant finds the readers behind the guests");
 
 struct lanes {
     char name[WIRE_QUEUE_NAME_BYTES];
@@ -59,8 +59,8 @@ struct lanes {
     struct served_lanes served; /* with the descriptors of all queues */
     lanes_listener listener;
     void *listener_context;
-    lanes_payer_listener payer_listener;
-    void *payer_context;
+    lanes_tenant_listener tenant_listener;
+    void *tenant_context;
 
     _Atomic mode_t queue_mode;
     bool door;                 /* constant */
@@ -388,8 +388,8 @@ static void assign_guest(struct lanes *lanes, const struct lane_request *request
     assignment->spoiled = &guest->spoiled;
     if (!made)
         return;
-    if (lanes->payer_listener && !guest->known)
-        lanes->payer_listener(lanes->payer_context, PAYER_GUESTS + number);
+    if (lanes->tenant_listener && !guest->known)
+        lanes->tenant_listener(lanes->tenant_context, TENANT_GUESTS + number);
     lanes->served.queues[assignment->queue] = guest->queue;
     open_lane_queue(lanes, assignment->queue);
 }
@@ -547,10 +547,10 @@ const struct served_lanes *lanes_served(const struct lanes *lanes)
     return &lanes->served;
 }
 
-void lanes_set_payer_listener(struct lanes *lanes, lanes_payer_listener listener, void *context)
+void lanes_set_tenant_listener(struct lanes *lanes, lanes_tenant_listener listener, void *context)
 {
-    lanes->payer_listener = listener;
-    lanes->payer_context = context;
+    lanes->tenant_listener = listener;
+    lanes->tenant_context = context;
 }
 
 unsigned lanes_in_use(const struct lanes *lanes)

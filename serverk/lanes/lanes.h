@@ -14,7 +14,7 @@
  * Where the mode lets other users in (and --lanes is auto), lane 0 is only the *door*: HELLOs come
  * there, and messages of clients without their own lane. The other lanes then belong to the
  * daemon's own user, mode 0600, and each other uid has its own lane (guest_lanes.h). The queue of a
- * message tells its payer: the own user, the door, a guest, or the readers.
+ * message tells its tenant: the own user, the door, a guest, or the readers.
  *
  * Those who may only read have a lane that they share (read_lane.h): LANE_PLAN_READ_LANE. Their
  * sessions have no other.
@@ -43,13 +43,13 @@ struct served_lanes {
     mqd_t queues[LANE_PLAN_MAX_QUEUES];
 };
 
-/* The payers of messages; that of guest lane j is PAYER_GUESTS + j. */
+/* The tenants of messages; that of guest lane j is TENANT_GUESTS + j. */
 enum {
-    PAYER_OWN,
-    PAYER_DOOR,
-    PAYER_GUESTS,
-    PAYER_READERS = PAYER_GUESTS + LANE_PLAN_MAX_GUESTS,
-    PAYERS
+    TENANT_OWN,
+    TENANT_DOOR,
+    TENANT_GUESTS,
+    TENANT_READERS = TENANT_GUESTS + LANE_PLAN_MAX_GUESTS,
+    TENANTS
 };
 
 struct lanes_options {
@@ -196,25 +196,25 @@ static inline bool lanes_is_own(unsigned queue)
     return queue < LANE_PLAN_FIRST_GUEST;
 }
 
-/* Returns the payer of messages from `queue`, where there is a door. */
-static inline unsigned lanes_payer(unsigned queue)
+/* Returns the tenant of messages from `queue`, where there is a door. */
+static inline unsigned lanes_tenant(unsigned queue)
 {
-    return !lanes_is_own(queue) ? PAYER_GUESTS + queue - LANE_PLAN_FIRST_GUEST
-           : queue == 0         ? PAYER_DOOR
-                                : PAYER_OWN;
+    return !lanes_is_own(queue) ? TENANT_GUESTS + queue - LANE_PLAN_FIRST_GUEST
+           : queue == 0         ? TENANT_DOOR
+                                : TENANT_OWN;
 }
 
-/* Returns the queues (as bits) that those payers (as bits) pay for. */
-static inline uint32_t lanes_of_payers(uint32_t payers)
+/* Returns the queues (as bits) that those tenants (as bits) pay for. */
+static inline uint32_t lanes_of_tenants(uint32_t tenants)
 {
     uint32_t own = (UINT32_C(1) << LANE_PLAN_FIRST_GUEST) - 2;
-    return (payers & 1u << PAYER_OWN ? own : 0) | (payers & 1u << PAYER_DOOR ? 1 : 0) |
-           payers >> PAYER_GUESTS << LANE_PLAN_FIRST_GUEST;
+    return (tenants & 1u << TENANT_OWN ? own : 0) | (tenants & 1u << TENANT_DOOR ? 1 : 0) |
+           tenants >> TENANT_GUESTS << LANE_PLAN_FIRST_GUEST;
 }
 
-/* Told that a payer's account is to begin anew, since somebody else gets its lane. */
-typedef void (*lanes_payer_listener)(void *context, unsigned payer);
-void lanes_set_payer_listener(struct lanes *lanes, lanes_payer_listener listener, void *context);
+/* Told that a tenant's account is to begin anew, since somebody else gets its lane. */
+typedef void (*lanes_tenant_listener)(void *context, unsigned tenant);
+void lanes_set_tenant_listener(struct lanes *lanes, lanes_tenant_listener listener, void *context);
 
 /* What statistics tell of the guest number `guest`; lanes_guest_facts returns false if there is
  * none now. */

@@ -10,7 +10,7 @@
 #include "serverk/lanes/lanes.h"
 #include "serverk/receive/shares.h"
 
-_Static_assert(PAYERS <= SHARES_MAX_PAYERS, "each payer has an account");
+_Static_assert(TENANTS <= SHARES_MAX_TENANTS, "each tenant has an account");
 
 struct aside_message {
     struct aside_message *next;
@@ -23,7 +23,7 @@ struct aside_message {
 struct aside_lists {
     pthread_mutex_t lock;
     struct aside_message *first, **end;
-    size_t bytes, payer_bytes[SHARES_MAX_PAYERS];
+    size_t bytes, tenant_bytes[SHARES_MAX_TENANTS];
 };
 
 struct aside *aside_create(void)
@@ -85,12 +85,12 @@ bool aside_add(struct aside *aside, struct kv_slice message, struct session *ses
         (struct aside_message){.session = session, .queue = queue, .size = (uint32_t)message.size};
     memcpy(copy->data, message.data, message.size);
     pthread_mutex_lock(&lists->lock);
-    size_t *payer_bytes = &lists->payer_bytes[lanes_payer(queue)];
-    bool fits = *payer_bytes + bytes <= ASIDE_MAX_BYTES - lists->bytes;
+    size_t *tenant_bytes = &lists->tenant_bytes[lanes_tenant(queue)];
+    bool fits = *tenant_bytes + bytes <= ASIDE_MAX_BYTES - lists->bytes;
     if (fits) {
         lists->bytes += bytes;
-        *payer_bytes += bytes;
-        KV_ASSERT(lists->bytes <= ASIDE_MAX_BYTES && *payer_bytes <= lists->bytes);
+        *tenant_bytes += bytes;
+        KV_ASSERT(lists->bytes <= ASIDE_MAX_BYTES && *tenant_bytes <= lists->bytes);
         *lists->end = copy;
         lists->end = &copy->next;
         atomic_fetch_add(&session->aside, 1);
@@ -116,10 +116,10 @@ size_t aside_take(struct aside *aside, uint32_t queues, uint8_t *buffer, struct 
         if (!first->next)
             lists->end = link;
         size_t bytes = sizeof *first + first->size;
-        size_t *payer_bytes = &lists->payer_bytes[lanes_payer(first->queue)];
-        KV_ASSERT(*payer_bytes >= bytes && lists->bytes >= *payer_bytes);
+        size_t *tenant_bytes = &lists->tenant_bytes[lanes_tenant(first->queue)];
+        KV_ASSERT(*tenant_bytes >= bytes && lists->bytes >= *tenant_bytes);
         lists->bytes -= bytes;
-        *payer_bytes -= bytes;
+        *tenant_bytes -= bytes;
         unsigned before = atomic_fetch_sub(&first->session->aside, 1);
         KV_ASSERT(before > 0);
         set_aside_count(aside, aside_waiting(aside) - 1);

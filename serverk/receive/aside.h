@@ -2,7 +2,7 @@
  * aside: messages that the steward (dispatch/steward.h) has taken from the lanes while all workers
  * are away, and that are not for it to execute. Workers take them before any other, those of each
  * queue in the order in which they came. They lie in the daemon's memory, as many as its sessions
- * may have unanswered by their credits, and ASIDE_MAX_BYTES at most, of which a payer (shares.h)
+ * may have unanswered by their credits, and ASIDE_MAX_BYTES at most, of which a tenant (shares.h)
  * has no more than it leaves to the others.
  *
  * Threads: any. Locks: one of its own, under which nothing is called.
@@ -34,7 +34,7 @@ struct aside *aside_create(void);
 void aside_free(struct aside *aside);
 
 /* Adds a copy of `message`, which came from `queue`, and takes over the caller's reference to its
- * session. False: there is no room for more of its payer, or the session has more unanswered
+ * session. False: there is no room for more of its tenant, or the session has more unanswered
  * messages than credits; the reference is still the caller's to release. */
 bool aside_add(struct aside *aside, struct kv_slice message, struct session *session,
                unsigned queue);

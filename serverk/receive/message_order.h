@@ -17,12 +17,12 @@ struct receiver;
 struct message_order {
     /* Moves the message that is next to the receiver's buffer, with its session, its queue and its
      * priority, after receiving what has come (receiver_poll) where that is due. Returns as
-     * receiver_take, but 0: no message of a payer that does not rest is there. Sets
+     * receiver_take, but 0: no message of a tenant that does not rest is there. Sets
      * receiver->closed_queues to the queues that the receiver is to leave alone, as the order has
      * no room for their messages. */
     ssize_t (*receive)(struct message_order *order, struct receiver *receiver);
 
-    /* The same of what waits in the order, whichever payers rest, without a look at the queues:
+    /* The same of what waits in the order, whichever tenants rest, without a look at the queues:
      * the size of the message; 0: none waits. */
     size_t (*take)(struct message_order *order, struct receiver *receiver);
 

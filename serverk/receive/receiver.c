@@ -16,7 +16,7 @@
 #define COLD_AFTER  64u
 #define COLD_ROUNDS 8u
 
-/* A worker sleeps for this time at most while messages of payers that rest lie aside. */
+/* A worker sleeps for this time at most while messages of tenants that rest lie aside. */
 #define ASIDE_SLEEP_NS (2u * 1000 * 1000)
 
 /* What comes through the door is told apart by nobody: its messages count for twice the time they
@@ -39,7 +39,7 @@ static uint32_t served_queues(const struct receiver *receiver)
     return receiver->queues & served_lanes_set(receiver->served);
 }
 
-/* Returns those of the served queues whose payers do not rest. */
+/* Returns those of the served queues whose tenants do not rest. */
 static uint32_t due_queues(struct receiver *receiver)
 {
     uint32_t served = served_queues(receiver);
@@ -48,17 +48,17 @@ static uint32_t due_queues(struct receiver *receiver)
     if (!receiver->shares || !shares_contended(receiver->shares))
         return served;
     receiver->began_ns = clock_monotonic_ns();
-    uint32_t payers =
+    uint32_t tenants =
         shares_resting(receiver->shares, receiver->began_ns, &receiver->resting_until_ns);
-    receiver->resting = payers;
-    return served & ~lanes_of_payers(payers);
+    receiver->resting = tenants;
+    return served & ~lanes_of_tenants(tenants);
 }
 
 void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns)
 {
-    unsigned payer = lanes_payer(receiver->current);
+    unsigned tenant = lanes_tenant(receiver->current);
     unsigned weight =
-        (payer == PAYER_DOOR ? DOOR_WEIGHT : 1) * (receiver->wasted ? GARBAGE_WEIGHT : 1);
+        (tenant == TENANT_DOOR ? DOOR_WEIGHT : 1) * (receiver->wasted ? GARBAGE_WEIGHT : 1);
     uint64_t start_ns = receiver->began_ns ? receiver->began_ns : received_ns;
     struct share_use use = {.start_ns = start_ns ? start_ns : done_ns,
                             .end_ns = done_ns,
@@ -68,8 +68,8 @@ void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t d
                             .was_away = receiver->was_away};
     receiver->wasted = receiver->was_away = false;
     receiver->waited_ns = receiver->written_bytes = 0;
-    if (!shares_is_alone(receiver->shares, payer))
-        shares_charge(receiver->shares, payer, &use, workers_to_share(receiver));
+    if (!shares_is_alone(receiver->shares, tenant))
+        shares_charge(receiver->shares, tenant, &use, workers_to_share(receiver));
 }
 
 /* Takes the lowest bit out of the set, which is not empty. Returns the number of the bit. */
@@ -145,14 +145,14 @@ size_t receiver_take_aside(struct receiver *receiver)
     return take_aside(receiver, UINT32_MAX);
 }
 
-/* What was set aside came before all else; messages of payers that rest wait there, too. Cold
+/* What was set aside came before all else; messages of tenants that rest wait there, too. Cold
  * queues come first when it is their turn: behind those that always have something they would wait
  * for ever where both counts have a divisor in common. */
 ssize_t receiver_poll(struct receiver *receiver)
 {
     KV_ASSERT(!receiver->blocking);
     uint32_t served = due_queues(receiver);
-    size_t before = take_aside(receiver, ~lanes_of_payers(receiver->resting));
+    size_t before = take_aside(receiver, ~lanes_of_tenants(receiver->resting));
     if (before > 0)
         return (ssize_t)before;
     served &= ~receiver->closed_queues;
@@ -230,10 +230,10 @@ static ssize_t ordered_round(void *context)
     return receiver->order->receive(receiver->order, receiver);
 }
 
-/* Sleeps until a queue of a payer that does not rest has something (and there is a place for it),
+/* Sleeps until a queue of a tenant that does not rest has something (and there is a place for it),
  * the first of those that rest may be served, or the pool stops. In the set of all queues, the full
- * queues of payers that rest would end each sleep at once. So would what those payers have aside;
- * beside that the sleep is short, since the steward may be adding a message of another payer. */
+ * queues of tenants that rest would end each sleep at once. So would what those tenants have aside;
+ * beside that the sleep is short, since the steward may be adding a message of another tenant. */
 static void sleep_beside_resting(const struct receiver *receiver)
 {
     struct pollfd events[LANE_PLAN_MAX_QUEUES + 2] = {
@@ -243,7 +243,7 @@ static void sleep_beside_resting(const struct receiver *receiver)
     if (receiver->aside && !some_aside)
         events[count++] = (struct pollfd){.fd = receiver->aside->event, .events = POLLIN};
     uint32_t queues =
-        served_queues(receiver) & ~lanes_of_payers(receiver->resting) & ~receiver->closed_queues;
+        served_queues(receiver) & ~lanes_of_tenants(receiver->resting) & ~receiver->closed_queues;
     while (queues != 0)
         events[count++] = (struct pollfd){.fd = (int)receiver->served->queues[take_lowest(&queues)],
                                           .events = POLLIN};

@@ -5,7 +5,7 @@
  *
  * With an order of messages (message_order.h) the order decides which message is next.
  *
- * Where several payers are active (shares.h), the queues of those that rest are left alone
+ * Where several tenants are active (shares.h), the queues of those that rest are left alone
  * meanwhile.
  *
  * A queue that gave none of the last messages is polled only every few rounds: each poll is a
@@ -52,8 +52,8 @@ struct receiver {
 
     struct shares *shares; /* of all workers; NULL: nobody shares */
     uint64_t
-        began_ns; /* when it began to receive the last message, if payers were several; else 0 */
-    uint32_t resting;          /* payers whose queues were left alone in the last round */
+        began_ns; /* when it began to receive the last message, if tenants were several; else 0 */
+    uint32_t resting;          /* tenants whose queues were left alone in the last round */
     uint64_t resting_until_ns; /* the first of them, if there are any */
     bool wasted;               /* the message was nobody's */
     uint64_t waited_ns;        /* for locks, by the message; set by its executor, like the next */
@@ -81,7 +81,7 @@ ssize_t receiver_take(struct receiver *receiver);
  * nothing was there. */
 ssize_t receiver_look(struct receiver *receiver);
 
-/* Charges the last message, which was done at done_ns, to its payer's account. received_ns may be
+/* Charges the last message, which was done at done_ns, to its tenant's account. received_ns may be
  * 0: not known. Of a message that is handed on to a thread or process, only the handing on
  * counts. */
 void receiver_charge(struct receiver *receiver, uint64_t received_ns, uint64_t done_ns);

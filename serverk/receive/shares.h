@@ -1,22 +1,22 @@
 /*
- * shares: the workers' time, divided among payers, so that no payer takes more than its share,
- * however much it sends. A payer is identified by the queue of a message (lanes.h), before anybody
+ * shares: the workers' time, divided among tenants, so that no tenant takes more than its share,
+ * however much it sends. A tenant is identified by the queue of a message (lanes.h), before anybody
  * looks at the message.
  *
- * While only one payer is active, it gets all the time and nothing is counted. While n payers are
- * active, each may use 1/n of the time. A payer that has used more rests: its messages stay in
+ * While only one tenant is active, it gets all the time and nothing is counted. While n tenants are
+ * active, each may use 1/n of the time. A tenant that has used more rests: its messages stay in
  * their queues until the excess is made up for, and some milliseconds longer. It rests even while
  * nobody else has work: otherwise a client that sends its next request after each reply would wait
- * behind a message of that payer every time.
+ * behind a message of that tenant every time.
  *
- * A payer is active for some milliseconds after a message. A rest ends when no other payer is
+ * A tenant is active for some milliseconds after a message. A rest ends when no other tenant is
  * active any more. It is at most SHARES_MAX_REST_NS, or what a single long message costs
- * (SHARES_LONGEST_REST_NS at most). After a long message the other payers stay active for up to a
+ * (SHARES_LONGEST_REST_NS at most). After a long message the other tenants stay active for up to a
  * quarter of its time: they may have to wait for a CPU before they send again. Long is a message
  * that kept its worker away (parking.h) for twice SHARES_ACTIVE_NS or more: after less, it may be a
  * short one whose worker had to give its CPU to another thread.
  *
- * While several payers are active, the messages of one payer never occupy all workers: one worker
+ * While several tenants are active, the messages of one tenant never occupy all workers: one worker
  * is kept free.
  *
  * Threads: any, without locks; accounts may miss updates that several workers make at once.
@@ -30,15 +30,15 @@
 
 #include "common/assert/assert.h"
 
-#define SHARES_MAX_PAYERS   32u
+#define SHARES_MAX_TENANTS  32u
 #define SHARES_ACTIVE_NS    (5u * 1000 * 1000)
 #define SHARES_MAX_REST_NS  (50u * 1000 * 1000)
 #define SHARES_KEPT_REST_NS (1000u * 1000)
 
 #define SHARES_LONGEST_REST_NS (1000u * 1000 * 1000)
 
-struct payer {
-    _Atomic uint64_t seen_ns; /* its last message while several payers were active */
+struct tenant {
+    _Atomic uint64_t seen_ns; /* its last message while several tenants were active */
     _Atomic uint64_t due_ns;  /* when its excess is made up for */
     _Atomic uint64_t rests_until_ns;
     _Atomic uint64_t alone_until_ns; /* until then it rests even if no other is active */
@@ -48,22 +48,22 @@ struct payer {
 } __attribute__((aligned(64)));
 
 struct shares {
-    _Atomic uint32_t active; /* bits of payers */
+    _Atomic uint32_t active; /* bits of tenants */
     unsigned workers;        /* of the daemon; constant */
-    struct payer payers[SHARES_MAX_PAYERS];
+    struct tenant tenants[SHARES_MAX_TENANTS];
 };
 
-/* Returns whether several payers were seen to be active. */
+/* Returns whether several tenants were seen to be active. */
 static inline bool shares_contended(const struct shares *shares)
 {
     uint32_t active = atomic_load_explicit(&shares->active, memory_order_relaxed);
     return (active & (active - 1)) != 0;
 }
 
-/* Returns whether this payer alone was seen to be active. */
-static inline bool shares_is_alone(const struct shares *shares, unsigned payer)
+/* Returns whether this tenant alone was seen to be active. */
+static inline bool shares_is_alone(const struct shares *shares, unsigned tenant)
 {
-    return atomic_load_explicit(&shares->active, memory_order_relaxed) == UINT32_C(1) << payer;
+    return atomic_load_explicit(&shares->active, memory_order_relaxed) == UINT32_C(1) << tenant;
 }
 
 /* What one message cost. */
@@ -75,29 +75,29 @@ struct share_use {
     bool was_away;          /* the worker, by it (parking.h) */
 };
 
-/* Charges a message to the payer; `workers` (>= 1) serve all payers. */
-void shares_charge(struct shares *shares, unsigned payer, const struct share_use *use,
+/* Charges a message to the tenant; `workers` (>= 1) serve all tenants. */
+void shares_charge(struct shares *shares, unsigned tenant, const struct share_use *use,
                    unsigned workers);
 
-/* To be called before and after the execution of a message of the payer. */
-static inline void shares_begin_message(struct shares *shares, unsigned payer)
+/* To be called before and after the execution of a message of the tenant. */
+static inline void shares_begin_message(struct shares *shares, unsigned tenant)
 {
-    atomic_fetch_add_explicit(&shares->payers[payer].under_way, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&shares->tenants[tenant].under_way, 1, memory_order_relaxed);
 }
 
-static inline void shares_end_message(struct shares *shares, unsigned payer)
+static inline void shares_end_message(struct shares *shares, unsigned tenant)
 {
     unsigned before =
-        atomic_fetch_sub_explicit(&shares->payers[payer].under_way, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&shares->tenants[tenant].under_way, 1, memory_order_relaxed);
     KV_ASSERT(before > 0);
 }
 
-/* The payers (as bits) that rest now. If there is one, *until_ns gets the time to look again: when
- * the first rest ends, or after SHARES_MAX_REST_NS, or, if a payer rests only because its messages
+/* The tenants (as bits) that rest now. If there is one, *until_ns gets the time to look again: when
+ * the first rest ends, or after SHARES_MAX_REST_NS, or, if a tenant rests only because its messages
  * are under way, after SHARES_KEPT_REST_NS. */
 uint32_t shares_resting(const struct shares *shares, uint64_t now_ns, uint64_t *until_ns);
 
-/* Makes the payer's account begin anew: the number belongs to another payer from now on. */
-void shares_forget(struct shares *shares, unsigned payer);
+/* Makes the tenant's account begin anew: the number belongs to another tenant from now on. */
+void shares_forget(struct shares *shares, unsigned tenant);
 
 #endif

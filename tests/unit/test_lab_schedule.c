@@ -15,7 +15,7 @@
 #define MS            (1000 * US)
 
 static struct schedule *schedule;
-static uint32_t payers_due = UINT32_MAX; /* messages of these are taken */
+static uint32_t tenants_due = UINT32_MAX; /* messages of these are taken */
 
 /* A message whose bytes say its number. */
 static void add(uint32_t number, unsigned priority, uint64_t work_ns, uint64_t now_ns)
@@ -24,11 +24,11 @@ static void add(uint32_t number, unsigned priority, uint64_t work_ns, uint64_t n
                  work_ns, now_ns);
 }
 
-/* The same of another payer. */
-static void add_of(unsigned payer, uint32_t number, uint64_t work_ns)
+/* The same of another tenant. */
+static void add_of(unsigned tenant, uint32_t number, uint64_t work_ns)
 {
     schedule_add(schedule, kv_slice(&number, sizeof number),
-                 (struct message_source){.payer = payer}, 0, work_ns, 0);
+                 (struct message_source){.tenant = tenant}, 0, work_ns, 0);
 }
 
 /* The number of the message that comes next, -1: none waits. */
@@ -37,7 +37,8 @@ static int64_t take_at(uint64_t now_ns, unsigned *priority, uint64_t *waited_ns)
     uint8_t buffer[MESSAGE_BYTES];
     uint32_t number;
     struct message_source source;
-    size_t size = schedule_take(schedule, payers_due, buffer, &source, priority, now_ns, waited_ns);
+    size_t size =
+        schedule_take(schedule, tenants_due, buffer, &source, priority, now_ns, waited_ns);
     if (size == 0)
         return -1;
     ck_assert_uint_eq(size, sizeof number);
@@ -163,46 +164,46 @@ START_TEST(full_at_its_capacity)
 }
 END_TEST
 
-START_TEST(messages_of_payers_who_rest_stay)
+START_TEST(messages_of_tenants_who_rest_stay)
 {
     schedule = schedule_create(100, 3, MESSAGE_BYTES, 1);
     add_of(2, 20, US);
     add_of(0, 1, 4 * US);
     add_of(2, 21, 2 * US);
     add_of(1, 10, 3 * US);
-    ck_assert_uint_eq(schedule_payers(schedule), 7);
-    payers_due = ~4u;
+    ck_assert_uint_eq(schedule_tenants(schedule), 7);
+    tenants_due = ~4u;
     ck_assert_int_eq(take(), 10);
     ck_assert_int_eq(take(), 1);
     ck_assert_int_eq(take(), -1);
-    ck_assert_uint_eq(schedule_payers(schedule), 4);
-    payers_due = UINT32_MAX;
+    ck_assert_uint_eq(schedule_tenants(schedule), 4);
+    tenants_due = UINT32_MAX;
     add_of(0, 2, 4 * US);
     const int64_t expected[] = {20, 21, 2, -1};
     for (unsigned i = 0; i < 4; i++)
         ck_assert_int_eq(take(), expected[i]);
-    ck_assert_uint_eq(schedule_payers(schedule), 0);
+    ck_assert_uint_eq(schedule_tenants(schedule), 0);
     schedule_free(schedule);
 }
 END_TEST
 
-START_TEST(one_of_several_payers_gets_a_quarter_of_the_places)
+START_TEST(one_of_several_tenants_gets_a_quarter_of_the_places)
 {
     schedule = schedule_create(8, 3, MESSAGE_BYTES, 2);
     add_of(1, 0, US);
-    ck_assert_uint_eq(schedule_full_payers(schedule), 0);
+    ck_assert_uint_eq(schedule_full_tenants(schedule), 0);
     add_of(1, 1, US);
-    ck_assert_uint_eq(schedule_full_payers(schedule), 2);
+    ck_assert_uint_eq(schedule_full_tenants(schedule), 2);
     add_of(1, 2, US); /* two workers had asked before */
     add_of(1, 3, US);
     ck_assert(!schedule_full(schedule));
     add_of(2, 4, US);
-    ck_assert_uint_eq(schedule_full_payers(schedule), 2);
-    payers_due = 2;
+    ck_assert_uint_eq(schedule_full_tenants(schedule), 2);
+    tenants_due = 2;
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(take(), i);
-    ck_assert_uint_eq(schedule_full_payers(schedule), 0);
-    payers_due = UINT32_MAX;
+    ck_assert_uint_eq(schedule_full_tenants(schedule), 0);
+    tenants_due = UINT32_MAX;
     schedule_free(schedule);
 }
 END_TEST
@@ -301,8 +302,8 @@ TEST_SUITE(lab_schedule)
     tcase_add_test(cases, nothing_starves);
     tcase_add_test(cases, random_messages_come_out_in_order);
     tcase_add_test(cases, full_at_its_capacity);
-    tcase_add_test(cases, messages_of_payers_who_rest_stay);
-    tcase_add_test(cases, one_of_several_payers_gets_a_quarter_of_the_places);
+    tcase_add_test(cases, messages_of_tenants_who_rest_stay);
+    tcase_add_test(cases, one_of_several_tenants_gets_a_quarter_of_the_places);
     tcase_add_test(cases, statistics_tell_depth_and_waits);
     tcase_add_test(cases, threads_lose_and_double_nothing);
     tcase_add_test(cases, nice_falls_as_priority_rises);

@@ -241,26 +241,26 @@ START_TEST(with_a_door_own_lanes_are_closed_to_others)
     for (unsigned queue = 1; queue < lanes_queue_count(lanes); queue++)
         ck_assert_uint_eq(mode_of(lanes, queue), 0600);
     ck_assert_uint_eq(assign(lanes, 4).lane, 1);
-    ck_assert_uint_eq(lanes_payer(1), PAYER_OWN);
+    ck_assert_uint_eq(lanes_tenant(1), TENANT_OWN);
 
     /* A client that knows no guest lanes comes through the door, without bulk lanes. */
     struct lane_assignment old = assign_to(lanes, 12345, false);
     ck_assert_uint_eq(old.family, WIRE_FAMILY_LANES);
     ck_assert_uint_eq(old.lane, 0);
     ck_assert_uint_eq(old.bulk_bytes, old.lane_bytes);
-    ck_assert_uint_eq(lanes_payer(old.queue), PAYER_DOOR);
+    ck_assert_uint_eq(lanes_tenant(old.queue), TENANT_DOOR);
     lanes_close(lanes);
 }
 END_TEST
 
-static unsigned payers_begun;
+static unsigned tenants_begun;
 
-/* A lanes_payer_listener. */
-static void count_payer(void *context, unsigned payer)
+/* A lanes_tenant_listener. */
+static void count_tenant(void *context, unsigned tenant)
 {
     (void)context;
-    (void)payer;
-    payers_begun++;
+    (void)tenant;
+    tenants_begun++;
 }
 
 START_TEST(each_guest_has_a_lane_for_as_long_as_it_has_sessions)
@@ -305,15 +305,15 @@ START_TEST(each_guest_has_a_lane_for_as_long_as_it_has_sessions)
 
     /* The place of the last lane of a guest is kept for it while there are others, and its account
      * goes on. */
-    payers_begun = 0;
-    lanes_set_payer_listener(lanes, count_payer, NULL);
+    tenants_begun = 0;
+    lanes_set_tenant_listener(lanes, count_tenant, NULL);
     struct lane_assignment third = assign_to(lanes, 12347, true);
     ck_assert_uint_ne(third.queue, first.queue);
     ck_assert(served_lanes_set(lanes_served(lanes)) >> third.queue & 1);
-    ck_assert_uint_eq(payers_begun, 1);
+    ck_assert_uint_eq(tenants_begun, 1);
     struct lane_assignment again = assign_to(lanes, 12345, true);
     ck_assert_uint_eq(again.queue, first.queue);
-    ck_assert_uint_eq(payers_begun, 1);
+    ck_assert_uint_eq(tenants_begun, 1);
     lanes_close(lanes);
     ck_assert_int_eq(wire_queue_open(name, true, &queue, NULL, NULL), KV_NO_SERVER);
 }

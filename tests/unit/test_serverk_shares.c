@@ -1,4 +1,4 @@
-/* shares: nothing is counted for one payer; of several, who uses more rests until the clock has
+/* shares: nothing is counted for one tenant; of several, who uses more rests until the clock has
  * made up for it. */
 #include <check.h>
 
@@ -17,22 +17,22 @@ static void begin(void)
     now_ns = 1000 * (uint64_t)MS;
 }
 
-static bool rests(unsigned payer)
+static bool rests(unsigned tenant)
 {
     uint64_t until_ns;
-    return shares_resting(&shares, now_ns, &until_ns) >> payer & 1;
+    return shares_resting(&shares, now_ns, &until_ns) >> tenant & 1;
 }
 
-/* A message of the payer that takes so long. */
-static void work(unsigned payer, uint64_t ns, unsigned workers)
+/* A message of the tenant that takes so long. */
+static void work(unsigned tenant, uint64_t ns, unsigned workers)
 {
     struct share_use use = {
         .start_ns = now_ns, .end_ns = now_ns + ns, .weight = 1, .was_away = ns >= 10 * MS};
-    shares_charge(&shares, payer, &use, workers);
+    shares_charge(&shares, tenant, &use, workers);
     now_ns += ns;
 }
 
-START_TEST(a_single_payer_never_rests)
+START_TEST(a_single_tenant_never_rests)
 {
     for (unsigned i = 0; i < 1000; i++) {
         work(3, 10 * MS, 1);
@@ -127,7 +127,7 @@ START_TEST(a_rest_ends_with_the_activity_of_the_others)
 }
 END_TEST
 
-/* How long payer 1 rests now while payer 0 stays active. */
+/* How long tenant 1 rests now while tenant 0 stays active. */
 static uint64_t rest_ns(void)
 {
     uint64_t start_ns = now_ns, until_ns;
@@ -185,11 +185,11 @@ START_TEST(a_worker_that_lost_its_cpu_for_a_moment_makes_nobody_rest_alone)
         .start_ns = now_ns, .end_ns = now_ns + 8 * MS, .weight = 1, .was_away = true};
     shares_charge(&shares, 1, &use, 1);
     now_ns += 8 * MS;
-    ck_assert_uint_eq(shares.payers[1].alone_until_ns, 0);
+    ck_assert_uint_eq(shares.tenants[1].alone_until_ns, 0);
     use.end_ns = (use.start_ns = now_ns) + 10 * MS;
     work(0, 5 * US, 1);
     shares_charge(&shares, 1, &use, 1);
-    ck_assert_uint_gt(shares.payers[1].alone_until_ns, use.end_ns);
+    ck_assert_uint_gt(shares.tenants[1].alone_until_ns, use.end_ns);
 }
 END_TEST
 
@@ -234,7 +234,7 @@ START_TEST(many_workers_leave_one_for_each_other)
 }
 END_TEST
 
-START_TEST(a_new_payer_does_not_inherit)
+START_TEST(a_new_tenant_does_not_inherit)
 {
     work(0, 5 * US, 1);
     work(1, 4 * MS, 1);
@@ -249,7 +249,7 @@ TEST_SUITE(serverk_shares)
 {
     TCase *cases = tcase_create("shares");
     tcase_add_checked_fixture(cases, begin, NULL);
-    tcase_add_test(cases, a_single_payer_never_rests);
+    tcase_add_test(cases, a_single_tenant_never_rests);
     tcase_add_test(cases, who_uses_more_rests_as_long_as_it_worked);
     tcase_add_test(cases, rests_are_few_and_long);
     tcase_add_test(cases, a_flood_gets_its_share_and_no_more);
@@ -262,6 +262,6 @@ TEST_SUITE(serverk_shares)
     tcase_add_test(cases, waiting_for_others_locks_is_not_charged_but_written_bytes_are);
     tcase_add_test(cases, beside_others_nobody_keeps_the_last_worker);
     tcase_add_test(cases, many_workers_leave_one_for_each_other);
-    tcase_add_test(cases, a_new_payer_does_not_inherit);
+    tcase_add_test(cases, a_new_tenant_does_not_inherit);
     suite_add_tcase(suite, cases);
 }
