@@ -242,7 +242,7 @@ __attribute__((noinline, cold)) static bool unusual_header_is_sound(const uint8_
         at[KIND_AT] == RECORD_PUT ? has_key && (flags & ~FLAG_EXPIRY) == FLAG_IN_EXTENT
         : at[KIND_AT] == RECORD_EXTENT
             ? !has_key && flags == 0 && value_bytes % RECORD_ALIGNMENT == EXTENT_ZERO_BYTES
-        : at[KIND_AT] == RECORD_PLACED
+        : at[KIND_AT] == RECORD_POINTER
             ? has_key && value_bytes == PLACE_BYTES && (flags & ~USUAL_FLAGS) == 0
             : false;
     return is_of_kind && version_is_sound(at);
@@ -399,7 +399,7 @@ void record_place(const struct record *content, uint64_t content_at, uint8_t val
 {
     store_u64(value, content_at);
     *placed = *content;
-    placed->kind = RECORD_PLACED;
+    placed->kind = RECORD_POINTER;
     placed->value = kv_slice(value, PLACE_BYTES);
     placed->content_at = 0;
     placed->in_extent = false;
@@ -407,7 +407,7 @@ void record_place(const struct record *content, uint64_t content_at, uint8_t val
 
 uint64_t record_placed_at(const struct record *placed, uint64_t offset)
 {
-    KV_ASSERT(placed->kind == RECORD_PLACED && placed->value.size == PLACE_BYTES);
+    KV_ASSERT(placed->kind == RECORD_POINTER && placed->value.size == PLACE_BYTES);
     uint64_t at = load_u64(placed->value.data);
     return at % RECORD_ALIGNMENT == 0 && at >= FILE_HEADER_BYTES && at < offset &&
                    offset - at >= RECORD_HEADER_BYTES
@@ -433,7 +433,7 @@ enum record_verdict record_walk(const uint8_t *file, uint64_t file_bytes, uint64
 {
     enum record_verdict verdict =
         record_read(file + offset, file_bytes - offset, salt, offset, record, size_bytes);
-    if (verdict != RECORD_VALID || record->kind != RECORD_PLACED)
+    if (verdict != RECORD_VALID || record->kind != RECORD_POINTER)
         return verdict;
     const struct record placed = *record;
     uint64_t at = record_placed_at(&placed, offset);

@@ -21,14 +21,14 @@
  * An extent is a place in the log that was taken before its content, a record of a put, was
  * written: the log goes on behind it. It has no key, no flags, and a value of 4 zero bytes and the
  * content; its checksum covers no more than that header and the zeros. The content, which has flag
- * 3, gets its version last, and counts when a placed record stands behind it: key, version and
+ * 3, gets its version last, and counts when a value pointer stands behind it: key, version and
  * expiry are those of the content, the value is its offset (8 bytes). Readers get the content in
- * the place of the placed record (logfile.h). Its checksum is that of the bytes from 20 on, seeded
+ * the place of the value pointer (logfile.h). Its checksum is that of the bytes from 20 on, seeded
  * with bytes 4 .. 7 and 16 .. 19 as well (as one number, low bytes first), and when it gets its
  * version XOR the low 32 bits of XXH3_64 over that: so it need not be read again.
  *
- * When a later record of its key has made a placed record count no more, its extent may get another
- * content, of that size or a little less. The placed record is superseded then, and nothing is
+ * When a later record of its key has made a value pointer count no more, its extent may get another
+ * content, of that size or a little less. The value pointer is superseded then, and nothing is
  * missing. A superseded one that no later record of its key follows has lost its content.
  *
  * A record is valid if its checksum holds, its kind and flags are known, key_bytes (but of an
@@ -36,7 +36,7 @@
  * padding are 0, an expiry that follows is not 0, nor is the number of a transaction, flags 1 and 2
  * are not both set, and it ends within the file. Records with flag 1 count together with the next
  * one, and with a part together with the other files' parts, or not at all (recovery.h). Files with
- * such records, with extents or placed records have format 2.
+ * such records, with extents or value pointers have format 2.
  * A log position whose first RECORD_HEADER_BYTES are all zero is its end. Seeding with salt and
  * offset makes a record valid only in its own file and place: torn_tail of an older file or of a
  * cut tail never look like records.
@@ -61,7 +61,7 @@
  * never overflows. */
 #define RECORD_VERSION_LIMIT (UINT64_C(1) << 63)
 
-enum record_kind { RECORD_PUT = 1, RECORD_DELETE = 2, RECORD_EXTENT = 4, RECORD_PLACED = 5 };
+enum record_kind { RECORD_PUT = 1, RECORD_DELETE = 2, RECORD_EXTENT = 4, RECORD_POINTER = 5 };
 
 /* A parsed record. Its slices borrow their bytes. */
 struct record {
@@ -75,7 +75,7 @@ struct record {
     uint32_t next_file;   /* that has the next part of the transaction */
     uint32_t parts;       /* how many it has; this and next_file only with a transaction */
     uint64_t transaction; /* whose part ends here; 0: none */
-    /* Not 0: a placed record names the content of an extent, which begins there; kind, key and
+    /* Not 0: a value pointer names the content of an extent, which begins there; kind, key and
      * value are the content's, unless the record is superseded. */
     uint64_t content_at;
 };
@@ -84,7 +84,7 @@ enum record_verdict {
     RECORD_VALID,
     RECORD_END,        /* zeros: nothing was ever written here */
     RECORD_INVALID,    /* neither a record nor zeros */
-    RECORD_SUPERSEDED, /* a placed record, sound, whose content is not in its extent (any more) */
+    RECORD_SUPERSEDED, /* a value pointer, sound, whose content is not in its extent (any more) */
     RECORD_UNREADABLE  /* returned by logfile.h only: the bytes could not be read; errno */
 };
 
@@ -222,8 +222,8 @@ enum record_verdict record_read(const uint8_t *at, uint64_t available, uint64_t 
                                 uint64_t offset, struct record *record, uint64_t *size_bytes);
 
 /* record_read in a file whose first bytes, up to file_bytes, are at `file`: as a log is walked,
- * with the content of an extent in the place of the placed record that names it. RECORD_SUPERSEDED
- * gives the placed record as it stands. */
+ * with the content of an extent in the place of the value pointer that names it. RECORD_SUPERSEDED
+ * gives the value pointer as it stands. */
 enum record_verdict record_walk(const uint8_t *file, uint64_t file_bytes, uint64_t salt,
                                 uint64_t offset, struct record *record, uint64_t *size_bytes);
 

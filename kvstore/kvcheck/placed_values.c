@@ -16,7 +16,7 @@ static void drop_replaced(struct placed_values *values)
     values->count = kept;
 }
 
-/* A log may have many more placed records than keys, so that room is made of those that were
+/* A log may have many more value pointers than keys, so that room is made of those that were
  * replaced, if half are. */
 static bool make_room_for_value(struct placed_values *values)
 {

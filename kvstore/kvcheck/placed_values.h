@@ -1,7 +1,7 @@
 /*
- * placed_values: the placed records (record.h) of a log that are the newest of their keys, in the
+ * placed_values: the value pointers (record.h) of a log that are the newest of their keys, in the
  * order of the log, each with the size that its content had when it was read. What is in an extent
- * may change while the log is read; the placed record stays.
+ * may change while the log is read; the value pointer stays.
  */
 #ifndef MQKV_KVSTORE_KVCHECK_PLACED_VALUES_H
 #define MQKV_KVSTORE_KVCHECK_PLACED_VALUES_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct placed_value {
-    uint64_t offset;           /* of the placed record */
+    uint64_t offset;           /* of the value pointer */
     uint64_t content_bytes;    /* in the log; 0: the record was superseded */
     uint64_t superseded_since; /* of a superseded one: the first of its key in a row, or itself */
     bool is_replaced;          /* a later record of the key is its newest */

@@ -147,7 +147,7 @@ bool running_store_overwrites(const struct source *source, uint64_t offset)
     if (!source->is_live ||
         record_parse(source->map + offset, source->size_bytes - offset, &placed, &size_bytes) !=
             RECORD_VALID ||
-        placed.kind != RECORD_PLACED)
+        placed.kind != RECORD_POINTER)
         return false;
     if (record_walk(source->map, source->size_bytes, source->identity.salt, offset, &record,
                     &size_bytes) == RECORD_VALID)

@@ -42,7 +42,7 @@ void running_store_settle(void);
 bool running_store_gap_stays(const struct source *source, uint64_t offset);
 
 /* Returns true if the daemon that writes to the file has overwritten the content of the superseded
- * record (record.h) at `offset`, since what has replaced it stands behind the end of what is read.
+ * pointer (record.h) at `offset`, since what has replaced it stands behind the end of what is read.
  * One that seems to be damaged is to be looked at once more after running_store_settle. */
 bool running_store_overwrites(const struct source *source, uint64_t offset);
 

@@ -47,14 +47,14 @@ static void survey_count_key(struct survey *survey, const struct record *record,
 /* Counts the key no more whose newest record is replaced, if that was a put with a content. */
 static void uncount_key(struct survey *survey, const struct newest *replaced)
 {
-    bool is_placed = replaced->record.kind == RECORD_PLACED;
+    bool is_placed = replaced->record.kind == RECORD_POINTER;
     uint64_t size_bytes =
         is_placed ? placed_values_replace(&survey->placed, replaced->offset) : replaced->size_bytes;
     if (replaced->record.kind == RECORD_PUT || (is_placed && size_bytes > 0))
         survey_count_key(survey, &replaced->record, size_bytes, UINT64_MAX); /* one less */
 }
 
-/* An extent, or the content of one whose head is damaged, counts by the placed record that names
+/* An extent, or the content of one whose head is damaged, counts by the value pointer that names
  * it.
  */
 static bool is_of_extent(const struct record *record)
@@ -69,7 +69,7 @@ static bool note_extent(struct survey *survey, const struct walk_step *step)
                                (step->record.kind == RECORD_EXTENT ? RECORD_EXTENT_HEAD_BYTES : 0));
 }
 
-/* Adds what is known of the placed record, which becomes the newest of its key. superseded_since:
+/* Adds what is known of the value pointer, which becomes the newest of its key. superseded_since:
  * that of the newest so far. */
 static bool note_placed(struct survey *survey, const struct walk_step *step,
                         uint64_t superseded_since)
@@ -83,8 +83,8 @@ static bool note_placed(struct survey *survey, const struct walk_step *step,
 }
 
 /* Has the record be the newest of its key, unless another one is newer. A later record of an equal
- * version wins, as in a recovery. A superseded record is as good as another, until it is known that
- * none follows. False: there is no memory. */
+ * version wins, as in a recovery. A superseded pointer is as good as another, until it is known
+ * that none follows. False: there is no memory. */
 static bool take_newest(struct survey *survey, const struct walk_step *step)
 {
     struct newest newest;
@@ -110,7 +110,7 @@ static bool take_newest(struct survey *survey, const struct walk_step *step)
     return record->content_at == 0 || note_placed(survey, step, superseded_since);
 }
 
-/* When the file is read again, a superseded record is left out: an older record of its key counts.
+/* When the file is read again, a superseded pointer is left out: an older record of its key counts.
  * */
 static bool take_record(struct survey *survey, const struct walk_step *step)
 {
@@ -214,7 +214,7 @@ static bool survey_read(struct survey *survey, const struct layout *layout)
     return take_strays(survey);
 }
 
-/* Where nothing follows a superseded record, and it was not synced, the log ends before it: then
+/* Where nothing follows a superseded pointer, and it was not synced, the log ends before it: then
  * the one that it follows of its key is one that none follows, too. */
 static bool note_lost(struct survey *survey, const struct placed_value *value)
 {
@@ -226,7 +226,7 @@ static bool note_lost(struct survey *survey, const struct placed_value *value)
             offset_list_add(&survey->lost, value->superseded_since));
 }
 
-/* Sorts the superseded records that none follows by what became of their contents. */
+/* Sorts the superseded pointers that none follows by what became of their contents. */
 static bool weigh_superseded(struct survey *survey)
 {
     const struct source *source = survey->source;

@@ -51,12 +51,12 @@ struct survey {
     uint64_t damage_limit; /* damage_end is not behind it */
     uint64_t last_at;      /* the last record that is not superseded; 0: there is none */
     uint64_t overwritten;  /* keys whose content is (running_store_overwrites), among `keys` */
-    bool is_read_again;    /* superseded records that none follows are known */
+    bool is_read_again;    /* superseded pointers that none follows are known */
     struct survey_fault *faults;
     size_t fault_count, fault_capacity;
     struct offset_list strays;   /* large values that are newer than all else of their keys */
     struct placed_values placed; /* among the newest */
-    struct offset_list lost;     /* superseded records that none follows: they are gaps */
+    struct offset_list lost;     /* superseded pointers that none follows: they are gaps */
     struct offset_list bare;     /* those whose content is being overwritten: nothing is wrong */
 };
 

@@ -18,7 +18,7 @@ void walk_start(struct walk *walk, const struct source *source, const struct off
                           .credit_bytes = FIRST_CREDIT_BYTES};
 }
 
-/* Returns true if a placed record at `offset` names what cannot be all its own: more bytes are in
+/* Returns true if a value pointer at `offset` names what cannot be all its own: more bytes are in
  * use then than the log has. No daemon writes that. To verify and to salvage it would take time and
  * room without end. */
 static bool is_named_twice(const struct walk *walk, uint64_t offset)
@@ -28,7 +28,7 @@ static bool is_named_twice(const struct walk *walk, uint64_t offset)
     uint64_t size_bytes;
     if (record_parse(source->map + offset, source->size_bytes - offset, &placed, &size_bytes) !=
             RECORD_VALID ||
-        placed.kind != RECORD_PLACED)
+        placed.kind != RECORD_POINTER)
         return false;
     uint64_t at = record_placed_at(&placed, offset);
     return at != 0 &&

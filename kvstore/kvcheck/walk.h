@@ -16,7 +16,7 @@
 
 enum walk_kind {
     WALK_RECORD,
-    WALK_SUPERSEDED, /* a placed record, intact, whose content is not in its extent (record.h) */
+    WALK_SUPERSEDED, /* a value pointer, intact, whose content is not in its extent (record.h) */
     WALK_DAMAGE,     /* a gap before the synced offset: something that was on disk is gone */
     WALK_HOLE,       /* a gap at or after it, with intact records behind */
     WALK_TORN /* such a gap with none behind: torn_tail of writes that nobody was promised; also
@@ -35,7 +35,7 @@ struct walk_step {
 struct walk {
     const struct source *source;
     const struct offset_list
-        *lost; /* superseded records that count as none; NULL: there are none */
+        *lost; /* superseded pointers that count as none; NULL: there are none */
     uint64_t offset;
     uint64_t credit_bytes;
     uint64_t skipped;    /* candidates in gaps that would have cost too much to verify */

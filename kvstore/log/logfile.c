@@ -360,7 +360,7 @@ read_by_call(const struct logfile *log, enum read_buffer buffer, uint64_t offset
     return record_read(at, *size_bytes, log->identity.salt, offset, record, size_bytes);
 }
 
-/* logfile_read_before, with placed records as they stand there. */
+/* logfile_read_before, with value pointers as they stand there. */
 static enum record_verdict read_standing(const struct logfile *log, enum read_buffer buffer,
                                          uint64_t offset, uint64_t end, struct record *record,
                                          uint64_t *size_bytes)
@@ -397,7 +397,7 @@ static enum record_verdict parse_content(const struct logfile *log, enum read_bu
     return parse_by_call(log, buffer, UP_TO_KEY, at, end, record, size_bytes);
 }
 
-/* Puts the content of an extent in the place of the placed record at `offset` that names it. Not
+/* Puts the content of an extent in the place of the value pointer at `offset` that names it. Not
  * `verified`: the content is only parsed. The checksum comes last: the extent may have been named
  * by many that are superseded. */
 __attribute__((noinline)) static enum record_verdict read_content(const struct logfile *log,
@@ -422,7 +422,7 @@ __attribute__((noinline)) static enum record_verdict read_content(const struct l
                : RECORD_INVALID;
 }
 
-/* Gives the content of the placed record at `offset` in its place, or the record as it stands if it
+/* Gives the content of the value pointer at `offset` in its place, or the record as it stands if it
  * is superseded. */
 static enum record_verdict read_placed(const struct logfile *log, enum read_buffer buffer,
                                        uint64_t offset, uint64_t end, bool verified,
@@ -461,7 +461,7 @@ enum record_verdict logfile_read_before(const struct logfile *log, enum read_buf
                                         uint64_t *size_bytes)
 {
     enum record_verdict verdict = read_standing(log, buffer, offset, end, record, size_bytes);
-    return verdict == RECORD_VALID && record->kind == RECORD_PLACED
+    return verdict == RECORD_VALID && record->kind == RECORD_POINTER
                ? read_placed(log, buffer, offset, end, true, record, size_bytes)
                : verdict;
 }
@@ -475,7 +475,7 @@ enum record_verdict logfile_walk(const struct logfile *log, enum read_buffer buf
                 !verified_bitmap_has(&log->verified, offset, *size_bytes);
     enum record_verdict verdict =
         *verified ? read_standing(log, buffer, offset, end, record, size_bytes) : RECORD_VALID;
-    if (verdict != RECORD_VALID || record->kind != RECORD_PLACED)
+    if (verdict != RECORD_VALID || record->kind != RECORD_POINTER)
         return verdict;
     *verified = !log->map;
     return read_placed(log, buffer, offset, end, *verified, record, size_bytes);
@@ -509,7 +509,7 @@ bool logfile_holds(const struct logfile *log, enum read_buffer buffer, uint64_t 
     const uint8_t *at = bytes_by_call(log, buffer, offset, RECORD_MAX_HEADER_BYTES,
                                       offset + RECORD_MAX_HEADER_BYTES); /* without reading */
     return record_parse(at, LOGFILE_MAX_BYTES, &record, &size_bytes) != RECORD_VALID ||
-           (record.kind != RECORD_PLACED && read_buffer_holds(buffer, offset, size_bytes));
+           (record.kind != RECORD_POINTER && read_buffer_holds(buffer, offset, size_bytes));
 }
 
 bool logfile_is_end(const struct logfile *log, uint64_t offset)
@@ -564,7 +564,7 @@ static uint64_t unsynced_begin(const struct logfile *log)
     while (offset < log->allocated_bytes &&
            read_standing(log, READ_BUFFER_WALK, offset, log->allocated_bytes, &record,
                          &size_bytes) == RECORD_VALID) {
-        uint64_t at = record.kind == RECORD_PLACED ? record_placed_at(&record, offset) : 0;
+        uint64_t at = record.kind == RECORD_POINTER ? record_placed_at(&record, offset) : 0;
         if (at >= FILE_HEADER_BYTES)
             begin = at_most(begin, at);
         offset += size_bytes;

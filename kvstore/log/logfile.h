@@ -14,7 +14,7 @@
  * Threads: none of its own. The data file's lock covers the fields, except `progress`, which
  * belongs to the holder of the file's sync slot (sync_slot.h). logfile_sync needs no lock.
  * logfile_read and logfile_parse need none for an offset that came out of the index, as long as the
- * file is not closed, and for a placed record as long as the index leads to it: bytes below the
+ * file is not closed, and for a value pointer as long as the index leads to it: bytes below the
  * tail never change, except in extents whose content counts no more (free_extents.h).
  */
 #ifndef MQKV_KVSTORE_LOG_LOGFILE_H
@@ -147,9 +147,9 @@ enum record_verdict logfile_read(const struct logfile *log, enum read_buffer buf
                                  uint64_t offset, struct record *record, uint64_t *size_bytes);
 
 /* logfile_read with another end of the log than its tail. No lock is needed if `end` was the tail
- * once. In the place of a placed record all three give the content of the extent that it names, and
- * *size_bytes of the placed record itself (record_entry_offset, record_entry_bytes);
- * RECORD_SUPERSEDED gives the placed record as it stands, with content_at. */
+ * once. In the place of a value pointer all three give the content of the extent that it names, and
+ * *size_bytes of the value pointer itself (record_entry_offset, record_entry_bytes);
+ * RECORD_SUPERSEDED gives the value pointer as it stands, with content_at. */
 enum record_verdict logfile_read_before(const struct logfile *log, enum read_buffer buffer,
                                         uint64_t offset, uint64_t end, struct record *record,
                                         uint64_t *size_bytes);
@@ -168,7 +168,7 @@ uint64_t logfile_extent_end(const struct logfile *log, enum read_buffer buffer, 
                             uint64_t end);
 
 /* Returns true if reading the record at `offset` leaves the read buffer as it is; always with a
- * mapping, and never without one if it is a placed record. */
+ * mapping, and never without one if it is a value pointer. */
 bool logfile_holds(const struct logfile *log, enum read_buffer buffer, uint64_t offset);
 
 /* Returns true if there is no record but zeros at `offset`, which is not beyond the allocated

@@ -103,7 +103,7 @@ enum kv_status logtail_refill_extent(const struct logfile *log, uint64_t offset,
  * so that who reads it without the lock finds out. KV_IO ... */
 enum kv_status logtail_empty_extent(const struct logfile *log, uint64_t offset);
 
-/* Gives `content`, which was written, its version. It counts when a placed record that names it was
+/* Gives `content`, which was written, its version. It counts when a value pointer that names it was
  * appended. KV_IO ... */
 enum kv_status logtail_number_extent(const struct logfile *log, uint64_t offset,
                                      const struct record *content);

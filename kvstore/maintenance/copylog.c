@@ -212,7 +212,7 @@ static enum kv_status pass_damaged(struct copylog *copy)
 
 /* Returns true if a record may have to be copied. In the first pass the next generation has no
  * entry that a delete could delete. The content of an extent with a damaged head, which is met
- * where it lies, is copied for the placed record that names it. */
+ * where it lies, is copied for the value pointer that names it. */
 static bool is_candidate(const struct copylog *copy, const struct record *record)
 {
     if (record->in_extent && record->content_at == 0)
@@ -220,7 +220,7 @@ static bool is_candidate(const struct copylog *copy, const struct record *record
     return record->kind == RECORD_PUT || (copy->passes > 0 && record->kind == RECORD_DELETE);
 }
 
-/* Returns true if the index points at the extent of the superseded record, and what is there is no
+/* Returns true if the index points at the extent of the superseded pointer, and what is there is no
  * later content of the key: then it is the record's, damaged. Takes the file's lock. */
 static bool has_lost_content(const struct copylog *copy, const struct record *superseded)
 {
@@ -244,7 +244,7 @@ static bool has_lost_content(const struct copylog *copy, const struct record *su
     return lost;
 }
 
-/* Passes a superseded record. A content that is lost is found in the index at the end of the first
+/* Passes a superseded pointer. A content that is lost is found in the index at the end of the first
  * pass (copy_missed). */
 static enum kv_status pass_superseded(struct copylog *copy, const struct candidate *candidate)
 {
@@ -429,7 +429,7 @@ static enum kv_status copy_as_placed(struct copylog *copy, struct lookup *lookup
     if (status == KV_OK)
         status = logtail_fill_extent(&next->log, extent.offset, record, kv_slice(NULL, 0));
     if (status == KV_OK)
-        status = generation_append_placed(next, lookup, record, &extent);
+        status = generation_append_pointer(next, lookup, record, &extent);
     if (bundled)
         logtail_open_bundle(&next->log);
     return status;
@@ -474,7 +474,7 @@ static enum kv_status copy_later(struct copylog *copy, const struct candidate *c
         record = (struct record){
             .kind = RECORD_DELETE, .version = record.version, .key = candidate->record.key};
     if (extent && !deletes)
-        return generation_append_placed(copy->next, &lookup, &record, extent);
+        return generation_append_pointer(copy->next, &lookup, &record, extent);
     return copy_as_placed(copy, &lookup, &record);
 }
 
@@ -600,7 +600,7 @@ static enum kv_status copy_candidates(struct copylog *copy)
 
 /* What damage has hidden ----------------------------------------------------------------------- */
 
-/* The content of an extent is copied for the placed record that names it. Where that is damaged, or
+/* The content of an extent is copied for the value pointer that names it. Where that is damaged, or
  * the content is, the index still has the content, and the next generation misses it. */
 
 static uint32_t entries_of_hash(const struct index *index, uint32_t hash)

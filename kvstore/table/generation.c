@@ -343,8 +343,8 @@ void generation_fix(struct generation *generation)
     free_extents_forget(&generation->free_extents);
 }
 
-enum kv_status generation_append_placed(struct generation *generation, struct lookup *lookup,
-                                        const struct record *record, const struct extent *extent)
+enum kv_status generation_append_pointer(struct generation *generation, struct lookup *lookup,
+                                         const struct record *record, const struct extent *extent)
 {
     struct logfile *log = &generation->log;
     struct record placed;

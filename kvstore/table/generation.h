@@ -112,8 +112,8 @@ void generation_fix(struct generation *generation);
 /* Makes `record` count, which was written to `extent`, with the version that it has now: appends
  * the record that says so, and brings the index up to date. `lookup` is the result of
  * generation_find for its key. Errors as above. */
-enum kv_status generation_append_placed(struct generation *generation, struct lookup *lookup,
-                                        const struct record *record, const struct extent *extent);
+enum kv_status generation_append_pointer(struct generation *generation, struct lookup *lookup,
+                                         const struct record *record, const struct extent *extent);
 
 /* After KV_NO_SPACE for `record` with `value_tail`: whether the log may become large enough, so
  * that the disk was full and not the log. */

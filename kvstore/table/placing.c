@@ -177,7 +177,7 @@ static enum kv_status publish_next(struct datafile *file, struct placing *placin
     generation_find(file->next, placing->hash, record.key, &lookup);
     if (lookup.error != 0)
         return KV_IO;
-    return generation_append_placed(file->next, &lookup, &record, extent_in(placing, file->next));
+    return generation_append_pointer(file->next, &lookup, &record, extent_in(placing, file->next));
 }
 
 /* Returns the position behind it. */
@@ -227,7 +227,7 @@ enum kv_status placing_publish(struct datafile *file, struct lookup *lookup,
                                     : KV_OK;
     const struct lookup replaced = *lookup;
     if (status == KV_OK)
-        status = generation_append_placed(current, lookup, record, extent);
+        status = generation_append_pointer(current, lookup, record, extent);
     if (status == KV_NO_SPACE)
         file->full = true;
     if (status != KV_OK)

@@ -29,13 +29,13 @@ static enum kv_status index_record(struct generation *generation, struct recover
     generation_find(generation, hash, record->key, &lookup);
     if (lookup.error != 0)
         return kv_status_from_errno(lookup.error);
-    bool replaces_superseded = lookup.found && lookup.record.kind == RECORD_PLACED;
-    if (record->kind != RECORD_PLACED && record_has_expired(record, now_ms))
+    bool replaces_superseded = lookup.found && lookup.record.kind == RECORD_POINTER;
+    if (record->kind != RECORD_POINTER && record_has_expired(record, now_ms))
         gone.kind = RECORD_DELETE; /* gone, as if it had been deleted */
     enum kv_status status = generation_adopt(generation, &lookup, &gone, offset, size_bytes);
     if (status == KV_OK)
         recovery->superseded +=
-            (uint64_t)(gone.kind == RECORD_PLACED) - (uint64_t)replaces_superseded;
+            (uint64_t)(gone.kind == RECORD_POINTER) - (uint64_t)replaces_superseded;
     if (recovery->superseded == 0)
         recovery->superseded_since = UINT64_MAX;
     else if (recovery->superseded_since == UINT64_MAX)
@@ -84,7 +84,7 @@ static enum kv_status find_end(const struct logfile *log, const struct recovery 
     return KV_OK;
 }
 
-/* Returns true if a placed record names what cannot be all its own: more bytes are in use then than
+/* Returns true if a value pointer names what cannot be all its own: more bytes are in use then than
  * the log has. No daemon writes that. */
 static bool is_counted_twice(const struct generation *generation, const struct record *record,
                              uint64_t offset)
@@ -163,7 +163,7 @@ static enum kv_status begin_again(struct generation *generation)
     return KV_OK;
 }
 
-/* Returns the offset of the first superseded record in the index; UINT64_MAX: there is none. */
+/* Returns the offset of the first superseded pointer in the index; UINT64_MAX: there is none. */
 static uint64_t find_superseded(const struct generation *generation)
 {
     const struct logfile *log = &generation->log;
@@ -177,7 +177,7 @@ static uint64_t find_superseded(const struct generation *generation)
             logfile_begin(log, READ_BUFFER_LOOKUP);
             if (logfile_parse(log, READ_BUFFER_LOOKUP, offset, &record, &size_bytes) !=
                     RECORD_VALID &&
-                record.kind == RECORD_PLACED)
+                record.kind == RECORD_POINTER)
                 first = at_most(first, offset);
         }
     }
@@ -191,8 +191,8 @@ static enum kv_status read_log_again(struct generation *generation, struct recov
     return status == KV_OK ? recover_records(generation, limit, recovery, verdict) : status;
 }
 
-/* What becomes of superseded records that nothing has replaced. One that was synced is damage. Else
- * the log ends where there was none yet. */
+/* What becomes of superseded pointers that nothing has replaced. One that was synced is damage.
+ * Else the log ends where there was none yet. */
 static enum kv_status find_lost_content(struct generation *generation, struct recovery *recovery,
                                         uint64_t limit, enum record_verdict *verdict)
 {

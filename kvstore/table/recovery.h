@@ -7,7 +7,7 @@
  * when the machine or the process died, and that nobody was promised. The tail is cut off. If the
  * log ends before the synced offset, it is damaged: KV_CORRUPT, and nothing is changed.
  *
- * A superseded record (record.h) that a later record of its key follows is passed over. One that
+ * A superseded pointer (record.h) that a later record of its key follows is passed over. One that
  * none follows has lost its content, and is no valid record: the log ends before it, and so before
  * other superseded ones whose followers stand behind that end. Of those nobody was promised any: a
  * content that was is overwritten when what has replaced it is durable (free_extents.h).
@@ -53,7 +53,7 @@ struct recovery {
     bool is_cut_short;         /* by recovery_cut */
     uint64_t superseded; /* records in the index that are superseded, and that none has replaced */
     uint64_t superseded_since; /* offset of the first record of a row in which there were some */
-    uint64_t lost_at;          /* a superseded record there is no valid one; 0: none */
+    uint64_t lost_at;          /* a superseded pointer there is no valid one; 0: none */
 };
 
 /* Adds to the sentence in `error`, which begins with a file's name, the directory `dir` and, if
@@ -68,7 +68,7 @@ enum kv_status recovery_read(struct generation *generation, int dir_fd, const ch
                              struct recovery *recovery, struct kv_error *error);
 
 /* After recovery_read: fills the generation anew, from what the log has before `end`, the beginning
- * of a part, or a little before (superseded records). */
+ * of a part, or a little before (superseded pointers). */
 enum kv_status recovery_cut(struct generation *generation, const char *dir, uint64_t end,
                             struct recovery *recovery, struct kv_error *error);
 

@@ -40,7 +40,7 @@ static bool left_sums_are_possible(const struct shared_generation *left, const s
            left->max_version < RECOVERY_VERSION_LIMIT;
 }
 
-/* Returns true if what the superseded record names was overwritten by a later content, and not
+/* Returns true if what the superseded pointer names was overwritten by a later content, and not
  * lost. */
 static bool was_overwritten(const struct logfile *log, const struct record *superseded,
                             uint64_t tail)
@@ -63,7 +63,7 @@ static bool unsynced_part_is_whole(const struct logfile *log, uint64_t tail, boo
         uint64_t size_bytes;
         enum record_verdict verdict =
             logfile_read_before(log, READ_BUFFER_WALK, offset, tail, &record, &size_bytes);
-        /* If nothing has replaced a superseded record, its content is damaged; who reads it is
+        /* If nothing has replaced a superseded pointer, its content is damaged; who reads it is
          * told. */
         if (verdict != RECORD_VALID && verdict != RECORD_SUPERSEDED)
             return false;

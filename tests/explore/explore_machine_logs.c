@@ -71,7 +71,7 @@ static void note_record(const struct record *record, uint32_t file)
         struct logged *logged = &logs.keys[key];
         if (!kv_slice_equal(record->key, model_key(key)))
             continue;
-        logged->is_superseded = record->kind == RECORD_PLACED;
+        logged->is_superseded = record->kind == RECORD_POINTER;
         logged->file = file;
         if (logged->is_superseded)
             continue;
@@ -151,7 +151,7 @@ static void keep_whole_transactions(void)
     }
 }
 
-/* Whether a key of the file has a superseded record that no later one follows. */
+/* Whether a key of the file has a superseded pointer that no later one follows. */
 static bool has_superseded(uint32_t file)
 {
     for (unsigned key = 0; key < MODEL_KEYS; key++)
@@ -160,7 +160,7 @@ static bool has_superseded(uint32_t file)
     return false;
 }
 
-/* False: the log ends earlier: where no superseded record waited for a later one of its key. */
+/* False: the log ends earlier: where no superseded pointer waited for a later one of its key. */
 static bool note_records(uint32_t number)
 {
     struct raw_log *log = &raw_logs[number];

@@ -71,7 +71,7 @@ low_half() { # SEED OFFSET BYTES
 field() { # OFFSET BYTES
     echo "0x$(xxd -e -g "$2" -s "$1" -l "$2" extents | cut -d ' ' -f 2)"
 }
-checks_of_extents() { # VALUE's letter, offset of the placed record
+checks_of_extents() { # VALUE's letter, offset of the value pointer
     local rest
     head -c 65536 /dev/zero | tr '\0' "$1" | dd of=extents bs=16 seek=259 conv=notrunc status=none
     rest=$(($(field 0x101c 4) | $(field 0x1028 4) << 32))

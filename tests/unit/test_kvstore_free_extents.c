@@ -24,7 +24,7 @@
 #define KEY(text)    kv_slice_from_string(text)
 #define SPARED_BYTES ((size_t)(4 * PLACE_MIN_BYTES + 1000))
 
-/* A placed record and what stands around it. */
+/* A value pointer and what stands around it. */
 #define SMALL_BYTES UINT64_C(1000)
 
 static void put_spared(struct kvstore *opened, const char *key, char letter)
@@ -277,8 +277,8 @@ START_TEST(what_a_transaction_replaces_is_used_again)
 }
 END_TEST
 
-/* A compaction passes superseded records, and what it has copied gets another content, too. */
-START_TEST(a_compaction_passes_superseded_records)
+/* A compaction passes superseded pointers, and what it has copied gets another content, too. */
+START_TEST(a_compaction_passes_superseded_pointers)
 {
     reopen_unsynced();
     must_put(store, "small", "there");
@@ -684,7 +684,7 @@ TEST_SUITE(kvstore_free_extents)
     tcase_add_test(tests, spare_bytes_are_told);
     tcase_add_test(tests, who_follows_misses_nothing);
     tcase_add_loop_test(tests, what_a_transaction_replaces_is_used_again, 0, 2);
-    tcase_add_test(tests, a_compaction_passes_superseded_records);
+    tcase_add_test(tests, a_compaction_passes_superseded_pointers);
     tcase_add_loop_test(tests, damage_counts_where_the_content_does, 0, 2);
     tcase_add_loop_test(tests, a_power_failure_ends_the_log_there, 0, 2);
     tcase_add_loop_test(tests, half_a_transaction_is_none, 0, 2);

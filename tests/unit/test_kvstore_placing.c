@@ -998,7 +998,7 @@ START_TEST(who_passes_an_extent_has_not_verified_its_content)
 END_TEST
 
 /* Where a bit is flipped, counted from the extent: in its head; in the header of the content and in
- * the value, which is then lost; and in the placed record. */
+ * the value, which is then lost; and in the value pointer. */
 enum damage { HEAD, CONTENT_HEADER, VALUE, PLACED, DAMAGES };
 static const off_t damage_places[] = {4, RECORD_EXTENT_HEAD_BYTES + 5, 1000,
                                       RECORD_EXTENT_HEAD_BYTES + RECORD_HEADER_BYTES +

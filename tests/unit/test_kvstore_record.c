@@ -379,7 +379,7 @@ static int put_in_example(void *context, const uint8_t *bytes, uint64_t size, ui
     return 0;
 }
 
-/* Writes a content to the extent, which gets its version only if is_numbered, and the placed record
+/* Writes a content to the extent, which gets its version only if is_numbered, and the value pointer
  * of that version to placed_at. */
 static void fill_example(const char *key, char letter, bool is_numbered, uint64_t version,
                          uint64_t placed_at)
@@ -455,9 +455,9 @@ START_TEST(an_extent_is_as_documented)
 }
 END_TEST
 
-/* The placed record is superseded when its extent has another content, as docs/FORMAT.md has it,
+/* The value pointer is superseded when its extent has another content, as docs/FORMAT.md has it,
  * and while that is being written: then it is given as it stands. */
-START_TEST(a_superseded_record_is_as_documented)
+START_TEST(a_superseded_pointer_is_as_documented)
 {
     static const uint8_t content[] = {0x6f, 0x7e, 0xbe, 0xb3, 0x00, 0x00, 0x01, 0x00,
                                       0x04, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -480,7 +480,7 @@ START_TEST(a_superseded_record_is_as_documented)
         fill_example("town", 'w', is_numbered, 4, SUPERSEDED_END - 32);
         ck_assert_int_eq(walk_example(PLACED_AT, &record, &size), RECORD_SUPERSEDED);
         ck_assert_uint_eq(size, EXAMPLE_END - PLACED_AT);
-        ck_assert_int_eq(record.kind, RECORD_PLACED);
+        ck_assert_int_eq(record.kind, RECORD_POINTER);
         ck_assert_uint_eq(record.version, 2);
         ck_assert(kv_slice_equal(record.key, kv_slice_from_string("city")));
         ck_assert_uint_eq(record.content_at, CONTENT_AT);
@@ -493,7 +493,7 @@ START_TEST(a_superseded_record_is_as_documented)
 }
 END_TEST
 
-/* Many placed records may have named an extent in its time: those that are superseded cost no look
+/* Many value pointers may have named an extent in its time: those that are superseded cost no look
  * at all of its content, each time. And of one that is not the key lasts as long as the record,
  * whatever becomes of the extent. */
 START_TEST(an_extent_is_read_for_the_record_that_counts)
@@ -534,7 +534,7 @@ START_TEST(content_without_its_version_is_no_record)
 }
 END_TEST
 
-/* Any other byte in the placed record, or in its content, is seen; in an extent, in its head. */
+/* Any other byte in the value pointer, or in its content, is seen; in an extent, in its head. */
 START_TEST(any_byte_in_an_extent_counts)
 {
     struct record record;
@@ -552,7 +552,7 @@ START_TEST(any_byte_in_an_extent_counts)
 }
 END_TEST
 
-/* A placed record that names what is no content of an extent: the header page, itself, a record
+/* A value pointer that names what is no content of an extent: the header page, itself, a record
  * behind it, its own inside. A place where one could be makes it superseded. */
 START_TEST(what_is_named_must_be_there)
 {
@@ -597,7 +597,7 @@ TEST_SUITE(kvstore_record)
     tcase_add_test(tests, a_record_that_is_detached_stands_alone);
     tcase_add_loop_test(tests, random_bytes_are_never_valid_and_never_read_past_the_end, 0, 4);
     tcase_add_test(tests, an_extent_is_as_documented);
-    tcase_add_test(tests, a_superseded_record_is_as_documented);
+    tcase_add_test(tests, a_superseded_pointer_is_as_documented);
     tcase_add_test(tests, an_extent_is_read_for_the_record_that_counts);
     tcase_add_test(tests, content_without_its_version_is_no_record);
     tcase_add_test(tests, any_byte_in_an_extent_counts);

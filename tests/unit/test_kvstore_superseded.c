@@ -1,4 +1,4 @@
-/* Logs in which extents were used again: what kvcheck says of superseded records, and what it
+/* Logs in which extents were used again: what kvcheck says of superseded pointers, and what it
  * saves. */
 #include <check.h>
 #include <inttypes.h>
@@ -29,7 +29,7 @@ static struct image image;
 static char out[STORE_DIR_BYTES];
 static char output[65536];
 
-/* A placed record in data.0000 of the image, in the order of the log. */
+/* A value pointer in data.0000 of the image, in the order of the log. */
 struct placed {
     uint64_t offset, size_bytes;
     char key;
@@ -81,7 +81,7 @@ static uint64_t salt(void)
     return identity.salt;
 }
 
-/* Takes an image of the store as it is, and finds its placed records. */
+/* Takes an image of the store as it is, and finds its value pointers. */
 static void take_log(void)
 {
     struct record record;
@@ -103,7 +103,7 @@ static void take_log(void)
     }
 }
 
-/* The last placed record of the key, or the last but some. */
+/* The last value pointer of the key, or the last but some. */
 static const struct placed *last_placed(char key, unsigned before)
 {
     for (unsigned i = placed_count; i-- > 0;)
@@ -173,7 +173,7 @@ static void close_store(void)
 }
 
 /* As a kill leaves it; as a clean close does. */
-START_TEST(a_superseded_record_that_another_follows_is_nothing)
+START_TEST(a_superseded_pointer_that_another_follows_is_nothing)
 {
     char to[STORE_DIR_BYTES + 8];
     bool is_closed = _i == 1;
@@ -199,7 +199,7 @@ START_TEST(a_superseded_record_that_another_follows_is_nothing)
 END_TEST
 
 /* Each value that the log still has is printed once, and the newest as live. */
-START_TEST(a_dump_passes_superseded_records_over)
+START_TEST(a_dump_passes_superseded_pointers_over)
 {
     static char values[ROUNDS * KEYS * (LARGE_BYTES + 100)];
     make_superseded();
@@ -232,7 +232,7 @@ static bool is_in_extent_used_again(const struct placed *record)
 
 #define ROTS 4
 
-/* A bit of the value that a key has, of its header, of the placed record, in an extent that was
+/* A bit of the value that a key has, of its header, of the value pointer, in an extent that was
  * used again. */
 START_TEST(rot_in_what_counts_is_found)
 {
@@ -281,7 +281,7 @@ START_TEST(rot_in_what_counts_no_more_is_no_finding)
 }
 END_TEST
 
-/* Leaves `a` with a superseded record as its newest: its extent has a value of `b` that nothing
+/* Leaves `a` with a superseded pointer as its newest: its extent has a value of `b` that nothing
  * names, as what replaced both never got to the disk. */
 static void make_bare(void)
 {
@@ -336,7 +336,7 @@ static void zero(uint64_t from, uint64_t to)
     memset(log_file()->bytes + from, 0, to - from);
 }
 
-/* `a` has a superseded record behind which only another one of it follows. */
+/* `a` has a superseded pointer behind which only another one of it follows. */
 static void put_by_turns(void)
 {
     put_value("a", 'A', 0);
@@ -345,7 +345,7 @@ static void put_by_turns(void)
     put_value("b", 'D', 0); /* in the extent of A */
 }
 
-/* A value in an extent that was used again, whose placed record is in a torn tail, though a
+/* A value in an extent that was used again, whose value pointer is in a torn tail, though a
  * superseded one comes behind, of which the content is there as little. */
 START_TEST(what_a_torn_tail_has_named_is_not_brought_back)
 {
@@ -370,9 +370,9 @@ START_TEST(what_a_torn_tail_has_named_is_not_brought_back)
 }
 END_TEST
 
-/* Where the log ends before a superseded record it ends before the one that this follows, too:
+/* Where the log ends before a superseded pointer it ends before the one that this follows, too:
  * kvcheck says what the engine says. */
-START_TEST(a_superseded_record_behind_the_end_follows_none)
+START_TEST(a_superseded_pointer_behind_the_end_follows_none)
 {
     put_by_turns();
     take_log();
@@ -442,13 +442,13 @@ TEST_SUITE(kvstore_superseded)
     TCase *tests = tcase_create("superseded");
     store_case_add(tests);
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_add_loop_test(tests, a_superseded_record_that_another_follows_is_nothing, 0, 2);
-    tcase_add_test(tests, a_dump_passes_superseded_records_over);
+    tcase_add_loop_test(tests, a_superseded_pointer_that_another_follows_is_nothing, 0, 2);
+    tcase_add_test(tests, a_dump_passes_superseded_pointers_over);
     tcase_add_loop_test(tests, rot_in_what_counts_is_found, 0, 2 * ROTS);
     tcase_add_loop_test(tests, rot_in_what_counts_no_more_is_no_finding, 0, 2);
     tcase_add_loop_test(tests, what_no_power_failure_took_is_lost, 0, 2);
     tcase_add_test(tests, what_a_torn_tail_has_named_is_not_brought_back);
-    tcase_add_test(tests, a_superseded_record_behind_the_end_follows_none);
+    tcase_add_test(tests, a_superseded_pointer_behind_the_end_follows_none);
     tcase_add_loop_test(tests, half_a_transaction_is_not_sound, 0, 2);
     tcase_add_test(tests, a_content_counts_once);
     suite_add_tcase(suite, tests);

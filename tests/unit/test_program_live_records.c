@@ -163,7 +163,7 @@ END_TEST
 
 /* Extents get other contents, of the same key and of others; records of all kinds follow what is
  * superseded. */
-START_TEST(a_superseded_record_that_another_follows_is_passed_over)
+START_TEST(a_superseded_pointer_that_another_follows_is_passed_over)
 {
     struct live_records records;
     struct kv_error error = {0};
@@ -199,7 +199,7 @@ START_TEST(a_content_that_is_named_twice_is_damage)
 END_TEST
 
 /* What none follows is damage, expired or not: only what a record has replaced is overwritten. */
-START_TEST(a_superseded_record_that_none_follows_is_damage)
+START_TEST(a_superseded_pointer_that_none_follows_is_damage)
 {
     struct live_records records;
     struct kv_error error = {0};
@@ -239,9 +239,9 @@ TEST_SUITE(program_live_records)
     tcase_add_test(records, a_file_that_ends_too_early_cannot_be_read);
     tcase_add_test(records, one_that_is_cut_while_it_is_read_is_told);
     tcase_add_test(records, one_that_changes_while_it_is_read_is_told);
-    tcase_add_test(records, a_superseded_record_that_another_follows_is_passed_over);
+    tcase_add_test(records, a_superseded_pointer_that_another_follows_is_passed_over);
     tcase_add_test(records, a_content_that_is_named_twice_is_damage);
-    tcase_add_loop_test(records, a_superseded_record_that_none_follows_is_damage, 0, 2);
+    tcase_add_loop_test(records, a_superseded_pointer_that_none_follows_is_damage, 0, 2);
     tcase_add_test(records, a_content_that_changes_while_it_is_read_is_told);
     suite_add_tcase(suite, records);
 }

@@ -66,7 +66,7 @@ static bool grow_live_slots(struct live_records *records)
     return true;
 }
 
-/* Returns true if the slot has a superseded record: that stands there itself, others by their
+/* Returns true if the slot has a superseded pointer: that stands there itself, others by their
  * contents. */
 static bool read_superseded_slot(const struct live_records *records, const struct live_slot *slot,
                                  struct record *record)
@@ -75,10 +75,10 @@ static bool read_superseded_slot(const struct live_records *records, const struc
     return slot->offset != 0 &&
            record_parse(records->bytes + slot->offset, records->size - slot->offset, record,
                         &size) == RECORD_VALID &&
-           record->kind == RECORD_PLACED;
+           record->kind == RECORD_POINTER;
 }
 
-/* `offset`: of a superseded record, or of the entry. */
+/* `offset`: of a superseded pointer, or of the entry. */
 static bool add_live_record(struct live_records *records, const struct record *record,
                             uint64_t offset)
 {
@@ -88,7 +88,7 @@ static bool add_live_record(struct live_records *records, const struct record *r
     struct live_slot *slot = find_live_slot(records, record->key, hash);
     records->used += slot->offset == 0;
     struct record replaced;
-    records->superseded += record->kind == RECORD_PLACED;
+    records->superseded += record->kind == RECORD_POINTER;
     records->superseded -= read_superseded_slot(records, slot, &replaced);
     *slot = (struct live_slot){hash, offset};
     return true;
@@ -102,7 +102,7 @@ static enum kv_status tell_damage(const char *name, uint64_t offset, struct kv_e
                         name, offset);
 }
 
-/* Looks for a superseded record that is the last one of its key: its content is damaged. */
+/* Looks for a superseded pointer that is the last one of its key: its content is damaged. */
 static enum kv_status check_superseded(const struct live_records *records, const char *name,
                                        struct kv_error *error)
 {
@@ -118,7 +118,7 @@ static enum kv_status read_log_records(struct live_records *records, const char 
                                        struct kv_error *error)
 {
     struct record record;
-    uint64_t size, named_bytes = 0; /* bytes of contents that placed records name */
+    uint64_t size, named_bytes = 0; /* bytes of contents that value pointers name */
     for (uint64_t at = BACKUP_HEADER_BYTES; at < records->size; at += size) {
         enum record_verdict verdict =
             record_walk(records->bytes, records->size, records->salt, at, &record, &size);
@@ -166,7 +166,7 @@ void live_records_close(struct live_records *records)
     *records = (struct live_records){0};
 }
 
-/* Returns true if the superseded record was not superseded when the file was read first, and
+/* Returns true if the superseded pointer was not superseded when the file was read first, and
  * counts: its extent then stands for the key, and has no later content of it. */
 static bool has_become_superseded(const struct live_records *records,
                                   const struct record *superseded)

@@ -1,6 +1,6 @@
 /*
  * live_records: the live records of a data file: of each key the last record, unless that is a
- * deletion. A superseded record that is the last one of its key is damage.
+ * deletion. A superseded pointer that is the last one of its key is damage.
  *
  * Threads: one.
  */
@@ -28,7 +28,7 @@ struct live_records {
     struct live_slot *slots; /* the place of the last record of each key */
     size_t slot_count;       /* a power of two */
     size_t used;
-    size_t superseded; /* slots with a superseded record (record.h) */
+    size_t superseded; /* slots with a superseded pointer (record.h) */
     uint64_t at;       /* the next record to look at */
 };
 
