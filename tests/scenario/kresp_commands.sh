@@ -98,6 +98,26 @@ print("ok" if reply == b"*1\r\n+OK\r\n" else "not ok", "-",
       "EXEC may write anything else", reply)
 END
 
+# What clients send first, in one piece: redis-py 8, ioredis 6, node-redis 6, go-redis 9.
+for first in 'hello 3|client setinfo LIB-NAME redis-py|client setinfo LIB-VER 8.1.0' \
+    'hello 3|client SETINFO LIB-VER 6.0.0|client SETINFO LIB-NAME ioredis|info' \
+    'HELLO 3 SETNAME me|SELECT 0|CLIENT SETINFO LIB-NAME node-redis|CLIENT SETINFO LIB-VER 6.3.1' \
+    'hello 3 auth default x|client maint_notifications on moving-endpoint-type none|get a'; do
+    IFS='|' read -ra words <<<"$first"
+    replies=$(ask "${words[@]}" | cut -c 1-70)
+    check_match '^%7 [^-]* proto :3' "$(head -n 1 <<<"$replies")" "HELLO 3 is answered: $first"
+    check_equal "${#words[@]}" "$(wc -l <<<"$replies")" "and so is all that came with it"
+done
+check_equal "-ERR unknown subcommand 'maint_notifications'. Try CLIENT HELP." \
+    "$(sed -n 2p <<<"$replies")" "maintenance notifications are refused, and that is all"
+check_equal '$5 hello' "$(tail -n 1 <<<"$replies")" "what follows is answered"
+check_match '^\*[0-9]+ \+What kresp has of it .*\+CLIENT SETINFO \+' "$(ask 'client help')" \
+    "CLIENT HELP names what there is"
+before=$(date +%s)
+check_equal '+OK
++Background saving started' "$(ask save bgsave)" "SAVE and BGSAVE bring everything to disk"
+check_status 0 "and LASTSAVE tells when" test "$(ask lastsave | tr -d :)" -ge "$before"
+
 check_match '^-ERR unknown command .lpush., with args beginning with: .l. .x. $' \
     "$(ask 'lpush l x' | sed 's/$/ /')" \
     "what is not there is an unknown command"

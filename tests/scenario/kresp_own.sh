@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# kresp_own: what kresp has and Redis 7.0 has not (comparisons in SET and DELEX, WAITAOF), limits of
-# its own, and what clients are told where the store refuses a write.
+# kresp_own: what kresp has and Redis 7.0 has not (comparisons in SET and DELEX, DIGEST, MSETEX,
+# WAITAOF), limits of its own, and what clients are told where the store refuses a write.
 # shellcheck disable=SC2016 # a reply has its size behind a dollar
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/../support/kresp.sh"
@@ -72,6 +72,69 @@ check_equal ":0
 $error
 $error" "$(ask 'delex a ifeq 1' 'delex a IFNE 3' 'delex a ifeq 3' 'delex a ifeq 3' \
     'delex b ifne x' 'delex c' 'delex c' 'delex c ifeq' 'delex c ifxx 1')" "DELEX compares, too"
+# The digests are those that Redis' page and Dragonfly's give for these values.
+check_equal '+OK
+$16 b6acb9d84a38ff74
+$16 9ec9f7918d7dfc40
+$16 2d06800538d394c2
+$-1' "$(ask 'mset text "Hello world" t test empty ""' 'digest text' 'digest t' 'digest empty' \
+    'digest none')" "DIGEST is the XXH3 of a value"
+check_equal '$-1
++OK
++OK
+$4 test
+$-1
++OK' "$(ask 'set text 1 ifdeq 9ec9f7918d7dfc40' 'set text test ifdeq B6ACB9D84A38FF74' \
+    'set t 1 ifdne b6acb9d84a38ff74' 'set text 2 ifdeq 9ec9f7918d7dfc40 get' \
+    'set none 1 ifdeq 9ec9f7918d7dfc40' 'set none 1 ifdne 9ec9f7918d7dfc40')" "SET compares digests"
+no_digest='-ERR kresp: a digest (IFDEQ) has 16 hexadecimal digits'
+check_equal "$no_digest
+$no_digest
+$error
+:0
+:1
+:0" "$(ask 'set t 1 ifdeq 9ec9f7918d7dfc4' 'delex t ifdeq 9ec9f7918d7dfc4x' \
+    'set t 1 ifdeq 9ec9f7918d7dfc40 nx' 'delex t ifdeq 9ec9f7918d7dfc40' \
+    'delex t ifdne 9ec9f7918d7dfc40' 'delex t ifdne 9ec9f7918d7dfc40')" "and so does DELEX"
+check_match '^:1 \*2 \$1 1 \$1 2 :(100|99) :(100|99) :1 :-1 $' "$(
+    ask 'msetex 2 m 1 r 2 ex 100' 'mget m r' 'ttl m' 'ttl r' 'msetex 1 m 3' 'ttl m' |
+        tr '\n' ' '
+)" \
+    "MSETEX sets an expiry of all, or none"
+check_equal ':0
+:1
+:0
+:1
+:1
+:0
+:1
+*4 $1 5 $-1 $1 8 $1 9' "$(ask 'msetex 2 r 4 o 4 nx' 'msetex 2 o 5 p 6 nx' \
+    'msetex 2 o 7 none:2 7 xx' \
+    'msetex 2 p 8 r 9 keepttl xx' 'msetex 1 q 1 nx' 'msetex 1 q 1 NX' 'del q' \
+    'mget o none:2 p r')" \
+    "NX and XX decide about all of them"
+for ((i = 1; i <= 200; i++)); do
+    few_pairs+=$( ((i <= 65)) && echo " x:$i $i")
+    all_pairs+=" x:$i $i"
+    all_names+=" x:$i"
+done
+too_many='-ERR kresp: MSETEX with NX or XX is one transaction, which has at most 64 keys here'
+check_equal "$too_many, and what one message holds
+:0
+:1
+:200
+-ERR invalid numkeys value
+-ERR invalid numkeys value
+-ERR invalid numkeys value
+-ERR syntax error
+-ERR syntax error" "$(ask "msetex 65$few_pairs nx" 'exists x:1' "msetex 200$all_pairs px 100000" \
+    "exists$all_names" 'msetex 0 a 1' 'msetex x a 1' 'msetex 2 a 1 b' 'msetex 1 a 1 nx xx' \
+    'msetex 1 a 1 b 2')" "without them it takes any number of keys"
+check_match '^\+OK \+QUEUED \*1 :0 $' "$(
+    ask multi 'msetex 2 x:1 1 absent 2 xx ex 10' exec | tr '\n' ' ')" "a transaction decides, too"
+script='return redis.call("msetex",2,KEYS[1],1,KEYS[2],2,"nx")'
+check_equal ':1' "$(ask "eval '$script' 2 y z")" \
+    "and so does a script"
 check_equal "+OK
 *2 :1 :0
 :0

@@ -1,4 +1,6 @@
 /* COMMAND: the table of commands, as it describes itself. */
+#include <ctype.h>
+
 #include "bridges/kresp/commands/command_functions.h"
 #include "common/text/glob.h"
 #include "bridges/kresp/session/redis_command.h"
@@ -17,7 +19,8 @@ static void reply_flags(struct resp_reply *reply, unsigned flags)
     } names[] = {{COMMAND_WRITE, "write"},
                  {COMMAND_READ, "readonly"},
                  {COMMAND_FAST, "fast"},
-                 {COMMAND_NO_AUTH, "no_auth"}};
+                 {COMMAND_NO_AUTH, "no_auth"},
+                 {COMMAND_COUNTED_KEYS, "movablekeys"}};
     size_t count = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         count += (flags & names[i].flag) != 0;
@@ -34,9 +37,10 @@ static void reply_command(struct resp_reply *reply, const struct redis_command *
     reply_bulk_text(reply, command->name);
     reply_integer(reply, command->arity);
     reply_flags(reply, command->flags);
-    reply_integer(reply, command->first_key);
-    reply_integer(reply, command->last_key);
-    reply_integer(reply, command->key_step);
+    bool counted = (command->flags & COMMAND_COUNTED_KEYS) != 0;
+    reply_integer(reply, counted ? 0 : command->first_key);
+    reply_integer(reply, counted ? 0 : command->last_key);
+    reply_integer(reply, counted ? 0 : command->key_step);
     reply_set(reply, 0);
     for (unsigned i = 0; i < 3; i++)
         reply_array(reply, 0);
@@ -138,5 +142,50 @@ bool answer_command_list(struct redis_job *job)
     for (size_t i = 0; i < redis_command_count; i++)
         if (is_command(&redis_commands[i]))
             reply_bulk_text(redis_job_reply(job), redis_commands[i].name);
+    return true;
+}
+
+/* COMMAND GETKEYS command argument... */
+bool answer_command_getkeys(struct redis_job *job)
+{
+    const struct kv_slice *arguments = job->arguments + 2;
+    size_t count = job->count - 2;
+    const struct redis_command *command = redis_command_of(arguments, count);
+    struct command_keys keys = {0};
+    if (!command)
+        redis_job_fail(job, "ERR Invalid command specified");
+    else if (command->first_key == 0)
+        redis_job_fail(job, "ERR The command has no key arguments");
+    else if (!redis_command_has_arity(command, count))
+        redis_job_fail(job, "ERR Invalid number of arguments specified for command");
+    else if (!redis_command_keys(command, arguments, count, &keys))
+        keys.count = 0;
+    if (job->error)
+        return true;
+    reply_array(redis_job_reply(job), keys.count);
+    for (size_t i = 0; i < keys.count; i++)
+        reply_bulk(redis_job_reply(job), arguments[keys.first + i * keys.step]);
+    return true;
+}
+
+/* HELP of a command of two words: the second words that it has here, from the table. */
+bool answer_help(struct redis_job *job)
+{
+    char name[64];
+    size_t prefix = (size_t)(strchr(job->command->name, '|') + 1 - job->command->name);
+    size_t lines = 1;
+    for (size_t i = 0; i < redis_command_count; i++)
+        lines += strncmp(redis_commands[i].name, job->command->name, prefix) == 0;
+    reply_array(redis_job_reply(job), lines);
+    reply_simple(redis_job_reply(job), "What kresp has of it (more: the page kresp(1)):");
+    for (size_t i = 0; i < redis_command_count; i++) {
+        if (strncmp(redis_commands[i].name, job->command->name, prefix) != 0)
+            continue;
+        size_t size = strlen(redis_commands[i].name);
+        for (size_t at = 0; at <= size; at++)
+            name[at] = (char)toupper((unsigned char)redis_commands[i].name[at]);
+        name[prefix - 1] = ' ';
+        reply_simple(redis_job_reply(job), name);
+    }
     return true;
 }

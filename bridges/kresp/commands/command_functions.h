@@ -20,6 +20,7 @@ bool redis_job_awaits_link(struct redis_job *job);
 
 /* string_commands.c */
 COMMAND_FUNCTIONS(get)
+COMMAND_ANSWER(digest)
 COMMAND_FUNCTIONS(strlen)
 COMMAND_FUNCTIONS(append)
 COMMAND_FUNCTIONS(getset)
@@ -33,6 +34,7 @@ COMMAND_FUNCTIONS(set)
 COMMAND_FUNCTIONS(setnx)
 COMMAND_FUNCTIONS(setex) /* PSETEX too */
 COMMAND_FUNCTIONS(getex)
+COMMAND_FUNCTIONS(msetex)
 
 /* range_commands.c */
 COMMAND_FUNCTIONS(getrange)
@@ -94,6 +96,7 @@ COMMAND_ANSWER(reset)
 COMMAND_ANSWER(select)
 COMMAND_ANSWER(auth)
 COMMAND_ANSWER(hello)
+COMMAND_ANSWER(acl_whoami)
 COMMAND_ANSWER(client_id)
 COMMAND_ANSWER(client_getname)
 COMMAND_ANSWER(client_setname)
@@ -118,6 +121,9 @@ COMMAND_ANSWER(ok)
 COMMAND_ANSWER(time)
 COMMAND_ANSWER(wait)
 COMMAND_ANSWER(waitaof)
+COMMAND_ANSWER(save) /* BGSAVE too */
+COMMAND_ANSWER(lastsave)
+COMMAND_ANSWER(role)
 COMMAND_ANSWER(zero)
 COMMAND_ANSWER(empty_array)
 COMMAND_ANSWER(slowlog_get)
@@ -128,6 +134,8 @@ COMMAND_ANSWER(command_count)
 COMMAND_ANSWER(command_docs)
 COMMAND_ANSWER(command_info)
 COMMAND_ANSWER(command_list)
+COMMAND_ANSWER(command_getkeys)
+COMMAND_ANSWER(help) /* of every command of two words */
 
 #undef COMMAND_FUNCTIONS
 #undef COMMAND_ANSWER

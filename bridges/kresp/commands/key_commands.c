@@ -1,6 +1,7 @@
 /* The commands about keys, whatever they hold. */
 #include "bridges/kresp/commands/command_functions.h"
 #include "bridges/kresp/session/redis_command.h"
+#include "bridges/kresp/session/redis_comparison.h"
 #include "bridges/kresp/session/redis_value.h"
 #include "bridges/kresp/protocol/decimal.h"
 
@@ -58,16 +59,15 @@ bool answer_exists(struct redis_job *job)
     return answer_each(job);
 }
 
-/* DELEX key [IFEQ value | IFNE value]: reads, compares, deletes what was read. steps: version. */
+/* DELEX key [comparison]: reads, compares, deletes what was read. steps: version. */
 
 void plan_delex(struct redis_job *job)
 {
-    bool compares =
-        job->count == 4 && (redis_argument_is(job, 2, "IFEQ") || redis_argument_is(job, 2, "IFNE"));
-    if (!compares && job->count != 2) {
+    bool compares = job->count == 4 && redis_comparison_is_at(job, 2);
+    if (!compares && job->count != 2)
         redis_job_fail(job, "ERR syntax error");
+    if (job->error)
         return;
-    }
     redis_job_plan_last(job);
     if (job->count == 2)
         redis_job_add(job, CLIENTK_DELETE, job->arguments[1]);
@@ -87,10 +87,10 @@ bool answer_delex(struct redis_job *job)
     if (job->phase == 1 && found == ABSENT)
         return redis_job_try_again(job);
     if (job->phase == 0 && found == FOUND && job->count == 4) {
-        bool equal = kv_slice_equal(redis_result_bytes(result), job->arguments[3]);
+        bool holds = redis_comparison_holds(job, 2, redis_found_bytes(result, found));
         struct redis_steps *steps = redis_job_steps(job);
         job->phase = steps != NULL;
-        if (steps && equal == redis_argument_is(job, 2, "IFEQ")) {
+        if (steps && holds) {
             steps->version = result->value.version;
             return false;
         }

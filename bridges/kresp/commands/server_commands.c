@@ -11,6 +11,7 @@
 #include "common/time/clock.h"
 #include "bridges/kresp/commands/command_functions.h"
 #include "bridges/kresp/session/keyspace_events.h"
+#include "bridges/kresp/session/redis_command.h"
 #include "bridges/kresp/session/redis_error.h"
 #include "bridges/kresp/session/transaction_run.h"
 #include "bridges/kresp/protocol/decimal.h"
@@ -99,6 +100,42 @@ bool answer_waitaof(struct redis_job *job)
     reply_array(redis_job_reply(job), 2);
     reply_integer(redis_job_reply(job), 1);
     reply_integer(redis_job_reply(job), 0);
+    return true;
+}
+
+/* SAVE, BGSAVE: what was written before is on disk when they reply. */
+bool answer_save(struct redis_job *job)
+{
+    struct redis_service *service = job->session->service;
+    bool in_background = job->command->name[0] == 'b';
+    if (job->count > 2 || (job->count == 2 && !redis_argument_is(job, 1, "SCHEDULE"))) {
+        redis_job_fail(job, "ERR syntax error");
+        return true;
+    }
+    enum kv_status status = redis_store_sync(service->store);
+    if (status == KV_OK)
+        atomic_store(&service->saved_ms, clock_realtime_ms());
+    if (status != KV_OK)
+        reply_status(redis_job_reply(job), status);
+    else
+        reply_simple(redis_job_reply(job), in_background ? "Background saving started" : "OK");
+    return true;
+}
+
+bool answer_lastsave(struct redis_job *job)
+{
+    reply_integer(redis_job_reply(job),
+                  (int64_t)(atomic_load(&job->session->service->saved_ms) / 1000));
+    return true;
+}
+
+/* A master without replicas. */
+bool answer_role(struct redis_job *job)
+{
+    reply_array(redis_job_reply(job), 3);
+    reply_bulk_text(redis_job_reply(job), "master");
+    reply_integer(redis_job_reply(job), 0);
+    reply_array(redis_job_reply(job), 0);
     return true;
 }
 

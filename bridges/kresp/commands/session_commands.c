@@ -114,6 +114,12 @@ bool answer_auth(struct redis_job *job)
     return true;
 }
 
+bool answer_acl_whoami(struct redis_job *job)
+{
+    reply_bulk_text(redis_job_reply(job), "default");
+    return true;
+}
+
 /* Names of clients ----------------------------------------------------------------------------- */
 
 /* Returns true if the name may stand in a line of CLIENT LIST. */

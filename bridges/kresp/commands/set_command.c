@@ -3,6 +3,7 @@
 #include "common/time/clock.h"
 #include "bridges/kresp/commands/command_functions.h"
 #include "bridges/kresp/session/redis_command.h"
+#include "bridges/kresp/session/redis_comparison.h"
 #include "bridges/kresp/session/redis_expiry.h"
 #include "bridges/kresp/session/redis_value.h"
 
@@ -13,8 +14,7 @@ enum set_option {
     OPTION_KEEPTTL = 1 << 3,
     OPTION_EXPIRY = 1 << 4,
     OPTION_PERSIST = 1 << 5,
-    OPTION_IFEQ = 1 << 6,
-    OPTION_IFNE = 1 << 7
+    OPTION_COMPARE = 1 << 6
 };
 
 /* The options from argument `at` on. */
@@ -22,7 +22,7 @@ struct set_options {
     unsigned given;
     size_t expiry_argument;
     struct redis_time_unit unit;
-    size_t compare_argument; /* the index of the argument of IFEQ or IFNE */
+    size_t compare_argument; /* where IFEQ or its like is */
 };
 
 /* A word without a value, and the options that exclude it. */
@@ -33,10 +33,17 @@ struct set_word {
 };
 
 static const struct set_word set_words[] = {
-    {"NX", OPTION_NX, OPTION_XX | OPTION_IFEQ | OPTION_IFNE},
-    {"XX", OPTION_XX, OPTION_NX | OPTION_IFEQ | OPTION_IFNE},
+    {"NX", OPTION_NX, OPTION_XX | OPTION_COMPARE},
+    {"XX", OPTION_XX, OPTION_NX | OPTION_COMPARE},
     {"GET", OPTION_GET, 0},
     {"KEEPTTL", OPTION_KEEPTTL, OPTION_EXPIRY | OPTION_PERSIST},
+    {NULL, 0, 0},
+};
+
+static const struct set_word msetex_words[] = {
+    {"NX", OPTION_NX, OPTION_XX},
+    {"XX", OPTION_XX, OPTION_NX},
+    {"KEEPTTL", OPTION_KEEPTTL, OPTION_EXPIRY},
     {NULL, 0, 0},
 };
 
@@ -57,17 +64,14 @@ static bool take_set_word(const struct redis_job *job, size_t at, const struct s
     return false;
 }
 
-/* Takes the options IFEQ v and IFNE v of SET. */
-static bool take_comparison(const struct redis_job *job, size_t at, struct set_options *options)
+/* Takes a comparison, which SET may have. */
+static bool take_comparison(struct redis_job *job, size_t at, struct set_options *options)
 {
-    const unsigned conditions = OPTION_NX | OPTION_XX | OPTION_IFEQ | OPTION_IFNE;
-    unsigned option = redis_argument_is(job, at, "IFEQ")   ? OPTION_IFEQ
-                      : redis_argument_is(job, at, "IFNE") ? OPTION_IFNE
-                                                           : 0;
-    if (option == 0 || (options->given & conditions))
+    const unsigned conditions = OPTION_NX | OPTION_XX | OPTION_COMPARE;
+    if ((options->given & conditions) || !redis_comparison_is_at(job, at))
         return false;
-    options->given |= option;
-    options->compare_argument = at + 1;
+    options->given |= OPTION_COMPARE;
+    options->compare_argument = at;
     return true;
 }
 
@@ -91,7 +95,7 @@ static bool parse_options(struct redis_job *job, size_t at, const struct set_wor
             return false;
         }
     }
-    return true;
+    return !job->error;
 }
 
 /* Fills in the expiry that the options ask for. */
@@ -108,8 +112,8 @@ static bool put_expiry(struct redis_job *job, const struct set_options *options,
     return true;
 }
 
-/* SET with IFEQ or IFNE: reads, compares, puts if nothing has changed. steps: version, total (1:
- * the key existed). */
+/* SET with a comparison: reads, compares, puts if nothing has changed. number: where the comparison
+ * is. steps: version. */
 
 static void plan_set_compared(struct redis_job *job, const struct clientk_write_options *put)
 {
@@ -138,11 +142,9 @@ static bool answer_set_read(struct redis_job *job)
 {
     const struct clientk_result *result = redis_job_result(job, 0);
     enum redis_found found = redis_job_found(job, 0);
-    struct kv_slice expected = job->arguments[job->number];
     if (found == FAILED)
         return true;
-    bool equal = found == FOUND && kv_slice_equal(redis_result_bytes(result), expected);
-    if (equal != ((job->mode & OPTION_IFEQ) != 0))
+    if (!redis_comparison_holds(job, job->number, redis_found_bytes(result, found)))
         return reply_old(job, result, (job->mode & OPTION_GET) && found == FOUND);
     struct redis_steps *steps = redis_job_steps(job);
     if (!steps)
@@ -178,7 +180,7 @@ void plan_set(struct redis_job *job)
         return;
     job->mode = options.given;
     job->number = options.compare_argument;
-    if (options.given & (OPTION_IFEQ | OPTION_IFNE)) {
+    if (options.given & OPTION_COMPARE) {
         plan_set_compared(job, &put);
         return;
     }
@@ -211,7 +213,7 @@ static bool answer_set_get(struct redis_job *job)
 
 bool answer_set(struct redis_job *job)
 {
-    if (job->mode & (OPTION_IFEQ | OPTION_IFNE))
+    if (job->mode & OPTION_COMPARE)
         return answer_set_compared(job);
     if (job->mode & OPTION_GET)
         return answer_set_get(job);
@@ -253,6 +255,82 @@ bool answer_setex(struct redis_job *job)
 {
     if (redis_job_written(job, 0) == FOUND)
         reply_ok(redis_job_reply(job));
+    return true;
+}
+
+/* MSETEX. If NX or XX decides about several keys, it looks at all of them first, in a transaction.
+ * steps: next. */
+
+enum { MSETEX_LOOK, MSETEX_PUT };
+
+/* Returns the end of the pairs, which begin with the argument 2; 0: the job has failed. */
+static size_t msetex_end(struct redis_job *job)
+{
+    struct command_keys keys;
+    if (redis_command_keys(job->command, job->arguments, job->count, &keys) && keys.count > 0)
+        return keys.first + keys.count * keys.step;
+    redis_job_fail(job, "ERR invalid numkeys value");
+    return 0;
+}
+
+static bool msetex_looks(const struct redis_job *job, size_t end)
+{
+    return job->phase == MSETEX_LOOK && end > 4 && (job->mode & (OPTION_NX | OPTION_XX));
+}
+
+void plan_msetex(struct redis_job *job)
+{
+    struct set_options options;
+    struct clientk_write_options put = {0};
+    size_t end = msetex_end(job), start = job->steps && job->steps->next ? job->steps->next : 2;
+    if (end == 0 || !parse_options(job, end, msetex_words, &options) ||
+        !put_expiry(job, &options, &put))
+        return;
+    job->mode = options.given;
+    if (msetex_looks(job, end) && !job->run) {
+        redis_job_fail(job,
+                       "ERR kresp: MSETEX with NX or XX is one transaction, which has at most "
+                       "%u keys here, and what one message holds",
+                       CLIENTK_MAX_TRANSACTION_STEPS / 2);
+        return;
+    }
+    put.if_absent = end == 4 && (options.given & OPTION_NX);
+    put.if_present = end == 4 && (options.given & OPTION_XX);
+    job->number =
+        end - start > (size_t)2 * REDIS_CHUNK_KEYS ? start + (size_t)2 * REDIS_CHUNK_KEYS : end;
+    if (job->steps || job->number < end || msetex_looks(job, end))
+        redis_job_plan_last(job);
+    for (size_t i = start; i < job->number; i += 2) {
+        struct clientk_operation *operation = redis_job_add(
+            job, msetex_looks(job, end) ? CLIENTK_EXISTS : CLIENTK_PUT, job->arguments[i]);
+        operation->value = job->arguments[i + 1];
+        operation->write = put;
+    }
+}
+
+bool answer_msetex(struct redis_job *job)
+{
+    size_t end = msetex_end(job);
+    bool looks = msetex_looks(job, end);
+    for (size_t i = 0; i < job->operations; i++) {
+        enum redis_found found = looks ? redis_job_found(job, i) : redis_job_written(job, i);
+        enum redis_found wanted = looks && (job->mode & OPTION_NX) ? ABSENT : FOUND;
+        if (found != FAILED && found != wanted)
+            reply_integer(redis_job_reply(job), 0);
+        if (found != wanted)
+            return true;
+    }
+    if (looks) {
+        job->phase = MSETEX_PUT;
+        return false;
+    }
+    if (job->number < end) {
+        struct redis_steps *steps = redis_job_steps(job);
+        if (steps)
+            steps->next = job->number;
+        return !steps;
+    }
+    reply_integer(redis_job_reply(job), 1);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* The commands about strings as a whole: GET and similar ones. */
 #include "bridges/kresp/commands/command_functions.h"
 #include "bridges/kresp/session/redis_command.h"
+#include "bridges/kresp/session/redis_comparison.h"
 #include "bridges/kresp/session/redis_error.h"
 #include "bridges/kresp/session/redis_value.h"
 
@@ -23,6 +24,20 @@ bool answer_get(struct redis_job *job)
         reply_bulk(redis_job_reply(job), redis_result_bytes(redis_job_result(job, 0)));
     else if (found == ABSENT)
         reply_null(redis_job_reply(job));
+    return true;
+}
+
+/* DIGEST; plans as GET does. */
+bool answer_digest(struct redis_job *job)
+{
+    char digest[REDIS_DIGEST_BYTES];
+    enum redis_found found = redis_job_found(job, 0);
+    if (found == FOUND) {
+        redis_digest(redis_result_bytes(redis_job_result(job, 0)), digest);
+        reply_bulk_text(redis_job_reply(job), digest);
+    } else if (found == ABSENT) {
+        reply_null(redis_job_reply(job));
+    }
     return true;
 }
 

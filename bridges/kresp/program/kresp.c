@@ -117,6 +117,7 @@ static int run_bridge(const struct kresp_options *options)
     service.threads = options->threads;
     service.allow_flush = options->allow_flush;
     service.start_ms = clock_realtime_ms();
+    atomic_init(&service.saved_ms, service.start_ms);
     service.link = channel_link_new(service.store, &service.channels);
     if (!service.link) {
         redis_store_close(service.store);

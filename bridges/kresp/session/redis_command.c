@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "common/report/log.h"
+#include "bridges/kresp/protocol/decimal.h"
 #include "bridges/kresp/session/log_once.h"
 
 /* Looking up ----------------------------------------------------------------------------------- */
@@ -104,6 +105,26 @@ static bool add_name_word(char name[MAX_NAME_BYTES], size_t *size, struct kv_sli
     return true;
 }
 
+/* Returns the row of the name, and of the second word if that decides; NULL: there is none. *first:
+ * the row of the name alone. */
+static const struct redis_command *look_up_both(const struct kv_slice *arguments, size_t count,
+                                                const struct redis_command **first)
+{
+    char name[MAX_NAME_BYTES];
+    size_t size = 0;
+    *first = add_name_word(name, &size, arguments[0]) ? look_up(name, size) : NULL;
+    if (!*first || !((*first)->flags & COMMAND_CONTAINER) || count == 1)
+        return *first;
+    name[size++] = '|';
+    return add_name_word(name, &size, arguments[1]) ? look_up(name, size) : NULL;
+}
+
+const struct redis_command *redis_command_of(const struct kv_slice *arguments, size_t count)
+{
+    const struct redis_command *first;
+    return look_up_both(arguments, count, &first);
+}
+
 /* What cannot be executed ---------------------------------------------------------------------- */
 
 /* Logs each unknown name once. */
@@ -160,7 +181,7 @@ static void fail_unknown_word(struct redis_job *job, const struct redis_command 
                    job->arguments[1].size > 0 ? (const char *)job->arguments[1].data : "", name);
 }
 
-static bool has_arity(const struct redis_command *command, size_t count)
+bool redis_command_has_arity(const struct redis_command *command, size_t count)
 {
     return command->arity >= 0 ? count == (size_t)command->arity : count >= (size_t)-command->arity;
 }
@@ -169,11 +190,9 @@ static bool has_arity(const struct redis_command *command, size_t count)
  * failed. */
 static const struct redis_command *look_up_words(struct redis_job *job)
 {
-    char name[MAX_NAME_BYTES];
-    size_t size = 0;
-    const struct redis_command *command =
-        add_name_word(name, &size, job->arguments[0]) ? look_up(name, size) : NULL;
-    if (!command && is_http(job)) {
+    const struct redis_command *first;
+    const struct redis_command *command = look_up_both(job->arguments, job->count, &first);
+    if (!first && is_http(job)) {
         static atomic_bool logged;
         job->session->closing = true;
         redis_job_fail(job, "ERR kresp: HTTP is not spoken here");
@@ -182,14 +201,10 @@ static const struct redis_command *look_up_words(struct redis_job *job)
                      ": closed: it speaks HTTP, as a web page may make a browser do "
                      "(said once)",
                      job->session->id);
-    } else if (!command) {
+    } else if (!first) {
         fail_unknown_command(job);
-    } else if ((command->flags & COMMAND_CONTAINER) && job->count > 1) {
-        const struct redis_command *container = command;
-        name[size++] = '|';
-        command = add_name_word(name, &size, job->arguments[1]) ? look_up(name, size) : NULL;
-        if (!command)
-            fail_unknown_word(job, container);
+    } else if (!command) {
+        fail_unknown_word(job, first);
     }
     return command;
 }
@@ -201,7 +216,7 @@ void redis_command_find(struct redis_job *job)
         command = look_up_words(job);
     if (!command)
         return;
-    if (!has_arity(command, job->count))
+    if (!redis_command_has_arity(command, job->count))
         redis_job_fail(job, "ERR wrong number of arguments for '%s' command", command->name);
     else if (!job->session->authenticated && !(command->flags & COMMAND_NO_AUTH))
         redis_job_fail(job, "NOAUTH Authentication required.");
@@ -218,7 +233,7 @@ void redis_command_find(struct redis_job *job)
  * row of its first word. */
 static const char *refuse_called(const struct redis_command *command, unsigned flags, size_t count)
 {
-    if (!has_arity(command, count))
+    if (!redis_command_has_arity(command, count))
         return "ERR Wrong number of args calling Redis command from script";
     if (flags & (COMMAND_NO_SCRIPT | COMMAND_SCRIPT | COMMAND_NOT_QUEUED | COMMAND_NO_AUTH))
         return "ERR This Redis command is not allowed from script";
@@ -232,21 +247,35 @@ enum called_command redis_command_find_called(const struct kv_slice *arguments, 
                                               const struct redis_command **command,
                                               const char **error)
 {
-    char name[MAX_NAME_BYTES];
-    size_t size = 0;
-    const struct redis_command *found =
-        add_name_word(name, &size, arguments[0]) ? look_up(name, size) : NULL;
-    if (!found)
+    const struct redis_command *first;
+    const struct redis_command *found = look_up_both(arguments, count, &first);
+    if (!first)
         log_unknown(arguments[0]);
-    unsigned flags = found ? found->flags : 0;
-    if ((flags & COMMAND_CONTAINER) && count > 1) {
-        name[size++] = '|';
-        found = add_name_word(name, &size, arguments[1]) ? look_up(name, size) : NULL;
-    }
+    unsigned flags = first ? first->flags : 0;
     *error =
         found ? refuse_called(found, flags, count) : "ERR Unknown Redis command called from script";
     *command = *error ? NULL : found;
     return !*error ? CALLED_OK : found ? CALLED_REFUSED : CALLED_UNKNOWN;
+}
+
+bool redis_command_keys(const struct redis_command *command, const struct kv_slice *arguments,
+                        size_t count, struct command_keys *keys)
+{
+    if (command->first_key == 0)
+        return false;
+    *keys = (struct command_keys){.first = (size_t)command->first_key,
+                                  .step = (size_t)command->key_step};
+    if (command->flags & COMMAND_COUNTED_KEYS) {
+        int64_t counted;
+        if (!decimal_parse(arguments[keys->first - 1], &counted) || counted < 0 ||
+            (uint64_t)counted > (count - keys->first) / keys->step)
+            return false;
+        keys->count = (size_t)counted;
+        return true;
+    }
+    size_t last = command->last_key < 0 ? count - 1 : (size_t)command->last_key;
+    keys->count = (last - keys->first) / keys->step + 1;
+    return true;
 }
 
 bool redis_command_is_together(const struct redis_job *job)
@@ -256,9 +285,9 @@ bool redis_command_is_together(const struct redis_job *job)
         return true;
     if (!(command->flags & COMMAND_TOGETHER))
         return false;
-    size_t last = command->last_key < 0 ? job->count - 1 : (size_t)command->last_key;
-    size_t keys = (last - (size_t)command->first_key) / (size_t)command->key_step + 1;
-    return keys > 1 && keys <= CLIENTK_MAX_TRANSACTION_STEPS;
+    struct command_keys keys;
+    return redis_command_keys(command, job->arguments, job->count, &keys) && keys.count > 1 &&
+           keys.count <= CLIENTK_MAX_TRANSACTION_STEPS;
 }
 
 size_t redis_command_max_argument_bytes(const struct redis_service *service)

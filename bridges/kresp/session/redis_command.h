@@ -29,7 +29,9 @@ enum command_flags {
     /* A script cannot call it; nor what is not queued, or needs no password. */
     COMMAND_NO_SCRIPT = 1 << 11,
 
-    COMMAND_DIVISIBLE = 1 << 12 /* done key by key where a cluster has its keys apart */
+    COMMAND_DIVISIBLE = 1 << 12, /* done key by key where a cluster has its keys apart */
+
+    COMMAND_COUNTED_KEYS = 1 << 13 /* the argument before first_key says how many keys there are */
 };
 
 struct redis_command {
@@ -38,7 +40,7 @@ struct redis_command {
     unsigned flags;
     void (*plan)(struct redis_job *job);   /* NULL: nothing to plan */
     bool (*answer)(struct redis_job *job); /* returns true if it has replied */
-    int first_key, last_key, key_step;     /* as COMMAND reports them */
+    int first_key, last_key, key_step;     /* as COMMAND reports them, but of counted keys */
 };
 
 /* bridges/kresp/commands/redis_commands.c has the rows. */
@@ -52,6 +54,22 @@ void redis_command_init(void);
  * them. Sets job->command, or job->error. A client that speaks HTTP gets no answer: its session is
  * `closing` then. */
 void redis_command_find(struct redis_job *job);
+
+/* Which arguments are keys: `count` of them, from `first` on, each `step` behind the one before. */
+struct command_keys {
+    size_t first, count, step;
+};
+
+/* Finds the keys of a command that has as many arguments as its row demands. False: it has none, or
+ * the number that it gives is none, or is not that of what follows. */
+bool redis_command_keys(const struct redis_command *command, const struct kv_slice *arguments,
+                        size_t count, struct command_keys *keys);
+
+/* Returns the row of the name, and of the second word if that decides; NULL: there is none. */
+const struct redis_command *redis_command_of(const struct kv_slice *arguments, size_t count);
+
+/* Returns true if the command takes so many arguments, its name among them. */
+bool redis_command_has_arity(const struct redis_command *command, size_t count);
 
 enum called_command {
     CALLED_OK,

@@ -39,6 +39,7 @@ struct redis_service {
     _Atomic uint64_t refused;      /* connections that were refused because there were too many */
     _Atomic uint64_t commands;     /* executed since the start */
     _Atomic uint64_t hits, misses; /* hits and misses of GET and similar commands */
+    _Atomic uint64_t saved_ms;     /* realtime clock: the last SAVE; at first the start */
 };
 
 #endif

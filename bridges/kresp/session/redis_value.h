@@ -29,6 +29,15 @@ static inline struct kv_slice redis_result_bytes(const struct clientk_result *re
     return kv_slice(result->value.data, result->value.size);
 }
 
+/* Returns the value that was read; data NULL: there is none. */
+static inline struct kv_slice redis_found_bytes(const struct clientk_result *result,
+                                                enum redis_found found)
+{
+    if (found != FOUND)
+        return kv_slice(NULL, 0);
+    return result->value.size > 0 ? redis_result_bytes(result) : kv_slice("", 0);
+}
+
 /* Makes a put take place only if the entry is as it was read: of this version, or absent if
  * `version` is 0. */
 static inline void redis_put_if_unchanged(struct clientk_operation *put, uint64_t version)
