@@ -90,6 +90,13 @@ static void set_room_interest(struct bridge_thread *thread, struct redis_connect
     connection->room_interest = wanted;
 }
 
+/* Returns the monotonic time if users compete for the thread, else `alone_ns`: then time does not
+ * matter. */
+static uint64_t turn_time_ns(const struct bridge_thread *thread, uint64_t alone_ns)
+{
+    return user_queues_are_several(&thread->queues) ? clock_monotonic_ns() : alone_ns;
+}
+
 /* Connections that come and go ----------------------------------------------------------------- */
 
 static void leave_queue(struct bridge_thread *thread, struct user_queue *queue)
@@ -98,8 +105,20 @@ static void leave_queue(struct bridge_thread *thread, struct user_queue *queue)
         user_queues_purge(&thread->queues, clock_monotonic_ns());
 }
 
+/* Forgets which keys the client has read, for which its user rests: it may take a while. */
+static void forget_tracking(const struct bridge_thread *thread, struct redis_session *session)
+{
+    uint64_t start_ns = turn_time_ns(thread, 0);
+    key_tracker_stop(&session->tracker);
+    uint64_t end_ns = turn_time_ns(thread, 0);
+    if (end_ns - start_ns >= USER_SHORT_NS)
+        redis_user_rest(session->user, end_ns, end_ns - start_ns);
+}
+
 static void drop(struct bridge_thread *thread, struct redis_connection *connection)
 {
+    if (connection->session.tracker.mode)
+        forget_tracking(thread, &connection->session);
     if (connection->previous)
         connection->previous->next = connection->next;
     else
@@ -174,13 +193,6 @@ static void adopt_given(struct bridge_thread *thread)
 }
 
 /* One round ------------------------------------------------------------------------------------ */
-
-/* Returns the monotonic time if users compete for the thread, else `alone_ns`: then time does not
- * matter. */
-static uint64_t turn_time_ns(const struct bridge_thread *thread, uint64_t alone_ns)
-{
-    return user_queues_are_several(&thread->queues) ? clock_monotonic_ns() : alone_ns;
-}
 
 /* Returns how long to wait for events; UINT64_MAX: until there is one. */
 static uint64_t wait_ns(const struct bridge_thread *thread)

@@ -235,6 +235,7 @@ void redis_connection_deliver(struct redis_connection *connection)
     } else if (!session->unfinished && redis_connection_may_take(connection)) {
         connection->has_mail = false;
         redis_subscriber_take(&session->subscriber, &session->reply);
+        key_tracker_take(&session->tracker, &session->reply);
     }
 }
 

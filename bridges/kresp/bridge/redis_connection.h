@@ -25,7 +25,7 @@ struct redis_connection {
     bool broken;        /* must be closed at once */
     bool active;        /* waits in its user's queue, or is in a batch */
     bool has_more;      /* the session has commands, or parts of one, that need no new input */
-    bool has_mail;      /* messages of channels have come, and are not among the replies yet */
+    bool has_mail;      /* what redis_connection_deliver delivers has come */
     struct redis_connection *previous, *next; /* neighbours in the thread's list of connections */
     struct user_queue *queue;
     struct redis_connection *next_waiting; /* if active: the next in the user's queue */
@@ -52,7 +52,8 @@ void redis_connection_read(struct redis_connection *connection);
 /* Forgets the commands that were answered, and gives back the memory of large ones. */
 void redis_connection_release(struct redis_connection *connection);
 
-/* Puts messages of channels behind the replies, where no reply is half written. */
+/* Puts messages of channels, and what the client is told of changed keys, behind the replies, where
+ * all is answered that was taken. */
 void redis_connection_deliver(struct redis_connection *connection);
 
 /* Returns the connection whose client's inbox that is. */

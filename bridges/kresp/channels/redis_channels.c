@@ -177,6 +177,13 @@ void redis_channels_wake(struct redis_channels *channels)
     pthread_mutex_unlock(&channels->lock);
 }
 
+void redis_channels_ring(struct redis_channels *channels, struct redis_inbox *inbox)
+{
+    pthread_mutex_lock(&channels->lock);
+    redis_inbox_ring(inbox);
+    pthread_mutex_unlock(&channels->lock);
+}
+
 void redis_channels_forget_waiting(struct redis_channels *channels, struct redis_inbox *inbox)
 {
     struct redis_inbox **link = &channels->waiting;

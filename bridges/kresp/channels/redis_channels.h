@@ -112,6 +112,9 @@ void redis_channels_empty_mailbox(struct redis_channels *channels, struct redis_
 void redis_channels_await(struct redis_channels *channels, struct redis_inbox *inbox);
 void redis_channels_wake(struct redis_channels *channels);
 
+/* The inbox's client has something new (redis_inbox_ring). */
+void redis_channels_ring(struct redis_channels *channels, struct redis_inbox *inbox);
+
 /* The inbox waits no more. Under the lock. */
 void redis_channels_forget_waiting(struct redis_channels *channels, struct redis_inbox *inbox);
 

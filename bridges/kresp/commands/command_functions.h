@@ -105,6 +105,12 @@ COMMAND_ANSWER(client_info)
 COMMAND_ANSWER(client_list)
 COMMAND_ANSWER(client_switch)
 
+/* tracking_commands.c */
+COMMAND_ANSWER(client_tracking)
+COMMAND_ANSWER(client_caching)
+COMMAND_ANSWER(client_trackinginfo)
+COMMAND_ANSWER(client_getredir)
+
 /* channel_commands.c */
 COMMAND_ANSWER(subscribe)   /* PSUBSCRIBE too */
 COMMAND_ANSWER(unsubscribe) /* PUNSUBSCRIBE too */

@@ -122,6 +122,10 @@ const struct redis_command redis_commands[] = {
     {"client|list", -2, 0, ANSWER(client_list), 0, 0, 0},
     {"client|no-evict", 3, 0, ANSWER(client_switch), 0, 0, 0},
     {"client|no-touch", 3, 0, ANSWER(client_switch), 0, 0, 0},
+    {"client|tracking", -3, ONCE | WHOLE, ANSWER(client_tracking), 0, 0, 0},
+    {"client|caching", 3, ONCE, ANSWER(client_caching), 0, 0, 0},
+    {"client|trackinginfo", 2, 0, ANSWER(client_trackinginfo), 0, 0, 0},
+    {"client|getredir", 2, 0, ANSWER(client_getredir), 0, 0, 0},
     /* channels */
     {"subscribe", -2, ONCE | NO_SCRIPT | SUBSCRIBED, ANSWER(subscribe), 0, 0, 0},
     {"unsubscribe", -1, ONCE | NO_SCRIPT | SUBSCRIBED, ANSWER(unsubscribe), 0, 0, 0},

@@ -442,6 +442,7 @@ bool answer_flush(struct redis_job *job)
     job->phase = 0;
     if (job->steps->cursor != 0)
         return false;
+    tracking_table_tell_all(&job->session->service->tracking);
     reply_ok(redis_job_reply(job));
     return true;
 }

@@ -163,6 +163,8 @@ static void info_clients(FILE *out, const struct info_facts *facts)
 {
     fprintf(out, "connected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu64 "\r\nblocked_clients:0\r\n",
             redis_users_connections(&facts->service->users), facts->service->users.max_connections);
+    fprintf(out, "tracking_clients:%zu\r\n",
+            tracking_table_count(&facts->service->tracking).clients);
 }
 
 static void info_memory(FILE *out, const struct info_facts *facts)
@@ -196,6 +198,11 @@ static void info_stats(FILE *out, const struct info_facts *facts)
             atomic_load(&service->refused), atomic_load(&service->hits),
             atomic_load(&service->misses), redis_channels_count(&service->channels, REDIS_CHANNEL),
             redis_channels_count(&service->channels, REDIS_PATTERN));
+    struct tracking_counts counts = tracking_table_count(&service->tracking);
+    fprintf(out,
+            "tracking_total_keys:%zu\r\ntracking_total_items:%zu\r\n"
+            "tracking_total_prefixes:%zu\r\n",
+            counts.keys, counts.reads, counts.prefixes);
 }
 
 static void info_replication(FILE *out, const struct info_facts *facts)

@@ -46,6 +46,7 @@ bool answer_reset(struct redis_job *job)
 {
     struct redis_session *session = job->session;
     redis_transaction_free(&session->transaction);
+    key_tracker_stop(&session->tracker);
     redis_subscriber_take(&session->subscriber, &session->reply);
     redis_subscriber_free(&session->subscriber);
     session->reply.protocol = 2;
@@ -301,21 +302,26 @@ bool answer_client_list(struct redis_job *job)
 bool answer_client_info(struct redis_job *job)
 {
     const struct redis_session *session = job->session;
-    char line[640];
+    unsigned mode = session->tracker.mode;
+    char line[640], flags[8];
+    snprintf(flags, sizeof flags, "%s%s%s",
+             redis_subscriber_count(&session->subscriber) > 0 ? "P"
+             : mode                                           ? ""
+                                                              : "N",
+             mode ? "t" : "", mode & TRACKING_BROADCAST ? "B" : "");
     int size = snprintf(
         line, sizeof line,
         "id=%" PRIu64 " addr=%s laddr=%s fd=0 name=%s age=%" PRIu64
         " idle=0 flags=%s db=0 sub=%zu psub=%zu multi=%d watch=%zu cmd=client|%s user=default "
-        "lib-name=%s lib-ver=%s resp=%d\n",
+        "redir=%d lib-name=%s lib-ver=%s resp=%d\n",
         session->id, session->address, session->service->socket_path, session->name,
-        (clock_realtime_ms() - session->since_ms) / 1000,
-        redis_subscriber_count(&session->subscriber) > 0 ? "P" : "N",
+        (clock_realtime_ms() - session->since_ms) / 1000, flags,
         session->subscriber.wanted[REDIS_CHANNEL], session->subscriber.wanted[REDIS_PATTERN],
         session->transaction.state == TRANSACTION_NONE
             ? -1
             : (int)redis_transaction_count(&session->transaction),
-        session->transaction.watched_count, strchr(job->command->name, '|') + 1, session->library,
-        session->library_version, session->reply.protocol);
+        session->transaction.watched_count, strchr(job->command->name, '|') + 1, mode ? 0 : -1,
+        session->library, session->library_version, session->reply.protocol);
     reply_verbatim(redis_job_reply(job),
                    kv_slice(line, size < (int)sizeof line ? (size_t)size : sizeof line - 1));
     return true;

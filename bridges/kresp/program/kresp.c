@@ -118,7 +118,8 @@ static int run_bridge(const struct kresp_options *options)
     service.allow_flush = options->allow_flush;
     service.start_ms = clock_realtime_ms();
     atomic_init(&service.saved_ms, service.start_ms);
-    service.link = channel_link_new(service.store, &service.channels);
+    service.tracking.channels = &service.channels;
+    service.link = channel_link_new(service.store, &service.tracking);
     if (!service.link) {
         redis_store_close(service.store);
         return exit_with_error(&(struct kv_error){.text = "out of memory"}, EXIT_FAILED);

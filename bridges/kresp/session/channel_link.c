@@ -43,6 +43,7 @@
 struct channel_link {
     struct redis_store *store;
     struct redis_channels *channels;
+    struct tracking_table *tracking;
     char name[NAME_BYTES];
     char message_key[sizeof MESSAGE_KEY + NAME_BYTES];
     int wake_fd;
@@ -59,7 +60,7 @@ struct channel_link {
     uint64_t events_asked, events_done; /* how often asked_events was set, and has been looked at */
     struct kv_error events_error;       /* why the last were refused */
     /* The thread's own: */
-    struct clientk_watch *watch, *keys_watch; /* keys_watch: of all keys; NULL: no event is told */
+    struct clientk_watch *watch, *keys_watch; /* keys_watch: of all keys; NULL: nobody is told */
     uint64_t renew_ms;                        /* when the entry has to be written again */
     bool is_complained;
 };
@@ -260,8 +261,10 @@ static void take_link_change(struct channel_link *link, const struct clientk_cha
 
 static void take_key_change(struct channel_link *link, const struct clientk_change *change)
 {
-    if (!redis_store_owns(change->key))
-        keyspace_events_publish(link->channels, channel_link_events(link), change);
+    if (redis_store_owns(change->key))
+        return;
+    tracking_table_tell(link->tracking, change->key, change->version);
+    keyspace_events_publish(link->channels, channel_link_events(link), change);
 }
 
 /* Takes what the watch has, up to TAKEN_AT_ONCE changes, or until something is asked for.
@@ -290,6 +293,8 @@ static enum watch_state take_link_changes(struct channel_link *link, struct clie
         log_warn("messages of other kresp, or events of keys, have been missed: the server does "
                  "not know them any more%s",
                  unsaid);
+    if (status == KV_MISSED && watch == link->keys_watch)
+        tracking_table_tell_all(link->tracking);
     if (status == KV_OK || status == KV_MISSED)
         return WATCH_MORE;
     return status == KV_TIMEOUT ? WATCH_READ : WATCH_ILL; /* it is asked again after a while */
@@ -322,7 +327,7 @@ static int do_what_is_due(struct channel_link *link, bool is_well)
     return link->renew_ms > now_ms ? (int)(link->renew_ms - now_ms) : 0;
 }
 
-/* Begins or ends to watch the keys, if a client has asked for other events. */
+/* Begins to watch the keys, if a client has asked to be told of them, and ends when nobody is. */
 static void change_events(struct channel_link *link)
 {
     struct kv_error error = {.text = ""};
@@ -332,17 +337,22 @@ static void change_events(struct channel_link *link)
     bool is_asked = asked != link->events_done;
     unsigned events = link->asked_events;
     pthread_mutex_unlock(&link->lock);
-    if (!is_asked)
+    if (!is_asked && !link->keys_watch)
         return;
-    if (!keyspace_events_tell(events)) {
+    /* A client enters the table before it asks, so it is seen here. */
+    if (!keyspace_events_tell(events) && tracking_table_count(link->tracking).clients == 0) {
         clientk_watch_close(link->keys_watch);
         link->keys_watch = NULL;
     } else if (!link->keys_watch) {
         link->keys_watch = redis_store_watch(link->store, kv_slice(NULL, 0), true, &error);
     }
+    if (!is_asked)
+        return;
     pthread_mutex_lock(&link->lock);
     if (link->keys_watch || !keyspace_events_tell(events))
         link->events = events;
+    else
+        link->asked_events = link->events;
     link->events_error = error;
     link->events_done = asked;
     pthread_mutex_unlock(&link->lock);
@@ -369,6 +379,8 @@ static void *run_channel_link(void *argument)
             log_warn("the wake-up of a thread cannot be read: error %d", errno);
         enum watch_state of_link = take_link_changes(link, link->watch, take_link_change);
         enum watch_state of_keys = take_link_changes(link, link->keys_watch, take_key_change);
+        if (is_well && of_keys == WATCH_ILL)
+            tracking_table_tell_all(link->tracking);
         is_well = of_link != WATCH_ILL && of_keys != WATCH_ILL;
         has_more = of_link == WATCH_MORE || of_keys == WATCH_MORE;
     }
@@ -389,13 +401,14 @@ static void wake_link(const struct channel_link *link)
         log_warn("a thread cannot be woken: error %d", errno);
 }
 
-struct channel_link *channel_link_new(struct redis_store *store, struct redis_channels *channels)
+struct channel_link *channel_link_new(struct redis_store *store, struct tracking_table *tracking)
 {
     struct channel_link *link = calloc(1, sizeof *link);
     if (!link)
         return NULL;
     link->store = store;
-    link->channels = channels;
+    link->channels = tracking->channels;
+    link->tracking = tracking;
     link->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (link->wake_fd < 0) {
         free(link);
@@ -459,13 +472,11 @@ unsigned channel_link_events(struct channel_link *link)
     return events;
 }
 
-uint64_t channel_link_ask_events(struct channel_link *link, unsigned events)
+/* Under the lock. */
+static uint64_t ask_thread(struct channel_link *link, bool needs_thread)
 {
-    pthread_mutex_lock(&link->lock);
-    link->asked_events = events;
     uint64_t request = ++link->events_asked;
     atomic_store(&link->has_request, true);
-    bool needs_thread = link->has_thread || link->events != events;
     if (needs_thread && start_link_thread(link)) {
         wake_link(link);
     } else {
@@ -475,6 +486,22 @@ uint64_t channel_link_ask_events(struct channel_link *link, unsigned events)
             snprintf(link->events_error.text, sizeof link->events_error.text,
                      "no thread can be started");
     }
+    return request;
+}
+
+uint64_t channel_link_ask_events(struct channel_link *link, unsigned events)
+{
+    pthread_mutex_lock(&link->lock);
+    link->asked_events = events;
+    uint64_t request = ask_thread(link, link->has_thread || link->events != events);
+    pthread_mutex_unlock(&link->lock);
+    return request;
+}
+
+uint64_t channel_link_ask_tracking(struct channel_link *link)
+{
+    pthread_mutex_lock(&link->lock);
+    uint64_t request = ask_thread(link, true);
     pthread_mutex_unlock(&link->lock);
     return request;
 }

@@ -8,15 +8,18 @@
  * changes the others are told, each once and in order; if not, nothing is written. What is put
  * expires soon, and what nobody hears is lost.
  *
- * A user whom the store denies them
- * reaches the clients of the same kresp alone.
+ * A user whom the store denies them reaches the clients of the same kresp alone.
+ *
+ * The link also follows the store's feed of changes of all keys, while clients are told of them
+ * (keyspace_events.h, tracking_table.h). If it has missed changes, or the feed is ill, those who
+ * track keys are told that everything has changed.
  *
  * Threads: any; the link has one of its own, from the first subscription on.
  */
 #ifndef MQKV_KRESP_SESSION_CHANNEL_LINK_H
 #define MQKV_KRESP_SESSION_CHANNEL_LINK_H
 
-#include "bridges/kresp/channels/redis_channels.h"
+#include "bridges/kresp/channels/tracking_table.h"
 #include "bridges/kresp/session/redis_store.h"
 
 /* The bytes that a message takes besides its channel and itself. */
@@ -24,8 +27,9 @@
 
 struct channel_link;
 
-/* Makes the link of the channels, which outlive it, as the store does; NULL: no memory. */
-struct channel_link *channel_link_new(struct redis_store *store, struct redis_channels *channels);
+/* Makes the link of the channels of the table; both outlive it, as the store does. NULL: no
+ * memory. */
+struct channel_link *channel_link_new(struct redis_store *store, struct tracking_table *tracking);
 
 /* Ends its thread. NULL is harmless. No other thread uses it any more. */
 void channel_link_free(struct channel_link *link);
@@ -39,10 +43,14 @@ bool channel_link_join(struct channel_link *link);
  * number of the request, for channel_link_answer; nobody waits here. */
 uint64_t channel_link_ask_events(struct channel_link *link, unsigned events);
 
+/* A client has entered the table. Returns the number of the request; it is answered when the table
+ * is told of every later change. */
+uint64_t channel_link_ask_tracking(struct channel_link *link);
+
 enum link_answer {
     LINK_IS_BUSY, /* it will be known after the next redis_channels_wake */
     LINK_TELLS,   /* every later event is told, as this request or a later one wanted it */
-    LINK_REFUSES  /* *error says why the events are those of before */
+    LINK_REFUSES  /* *error says why the feed cannot be followed; events are those of before */
 };
 
 enum link_answer channel_link_answer(struct channel_link *link, uint64_t request,

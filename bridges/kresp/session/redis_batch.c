@@ -67,8 +67,12 @@ static void plan_job(struct redis_job *job)
     job->is_planned_last = false;
     if (!job->error && job->command->plan)
         job->command->plan(job);
-    if (!job->error)
+    if (!job->error) {
+        redis_command_remember_reads(job->session, job->command,
+                                     job->memory->operations + job->first_operation,
+                                     job->operations);
         return;
+    }
     job->memory->operation_count = job->first_operation;
     job->operations = 0;
 }
@@ -143,6 +147,30 @@ static enum taken take_together(struct redis_batch *batch, struct redis_job *job
     return TAKEN_GO_ON;
 }
 
+/* Takes a command that was looked up; job->error: it cannot be executed. */
+static enum taken take_found(struct redis_batch *batch, struct redis_job *job, bool first)
+{
+    if (job->session->transaction.state == TRANSACTION_QUEUEING &&
+        (job->error || !(job->command->flags & COMMAND_NOT_QUEUED)))
+        return take_queued(job, first);
+    bool together = !job->error && redis_command_is_together(job);
+    if (job->error || !(together || (job->command->flags & COMMAND_AT_ONCE)))
+        return take_planned(batch, job);
+    if (!first)
+        return TAKEN_NOT;
+    enum taken taken = together ? take_together(batch, job) : take_at_once(batch, job);
+    look_at_clock(batch);
+    return taken;
+}
+
+/* CLIENT CACHING counts for the next command, or transaction, that is not CLIENT itself. */
+static void forget_caching(struct redis_session *session, const struct redis_command *command)
+{
+    bool is_client = command && strncmp(command->name, "client|", 7) == 0;
+    if (session->transaction.state != TRANSACTION_QUEUEING && !is_client)
+        session->tracker.is_told_caching = false;
+}
+
 static enum taken take_command(struct redis_batch *batch, struct redis_session *session,
                                const struct kv_slice *arguments, size_t count, bool first)
 {
@@ -155,16 +183,9 @@ static enum taken take_command(struct redis_batch *batch, struct redis_session *
     if (session->closing)
         return TAKEN_LAST;
     session->commands++;
-    if (session->transaction.state == TRANSACTION_QUEUEING &&
-        (job.error || !(job.command->flags & COMMAND_NOT_QUEUED)))
-        return take_queued(&job, first);
-    bool together = !job.error && redis_command_is_together(&job);
-    if (job.error || !(together || (job.command->flags & COMMAND_AT_ONCE)))
-        return take_planned(batch, &job);
-    if (!first)
-        return TAKEN_NOT;
-    enum taken taken = together ? take_together(batch, &job) : take_at_once(batch, &job);
-    look_at_clock(batch);
+    enum taken taken = take_found(batch, &job, first);
+    if (taken != TAKEN_NOT && session->tracker.is_told_caching)
+        forget_caching(session, job.command);
     return taken;
 }
 
@@ -353,6 +374,8 @@ bool redis_batch_run(struct redis_batch *batch)
         if (is_looked_at && batch->is_spent && !first)
             return false;
         learn(batch, job);
+        redis_session_note_writes(job->session, job->memory->operations + job->first_operation,
+                                  job->memory->results + job->first_operation, job->operations);
         answer_job(job);
         batch->answered++;
     }

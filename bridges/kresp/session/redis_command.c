@@ -290,6 +290,17 @@ bool redis_command_is_together(const struct redis_job *job)
            keys.count <= CLIENTK_MAX_TRANSACTION_STEPS;
 }
 
+void redis_command_remember_reads(struct redis_session *session,
+                                  const struct redis_command *command,
+                                  const struct clientk_operation *operations, size_t count)
+{
+    if (!(command->flags & COMMAND_READ) || command->first_key == 0 ||
+        !key_tracker_wants_reads(&session->tracker))
+        return;
+    for (size_t i = 0; i < count; i++)
+        redis_session_remember(session, operations[i].key);
+}
+
 size_t redis_command_max_argument_bytes(const struct redis_service *service)
 {
     const size_t max_key_bytes = 65535;

@@ -86,6 +86,12 @@ enum called_command redis_command_find_called(const struct kv_slice *arguments, 
 /* Returns true if the job's command is to be executed as one transaction. */
 bool redis_command_is_together(const struct redis_job *job);
 
+/* Has the client told of changes (CLIENT TRACKING) of what these operations of the command read;
+ * before they do. */
+void redis_command_remember_reads(struct redis_session *session,
+                                  const struct redis_command *command,
+                                  const struct clientk_operation *operations, size_t count);
+
 /* Returns the size of the largest argument that a command may have. */
 size_t redis_command_max_argument_bytes(const struct redis_service *service);
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bridges/kresp/channels/redis_channels.h"
+#include "bridges/kresp/channels/tracking_table.h"
 #include "bridges/kresp/session/channel_link.h"
 #include "bridges/kresp/session/redis_store.h"
 #include "bridges/kresp/session/redis_user.h"
@@ -32,6 +32,7 @@ struct redis_service {
     uint64_t start_ms; /* realtime clock */
     struct redis_users users;
     struct redis_channels channels;
+    struct tracking_table tracking;
     struct scan_places scans;
     struct channel_link *link; /* NULL: messages stay in this kresp */
     _Atomic uint64_t next_client_id;

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bridges/kresp/channels/key_tracker.h"
 #include "bridges/kresp/channels/redis_subscriber.h"
 #include "bridges/kresp/session/redis_job.h"
 #include "bridges/kresp/session/redis_service.h"
@@ -35,6 +36,7 @@ struct redis_session {
     char address[128]; /* the peer, as CLIENT LIST shows it */
     struct redis_transaction transaction;
     struct redis_subscriber subscriber;
+    struct key_tracker tracker; /* rings the subscriber's inbox */
     struct redis_job
         *unfinished; /* a command that continues in the next batch, and no other before; owned */
     bool is_waiting; /* it continues when the client's inbox rings (redis_subscriber_await) */
@@ -58,6 +60,18 @@ static inline bool redis_session_only_subscribes(const struct redis_session *ses
 {
     return session->reply.protocol == 2 && redis_subscriber_count(&session->subscriber) > 0;
 }
+
+/* The client is about to read the key: it is told of its changes, if it wants to be. */
+static inline void redis_session_remember(struct redis_session *session, struct kv_slice key)
+{
+    if (key_tracker_wants_reads(&session->tracker))
+        tracking_table_remember(session->tracker.table, &session->tracker.client, key);
+}
+
+/* The client has had these operations executed: it may not want to be told of its own writes. */
+void redis_session_note_writes(struct redis_session *session,
+                               const struct clientk_operation *operations,
+                               const struct clientk_result *results, size_t count);
 
 /* Frees what the session owns; the session itself is the caller's. */
 void redis_session_free(struct redis_session *session);

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bridges/kresp/channels/redis_channels.h"
+#include "bridges/kresp/channels/tracking_table.h"
 #include "bridges/kresp/protocol/byte_buffer.h"
 
 /* Stands for a uid that is not known, as of all who come by TCP. */
@@ -26,6 +26,7 @@ struct redis_user {
     uint64_t connections;
     struct buffer_owner buffers;
     struct redis_channel_share channels; /* under the lock of the channels */
+    struct tracking_share tracking;      /* under the lock of the table */
     _Atomic unsigned scripts_running;    /* of the user, now */
     _Atomic uint64_t script_kills;       /* each ends the scripts that run then */
     _Atomic uint64_t rests_until_ns;     /* monotonic: its rounds have taken long */

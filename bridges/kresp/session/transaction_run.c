@@ -258,8 +258,10 @@ static bool read_for_script(struct transaction_run *run)
     view->is_missing = false;
     bool expects = !run->has_read_keys && run->key_count > 0;
     run->has_read_keys = true;
-    for (size_t i = 0; expects && i < run->key_count; i++)
+    for (size_t i = 0; expects && i < run->key_count; i++) {
+        redis_session_remember(run->job->session, run->keys[i]);
         transaction_view_expect(view, run->keys[i]);
+    }
     run->script_end = read_behind_guards(run);
     if (run->script_end == RUN_TOO_LARGE && expects) {
         /* What the script may never ask for is too much: only what it does. */
@@ -286,6 +288,8 @@ static bool run_command_part(struct transaction_run *run, struct redis_job *comm
         memory->operation_count = 0;
         return true;
     }
+    redis_command_remember_reads(run->job->session, command->command, memory->operations,
+                                 memory->operation_count);
     if (run->keys && !read_for_script(run)) {
         memory->operation_count = 0;
         return true;
@@ -537,6 +541,8 @@ static enum run_end commit_run(struct transaction_run *run)
     if (end != RUN_GOES_ON)
         return end;
     end = ask_transaction_of_store(run, &transacted);
+    if (end == RUN_GOES_ON && transacted.outcome != CLIENTK_ELSE)
+        redis_session_note_writes(run->job->session, run->steps, run->results, run->step_count);
     free_values(run);
     if (end != RUN_GOES_ON)
         return end;
