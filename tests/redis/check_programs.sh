@@ -54,7 +54,6 @@ needs() {
         return
         ;;
     CMSGPACK) ;;
-    TRACKING) lacks="CLIENT TRACKING" ;;
     H*) kind="hashes: " ;;
     S*) kind="sets: " ;;
     Z*) kind="sorted sets: " ;;

@@ -50,6 +50,18 @@ const programs = {
       () => client.publish('c', 'hello')));
     assert.equal(await heard, 'hello');
   }],
+  'node-redis: clientSideCache': ['redis', async () => {
+    const {BasicClientSideCache, createClient} = require('redis');
+    const cache = new BasicClientSideCache();
+    const client = createClient({socket: {path, reconnectStrategy: false}, clientSideCache: cache});
+    client.on('error', () => {});
+    await client.connect();
+    const other = await nodeRedis();
+    await other.set('k', 'old');
+    while (cache.stats().hitCount === 0) assert.equal(await client.get('k'), 'old');
+    await other.set('k', 'new');
+    while (await client.get('k') !== 'new') await new Promise((resolve) => setTimeout(resolve, 1));
+  }],
   'connect-redis (express-session)': ['connect-redis redis express-session', async () => {
     const {RedisStore} = require('connect-redis');
     const store = new RedisStore({client: await nodeRedis(), ttl: 60});

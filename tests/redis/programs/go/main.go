@@ -22,6 +22,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/ulule/limiter/v3"
 	limiterstore "github.com/ulule/limiter/v3/drivers/store/redis"
+	"github.com/valkey-io/valkey-go"
 )
 
 var (
@@ -93,10 +94,37 @@ func rueidisClient(disableCache bool) rueidis.Client {
 }
 
 func rueidisCaching() {
-	r := rueidisClient(false)
-	must(r.Do(ctx, r.B().Set().Key("k").Value("v").Build()).Error())
-	_, err := r.DoCache(ctx, r.B().Get().Key("k").Cache(), time.Minute).ToString()
+	r, other := rueidisClient(false), client()
+	must(other.Set(ctx, "k", "old", 0).Err())
+	for hit := false; !hit; {
+		result := r.DoCache(ctx, r.B().Get().Key("k").Cache(), time.Minute)
+		value, err := result.ToString()
+		must(err)
+		check(value == "old", "GET")
+		hit = result.IsCacheHit()
+	}
+	must(other.Set(ctx, "k", "new", 0).Err())
+	for value, err := "", error(nil); value != "new"; must(err) {
+		value, err = r.DoCache(ctx, r.B().Get().Key("k").Cache(), time.Minute).ToString()
+	}
+}
+
+func valkeyCaching() {
+	v, err := valkey.NewClient(valkey.ClientOption{
+		InitAddress: []string{"127.0.0.1:" + os.Getenv("KRESP_PORT")},
+	})
 	must(err)
+	other := client()
+	must(other.Set(ctx, "k", "old", 0).Err())
+	for hit := false; !hit; {
+		result := v.DoCache(ctx, v.B().Get().Key("k").Cache(), time.Minute)
+		must(result.Error())
+		hit = result.IsCacheHit()
+	}
+	must(other.Set(ctx, "k", "new", 0).Err())
+	for value, err := "", error(nil); value != "new"; must(err) {
+		value, err = v.DoCache(ctx, v.B().Get().Key("k").Cache(), time.Minute).ToString()
+	}
 }
 
 func rueidisPlain() {
@@ -165,6 +193,7 @@ var programs = []struct {
 	{"redigo", redigo},
 	{"rueidis: DisableCache", rueidisPlain},
 	{"rueidis: client-side caching", rueidisCaching},
+	{"valkey-go: client-side caching", valkeyCaching},
 	{"redsync", redsyncLocks},
 	{"redis_rate", redisRate},
 	{"go-redis/cache", goRedisCache},
