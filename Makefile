@@ -49,7 +49,7 @@ PIE := -pie
 
 # The rooms. A room is a folder; its .c files, and those of its sub-rooms, are its modules; what may call what is
 # in ARCHITECTURE.md and checked by tests/lint/includes.
-ROOMS := common sandbox kvstore engine wire serverk clientk lab bridges/cluster bridges/kresp
+ROOMS := common sandbox kvstore engine wire serverk clientk tools lab bridges/cluster bridges/kresp
 sources = $(sort $(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c))
 objects = $(patsubst %.c,$(OUT)/obj/%.o,$(call sources,$(1)))
 
@@ -74,8 +74,8 @@ NATSKV_OBJ := $(if $(NATS),$(patsubst %.c,$(OUT)/obj/%.o,$(filter-out %_absent.c
 NATS_LIBS := $(if $(NATS),-lnats)
 SANDBOX_OBJ := $(call objects,sandbox)
 SERVERK_OBJ := $(call without_absent,$(call objects,serverk)) $(LAB_OBJ) $(SANDBOX_OBJ) $(call objects,bridges/cluster/mirror) $(ENGINE_OBJ) $(NATSKV_OBJ)
-# The clientk command compares header pages of data files (clientk/program/backup).
-CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program) $(OUT)/obj/kvstore/format/file_chapters.o
+# The clientk command compares header pages of data files (tools/backup).
+CLIENTK_PROGRAM_OBJ := $(call objects,clientk/program) $(call objects,tools) $(OUT)/obj/kvstore/format/file_chapters.o
 # The client library reads the files of a store itself (clientk/direct): by the code that knows their bytes.
 CLIENTK_OBJ := $(filter-out $(CLIENTK_PROGRAM_OBJ),$(call objects,clientk)) \
 	$(call objects,kvstore/shared) $(patsubst %,$(OUT)/obj/kvstore/format/%.o,file_name record verified_bitmap wide_checksum wide_checksum_avx2)

@@ -234,7 +234,7 @@ PYTHON_FILES = $(wildcard tests/*/*.py tests/*/*/*.py experiments/*/*.py bridges
 	$(shell grep -lE -m 1 '^\#!.*\bpython3' experiments/* tests/* tests/*/* demo/* packaging/* 2>/dev/null | grep -v '\.py$$')
 
 LINTS := lint-format lint-names lint-width lint-includes lint-orders lint-headers lint-gcc lint-clang \
-	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-docs lint-figures lint-abi lint-sentences lint-rota
+	lint-cppcheck lint-tidy lint-shell lint-python lint-man lint-docs lint-figures lint-abi lint-sentences lint-words lint-rota
 .PHONY: lint $(LINTS)
 lint:
 	@tests/deps
@@ -250,11 +250,12 @@ lint-includes:
 
 # How much code each part of the tree has.
 LINES_OF_core := include common sandbox wire kvstore engine serverk clientk
+LINES_OF_tools := tools
 LINES_OF_lab := lab
 LINES_OF_bridges := bridges
 .PHONY: lines
 lines:
-	@$(foreach part,core lab bridges,for room in $(LINES_OF_$(part)) $(if $(word 2,$(LINES_OF_$(part))),'$(LINES_OF_$(part))'); do \
+	@$(foreach part,core tools lab bridges,for room in $(LINES_OF_$(part)) $(if $(word 2,$(LINES_OF_$(part))),'$(LINES_OF_$(part))'); do \
 	  printf '%-8s %6d lines in %4d files  %s\n' $(part) $$(git ls-files $$room | grep -E '\.(c|h|py)$$' | tee $(OUT)/lines | \
 	  xargs cat | wc -l) $$(wc -l <$(OUT)/lines) "$$room"; done;)
 
@@ -272,6 +273,10 @@ lint-orders:
 # A sentence is for people; a status decides.
 lint-sentences:
 	@tests/lint/sentences
+
+# One word for one thing: not those that another has replaced.
+lint-words:
+	@tests/lint/words
 
 lint-names:
 	@tests/lint/names $(C_FILES) $(H_FILES) $(wildcard experiments/peers/*.[ch])

@@ -15,7 +15,7 @@
 #include "clientk/program/cli/cli_context.h"
 #include "clientk/program/commands/invocation.h"
 #include "clientk/program/cli/help.h"
-#include "clientk/program/prompt/interactive.h"
+#include "tools/prompt/interactive.h"
 #include "clientk/program/cli/interrupt.h"
 #include "common/report/standard_files.h"
 

@@ -33,7 +33,7 @@ $(OUT)/peers/engine_load: $(call peer_object,engine_load) $(call peer_object,eng
 	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lxxhash -llmdb -lrocksdb -lleveldb -lm
 
 $(OUT)/peers/range_load: $(foreach part,range_load range_served engine load_row,$(call peer_object,$(part))) \
-		$(OUT)/obj/clientk/program/bench/distribution.o $(OUT)/libclientk.a $(OUT)/libkvstore.a
+		$(OUT)/obj/tools/bench/distribution.o $(OUT)/libclientk.a $(OUT)/libkvstore.a
 	@mkdir -p $(@D)
 	$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ -lhiredis -lxxhash -llmdb -lrocksdb -lleveldb -lm
 

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/bench/distribution.h"
+#include "tools/bench/distribution.h"
 #include "common/numbers/histogram.h"
 #include "common/numbers/random.h"
 #include "common/text/parse.h"

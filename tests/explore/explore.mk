@@ -20,7 +20,7 @@ endif
 # The daemon is one without the lab.
 EXPLORE_ROOMS := $(foreach room,config dispatch execute lanes receive session,$(call objects,serverk/$(room))) \
 	$(foreach noun,backup_dir backup_manifest backup_source backup_target file_copy restore_target tar_stream, \
-	$(OUT)/obj/clientk/program/backup/$(noun).o) $(call without_main,$(KVCHECK_OBJ)) \
+	$(OUT)/obj/tools/backup/$(noun).o) $(call without_main,$(KVCHECK_OBJ)) \
 	$(filter-out %/bridge_sandbox.o,$(call objects,bridges/kresp/bridge)) \
 	$(foreach room,channels commands protocol session,$(call objects,bridges/kresp/$(room))) $(SCRIPT_OBJ) \
 	$(filter-out %/nats_connect.o %_absent.o,$(NATSKV_OBJ)) $(CLIENTK_OBJ) $(COMMON_OBJ) $(WIRE_OBJ) $(KVSTORE_OBJ)

@@ -3,11 +3,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "clientk/program/backup/backup_source.h"
-#include "clientk/program/backup/backup_target.h"
-#include "clientk/program/backup/file_copy.h"
-#include "clientk/program/backup/held_store.h"
-#include "clientk/program/backup/restore_target.h"
+#include "tools/backup/backup_source.h"
+#include "tools/backup/backup_target.h"
+#include "tools/backup/file_copy.h"
+#include "tools/backup/held_store.h"
+#include "tools/backup/restore_target.h"
 #include "clientk/program/cli/interrupt.h"
 #include "tests/explore/explore.h"
 #include "tests/explore/explore_machine.h"

@@ -1,5 +1,5 @@
 /*
- * covers: clientk/program/transfer/dump_format.c clientk/program/commands/line_source.c
+ * covers: tools/transfer/dump_format.c clientk/program/commands/line_source.c
  * clientk/program/commands/key_command.c
  *
  * Dumps as `clientk load` reads them, under libFuzzer. An input that begins with an even byte is a
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "clientk/program/transfer/dump_format.h"
+#include "tools/transfer/dump_format.h"
 #include "clientk/program/commands/invocation.h"
 #include "clientk/program/commands/line_source.h"
 #include "common/memory/cursor.h"

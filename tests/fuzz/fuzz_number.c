@@ -1,5 +1,5 @@
 /*
- * covers: common/text/parse.c clientk/program/bench/workload.c
+ * covers: common/text/parse.c tools/bench/workload.c
  *
  * Numbers as people type them under libFuzzer: each parser takes exactly the texts that a second
  * reader takes, written here in another way (128-bit sums, the unit taken off the end), and gives
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "clientk/program/bench/workload.h"
+#include "tools/bench/workload.h"
 #include "common/text/parse.h"
 
 #define UNTOUCHED UINT64_C(0x1234567890abcdef)

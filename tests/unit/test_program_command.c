@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "clientk/program/cli/command.h"
-#include "clientk/program/prompt/completion.h"
+#include "tools/prompt/completion.h"
 #include "clientk/program/commands/invocation.h"
 #include "clientk/program/cli/help.h"
 #include "tests/support/test_suite.h"

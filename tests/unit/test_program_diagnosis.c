@@ -1,5 +1,5 @@
 /* diagnosis: the commands that mend what doctor finds do something. */
-#include "clientk/program/ops/diagnosis.h"
+#include "tools/ops/diagnosis.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/transfer/dump_format.h"
-#include "clientk/program/transfer/refused_lines.h"
+#include "tools/transfer/dump_format.h"
+#include "tools/transfer/refused_lines.h"
 #include "clientk/program/cli/line.h"
 #include "clientk/program/cli/output.h"
 #include "tests/support/test_suite.h"

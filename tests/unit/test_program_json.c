@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "clientk/program/cli/json_reader.h"
-#include "clientk/program/ops/stats.h"
+#include "tools/ops/stats.h"
 #include "common/numbers/random.h"
 #include "tests/support/test_suite.h"
 

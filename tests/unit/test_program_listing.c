@@ -1,5 +1,5 @@
 /* listing: arrays of objects as tables, whatever a server puts into them. */
-#include "clientk/program/ops/listing.h"
+#include "tools/ops/listing.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* live_records: of each key the last record; a file that cannot be read is told, and no signal. */
-#include "clientk/program/backup/live_records.h"
+#include "tools/backup/live_records.h"
 
 #include <check.h>
 #include <inttypes.h>

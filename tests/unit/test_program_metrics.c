@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/ops/metrics_reader.h"
-#include "clientk/program/ops/top_report.h"
+#include "tools/ops/metrics_reader.h"
+#include "tools/ops/top_report.h"
 #include "common/numbers/random.h"
 #include "tests/support/test_suite.h"
 

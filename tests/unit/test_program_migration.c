@@ -1,7 +1,7 @@
 /* migration: on which condition an entry is written at the target. */
 #include <check.h>
 
-#include "clientk/program/transfer/migration.h"
+#include "tools/transfer/migration.h"
 #include "tests/support/test_suite.h"
 
 static const struct clientk_entry entry = {

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clientk/program/bench/bench_options.h"
-#include "clientk/program/bench/distribution.h"
-#include "clientk/program/bench/workload.h"
+#include "tools/bench/bench_options.h"
+#include "tools/bench/distribution.h"
+#include "tools/bench/workload.h"
 #include "tests/support/test_suite.h"
 
 #define DRAWS 200000
