@@ -660,7 +660,7 @@ START_TEST(extents_in_use_put_off_a_compaction)
     options.compact_min_bytes = 256 * 1024;
     must_reopen(&options);
     replace_until(512 * 1024);
-    bool was_idle = false; /* on a machine that stands still nobody takes an extent */
+    bool was_idle = false;         /* on a machine that stands still nobody takes an extent */
     for (int i = 0; i < 25; i++) { /* the compactor looks meanwhile */
         uint64_t before_ms = clock_monotonic_coarse_ms();
         clock_sleep_ms(100);
