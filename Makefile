@@ -31,7 +31,8 @@ VARIANT_CFLAGS_release = -fstack-protector-strong -fstack-clash-protection $(FOR
 VARIANT_CFLAGS_debug := -O0
 VARIANT_CFLAGS_asan := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=undefined
-VARIANT_CFLAGS_tsan := -O1 -fno-omit-frame-pointer -fsanitize=thread
+# clang does not define the name that gcc does.
+VARIANT_CFLAGS_tsan := -O1 -fno-omit-frame-pointer -fsanitize=thread -D__SANITIZE_THREAD__=1
 VARIANT_CFLAGS_fuzz := $(VARIANT_CFLAGS_asan) -fsanitize=fuzzer-no-link \
 	-fprofile-instr-generate -fcoverage-mapping
 VARIANT_CFLAGS_coverage := -O1 --coverage -fprofile-update=atomic -fno-builtin-fork \

@@ -56,7 +56,7 @@ $(EXPLORE_RUNTIME_OBJ): $(EXPLORE_OUT)/obj/%.o: %.c
 
 $(filter-out $(EXPLORE_RUNTIME_OBJ),$(EXPLORE_OBJ)): $(EXPLORE_OUT)/obj/%.o: %.c $(EXPLORE_RENAMED) Makefile tests/explore/explore.mk
 	@mkdir -p $(@D)
-	$(CC) -isystem tests/explore/outside $(BASE_CFLAGS) -g $(EXPLORE_CFLAGS) -DMQKV_ASSERT -fsanitize=thread -c -o $@ $<
+	$(CC) -isystem tests/explore/outside $(BASE_CFLAGS) -g $(EXPLORE_CFLAGS) -DMQKV_ASSERT -fsanitize=thread -D__SANITIZE_THREAD__=1 -c -o $@ $<
 	@$(OBJCOPY) --redefine-syms=$(EXPLORE_RENAMED) $(if $(filter tests/%,$<),,--rename-section .data=room_data --rename-section .bss=room_bss) $@
 
 $(EXPLORE_OUT)/explore: $(EXPLORE_OBJ) $(EXPLORE_RUNTIME_OBJ)
