@@ -352,13 +352,14 @@ static enum kv_status refuse_name(const char *name, struct kv_error *error)
 static enum kv_status set(struct reload *reload, const struct option_row *row,
                           const struct option_origin *origin, struct kv_error *error)
 {
+    static const struct option_origin none;
     struct option_origin wanted[OPTIONS_MAX];
     unsigned index = (unsigned)(row - options_rows);
     struct server_options now;
     struct kv_error reason = {0};
     KV_ASSERT(mutex_is_held(&reload->lock));
     for (unsigned i = 0; i < OPTIONS_MAX; i++)
-        wanted[i] = reload->in_force[i].by ? (struct option_origin){0} : reload->in_force[i];
+        wanted[i] = reload->in_force[i].by ? none : reload->in_force[i];
     wanted[index] = *origin;
     if (command_line_take(wanted, &now, error) != OPTIONS_RUN)
         return KV_USAGE;
