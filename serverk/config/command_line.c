@@ -293,8 +293,8 @@ static enum options_outcome print_serverk_help(const char *topic, struct kv_erro
     static const char *const topics[HELP_PAGES] = {
         [HELP_FIRST] = "", [HELP_TUNING] = "tuning", [HELP_STUDIES] = "studies"};
     static const char *const about[HELP_PAGES] = {
-        [HELP_FIRST] = "usage: serverk [-f DIR] [-m NAME] [options]\n"
-                       "The daemon of mqkv, a key-value store over POSIX message queues.\n",
+        [HELP_FIRST] = ("usage: serverk [-f DIR] [-m NAME] [options]\n"
+                        "The daemon of mqkv, a key-value store over POSIX message queues.\n"),
         [HELP_TUNING] = "Options for who has measured that a default does not suit.\n",
         [HELP_STUDIES] = "Options for who compares how a daemon can work.\n"};
     unsigned page = HELP_FIRST;
