@@ -62,8 +62,7 @@ static void judge_line(struct dump_check *check, const char *text, size_t size)
     struct invocation prepared;
     if (dump_check_line(check, text, size))
         return;
-    if (take_line(text, size, &words, &prepared) == KV_OK && prepared.command &&
-        prepared.command->key_kind)
+    if (take_line(text, size, &words, &prepared) == KV_OK && prepared.for_key)
         require(prepared.key_command.operation.key.size > 0);
     invocation_free(&prepared);
     line_free(&words);

@@ -124,8 +124,9 @@ static void check_units(const char *text)
                                           {"GiB", 1u << 30},
                                           {"T", UINT64_C(1) << 40},
                                           {"TiB", UINT64_C(1) << 40}};
-    static const struct suffix times[] = {{"", 1},      {"ms", 1},      {"s", 1000},
-                                          {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
+    static const struct suffix times[] = {{"", 1},         {"ms", 1},      {"s", 1000},
+                                          {"m", 60000},    {"h", 3600000}, {"d", 86400000},
+                                          {"w", 604800000}};
     check_with(parse_size, text, sizes, sizeof sizes / sizeof sizes[0]);
     check_with(parse_duration_ms, text, times, sizeof times / sizeof times[0]);
 }
