@@ -24,7 +24,7 @@ key begins with says what goes wrong with it:
     partial-    the first batch with it is one message short
     raised-     from this write on streams have three replicas, of which only the leader has the key
 
---scans slow: batches are short and come slowly; hollow: they are empty, though there is more; gaps:
+--scans slow: batches are short and come slowly; empty: they are empty, though there is more; gaps:
 some of their messages are lost the first time.
 --purged: streams begin as if their first thousand messages had been removed.
 --endless: who looks through a stream is shown its first messages again and again.
@@ -409,7 +409,7 @@ class Connection(threading.Thread):
             return
         if self.options.scans == "slow":
             time.sleep(0.3)
-        most = {"slow": 20, "hollow": 0}.get(self.options.scans, asked["batch"])
+        most = {"slow": 20, "empty": 0}.get(self.options.scans, asked["batch"])
         shown, size = [], 0
         for sequence, subject in itertools.islice(rest, most):
             if size >= asked["max_bytes"]:
@@ -433,7 +433,7 @@ def main():
     parser.add_argument("--forgets", action="store_true")
     parser.add_argument("--version")
     parser.add_argument("--shards")
-    parser.add_argument("--scans", choices=["slow", "hollow", "gaps"])
+    parser.add_argument("--scans", choices=["slow", "empty", "gaps"])
     parser.add_argument("--purged", action="store_true")
     parser.add_argument("--endless", action="store_true")
     options = parser.parse_args()

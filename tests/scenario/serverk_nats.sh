@@ -224,7 +224,7 @@ client put rare 1
 check_equal rare "$(client --timeout 1000 scan ra --keys)" \
     "a rare prefix is found, though the scan takes longer than a page may"
 stop_server
-scans superseded 10
+scans empty 10
 check_status 3 "batches without entries, though there are more" client --timeout 600 scan
 calls=$(client stats engine --format json | sed 's/.*"calls_total":\([0-9]*\).*/\1/')
 check_status 0 "are asked for now and then" test "$calls" -lt 100
