@@ -244,6 +244,9 @@ def broadcast():
     reply = some.call("client", "tracking", "on", "bcast", "prefix", "user:1")
     check(reply.startswith(b"-ERR Prefix 'user:1' overlaps with an existing"), "overlap", reply)
     check(some.call("client", "tracking", "on", "bcast", "prefix", "more:") == b"+OK\r\n", "more")
+    many = [word for number in range(100000) for word in ("prefix", f"{number:06}:")]
+    reply = some.call("client", "tracking", "on", "bcast", *many)  # all pairs would take minutes
+    check(reply.startswith(b"-ERR kresp: a user has at most 1024 prefixes"), "too many", reply)
     check(b"flags=tB" in some.call("client", "info"), "CLIENT INFO")
     info = some.call("client", "trackinginfo")
     check(all(bulk(p) in info for p in (b"user:", b"cart:", b"more:")), "TRACKINGINFO", info)

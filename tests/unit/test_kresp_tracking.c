@@ -1,6 +1,8 @@
 /* What a client is told of changed keys (CLIENT TRACKING): behind the reply that it may have kept,
  * and in bounded memory. */
 #include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +201,43 @@ START_TEST(keys_of_a_user_have_a_bound)
 }
 END_TEST
 
+#define LEFT_KEYS 50000
+
+static atomic_bool has_left;
+
+static void *tell_of_keys(void *unused)
+{
+    char key[32];
+    (void)unused;
+    for (unsigned i = LEFT_KEYS; i-- > 0 && !atomic_load(&has_left);) {
+        snprintf(key, sizeof key, "%u", i);
+        tell(key, 1);
+    }
+    return NULL;
+}
+
+/* While its reads are forgotten, others find those that are left: nothing of that stays. */
+START_TEST(who_leaves_is_told_nothing_more)
+{
+    for (int round = 0; round < 5; round++) {
+        char key[32];
+        pthread_t teller;
+        atomic_store(&has_left, false);
+        ck_assert(key_tracker_start(&session.tracker, 0));
+        for (unsigned i = 0; i < LEFT_KEYS; i++) {
+            snprintf(key, sizeof key, "%u", i);
+            remember(key);
+        }
+        ck_assert_int_eq(pthread_create(&teller, NULL, tell_of_keys, NULL), 0);
+        key_tracker_stop(&session.tracker);
+        atomic_store(&has_left, true);
+        pthread_join(teller, NULL);
+        ck_assert_uint_eq(byte_buffer_size(&session.tracker.client.untold), 0);
+        ck_assert_uint_eq(user.buffers.bytes, 0);
+    }
+}
+END_TEST
+
 START_TEST(resp2_cannot_be_told)
 {
     ck_assert(key_tracker_start(&session.tracker, 0));
@@ -237,6 +276,7 @@ TEST_SUITE(kresp_tracking)
     tcase_add_test(tcase, without_memory_everything_is_told);
     tcase_add_test(tcase, what_is_remembered_of_a_user_has_a_bound);
     tcase_add_test(tcase, keys_of_a_user_have_a_bound);
+    tcase_add_test(tcase, who_leaves_is_told_nothing_more);
     tcase_add_test(tcase, resp2_cannot_be_told);
     tcase_add_test(tcase, prefixes_of_a_user_have_a_bound);
     suite_add_tcase(suite, tcase);

@@ -43,7 +43,6 @@ struct redis_channel {
     size_t subscribers;                    /* their number; 0: nobody, it is wanted only */
     size_t references;                     /* of subscriptions */
     enum redis_channel_kind kind;
-    char bytes[];
 };
 
 /* A client's subscription. The channels know of it if it is settled. */

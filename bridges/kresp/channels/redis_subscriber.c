@@ -45,19 +45,12 @@ static struct redis_channel *refer_to_channel(struct redis_subscriber *subscribe
     void **tree = tree_of(subscriber->channels, share);
     struct redis_channel *channel = channel_tree_find(tree, name);
     if (!channel) {
-        channel = calloc(1, sizeof *channel + name.size);
+        channel = channel_tree_make(tree, sizeof *channel, name);
         if (!channel)
             return NULL;
-        if (name.size > 0)
-            memcpy(channel->bytes, name.data, name.size);
-        channel->name = kv_slice(channel->bytes, name.size);
         channel->kind = kind;
         channel->share = share;
         channel->literal_bytes = share ? glob_literal_prefix(channel->name).size : 0;
-        if (!channel_tree_add(tree, channel)) {
-            free(channel);
-            return NULL;
-        }
     }
     channel->references++;
     return channel;

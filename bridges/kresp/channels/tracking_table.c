@@ -27,7 +27,6 @@ struct tracked_read {
 struct tracked_key {
     struct kv_slice name; /* first: trees compare it */
     struct tracked_read *first;
-    char bytes[];
 };
 
 void tracked_client_init(struct tracked_client *client, struct redis_inbox *inbox,
@@ -103,19 +102,8 @@ static void forget_read(struct tracking_table *table, struct tracked_read *read)
 static struct tracked_key *key_of(struct tracking_table *table, struct kv_slice name)
 {
     struct tracked_key *key = channel_tree_find(&table->keys, name);
-    if (key)
-        return key;
-    key = calloc(1, sizeof *key + name.size);
-    if (!key)
-        return NULL;
-    if (name.size > 0)
-        memcpy(key->bytes, name.data, name.size);
-    key->name = kv_slice(key->bytes, name.size);
-    if (!channel_tree_add(&table->keys, key)) {
-        free(key);
-        return NULL;
-    }
-    table->key_count++;
+    if (!key && (key = channel_tree_make(&table->keys, sizeof *key, name)) != NULL)
+        table->key_count++;
     return key;
 }
 
@@ -221,9 +209,8 @@ void tracking_table_leave(struct tracking_table *table, struct tracked_client *c
         table->clients[client->is_broadcast] = client->next;
     if (client->next)
         client->next->previous = client->previous;
-    client->is_listed = client->has_lost = false;
+    client->is_listed = false;
     table->client_count--;
-    byte_buffer_free(&client->untold);
     while (client->prefixes) {
         struct tracked_prefix *prefix = client->prefixes;
         client->prefixes = prefix->next;
@@ -240,6 +227,8 @@ void tracking_table_leave(struct tracking_table *table, struct tracked_client *c
             pthread_mutex_lock(&table->lock);
         }
     }
+    byte_buffer_free(&client->untold); /* now nobody tells the client of a read any more */
+    client->has_lost = false;
     pthread_mutex_unlock(&table->lock);
 }
 

@@ -77,6 +77,14 @@ static bool parse_tracking(struct redis_job *job, unsigned *mode, size_t *prefix
     return true;
 }
 
+static void fail_prefixes(struct redis_job *job)
+{
+    redis_job_fail(job,
+                   "ERR kresp: a user has at most %u prefixes, as far as there is memory for them "
+                   "(--buffers)",
+                   TRACKING_PREFIXES_OF_USER);
+}
+
 static bool mode_is_possible(struct redis_job *job, unsigned mode, size_t prefixes)
 {
     const unsigned opts = TRACKING_OPTIN | TRACKING_OPTOUT;
@@ -94,6 +102,8 @@ static bool mode_is_possible(struct redis_job *job, unsigned mode, size_t prefix
              ((mode & TRACKING_OPTOUT) && (now & TRACKING_OPTIN)))
         redis_job_fail(job, "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for "
                             "this client, and then re-enabling it with a different mode.");
+    else if (prefixes > TRACKING_PREFIXES_OF_USER) /* before each is compared with all others */
+        fail_prefixes(job);
     else if (redis_job_reply(job)->protocol < 3)
         redis_job_fail(job, "ERR kresp: CLIENT TRACKING needs RESP3 (HELLO 3): RESP2 has no way to "
                             "tell a client of changes");
@@ -101,7 +111,7 @@ static bool mode_is_possible(struct redis_job *job, unsigned mode, size_t prefix
 }
 
 /* Adds the prefixes; without one, a client is told of all keys. */
-static bool add_prefixes(struct redis_job *job, size_t prefixes)
+static void add_prefixes(struct redis_job *job, size_t prefixes)
 {
     struct key_tracker *tracker = &job->session->tracker;
     struct kv_slice every = kv_slice("", 0);
@@ -112,11 +122,7 @@ static bool add_prefixes(struct redis_job *job, size_t prefixes)
             added =
                 tracking_table_add_prefix(tracker->table, &tracker->client, job->arguments[++i]);
     if (!added)
-        redis_job_fail(job,
-                       "ERR kresp: a user has at most %u prefixes, as far as there is memory for "
-                       "them (--buffers)",
-                       TRACKING_PREFIXES_OF_USER);
-    return added;
+        fail_prefixes(job);
 }
 
 static bool begin_tracking(struct redis_job *job)
