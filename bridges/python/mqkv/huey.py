@@ -54,7 +54,7 @@ class Storage(BaseStorage):  # type: ignore[misc]
         super().__init__(name)
         self._options = (queue, options)
         self._lock = threading.Lock()
-        self._read: "list[tuple[bytes, str]]" = []  # from the schedule, not queued yet: receipts
+        self._read: "dict[bytes, list[str]]" = {}  # from the schedule, not queued yet: receipts
         self._opened: "Optional[tuple[Client, Queue, Queue]]" = None
         self._utc = utc
         self._read_timeout = read_timeout
@@ -129,15 +129,17 @@ class Storage(BaseStorage):  # type: ignore[misc]
                            delay=max(0.0, seconds - time.time()), max_attempts=_MOST_ATTEMPTS)
 
     def _leave_schedule(self, data: "Optional[bytes]" = None) -> None:
-        """Acknowledges what was read from the schedule: of all, or of that task."""
+        """Acknowledges what was read from the schedule: all, or that task."""
         with self._lock:
-            left = [read for read in self._read if data is None or read[0] == data]
-            self._read = [read for read in self._read if read not in left]
-        for _, receipt in left:
-            try:
-                self._schedule.ack([receipt])
-            except (NotFound, VersionMismatch):  # its lease is over: it will be read again
-                pass
+            if data is None:
+                left = [receipt for receipts in self._read.values() for receipt in receipts]
+                self._read = {}
+            else:
+                left = self._read.pop(data, [])
+        try:
+            self._schedule.ack(left)
+        except (NotFound, VersionMismatch):  # the lease of some is over: they will be read again
+            pass
 
     def read_schedule(self, ts: datetime) -> "list[bytes]":
         """Takes the tasks whose time has come, the soonest first. They leave the schedule when they
@@ -156,7 +158,8 @@ class Storage(BaseStorage):  # type: ignore[misc]
             job.release()
         due.sort(key=lambda read: read[0])
         with self._lock:
-            self._read += [(data, receipt) for _, data, receipt in due]
+            for _, data, receipt in due:
+                self._read.setdefault(data, []).append(receipt)
         return [data for _, data, _ in due]
 
     def schedule_size(self) -> int:
