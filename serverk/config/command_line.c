@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/assert/assert.h"
 #include "common/report/error.h"
 #include "serverk/config/dispatch_model.h"
 #include "serverk/config/lab_seam.h"
@@ -19,18 +18,9 @@
 /* With --mirror: how long the cluster can be away before everything is copied again. */
 #define MIRROR_KEEP_CHANGES_MS (UINT64_C(24) * 3600 * 1000)
 
-static unsigned option_index(const char *name)
-{
-    unsigned i = 0;
-    while (options_rows[i].name && strcmp(options_rows[i].name, name) != 0)
-        i++;
-    KV_ASSERT(options_rows[i].name);
-    return i;
-}
-
 static bool is_option_given(const struct server_options *options, const char *name)
 {
-    const struct option_origin *origin = &options->origins[option_index(name)];
+    const struct option_origin *origin = &options->origins[options_index(name)];
     return origin->text && !origin->by;
 }
 
@@ -39,7 +29,7 @@ static bool cache_stands_for(struct server_options *options, const char *name, c
 {
     if (is_option_given(options, name))
         return false;
-    options->origins[option_index(name)] = (struct option_origin){.text = text, .by = "as-cache"};
+    options->origins[options_index(name)] = (struct option_origin){.text = text, .by = "as-cache"};
     return true;
 }
 

@@ -463,12 +463,17 @@ void options_print_help(FILE *stream, enum help_page page, int columns)
         option_print_section(stream, options_rows, &headings[i], columns);
 }
 
+unsigned options_index(const char *name)
+{
+    const struct option_row *row = row_named(name);
+    KV_ASSERT(row);
+    return (unsigned)(row - joined_rows);
+}
+
 const char *options_text_of(const struct server_options *options, const char *name)
 {
-    for (size_t i = 0; options_rows[i].name; i++)
-        if (strcmp(options_rows[i].name, name) == 0 && options->origins[i].text)
-            return options->origins[i].text;
-    return "";
+    const char *text = options->origins[options_index(name)].text;
+    return text ? text : "";
 }
 
 void parsed_line_begin(struct parsed_line *line)
@@ -495,10 +500,8 @@ void parsed_line_begin(struct parsed_line *line)
 
 const struct option_row *options_find(const char *name)
 {
-    for (const struct option_row *row = options_rows; row->name; row++)
-        if (row->section && strcmp(row->name, name) == 0)
-            return row;
-    return NULL;
+    const struct option_row *row = row_named(name);
+    return row && row->section ? row : NULL;
 }
 
 void options_free(struct server_options *options)

@@ -140,6 +140,9 @@ enum options_outcome {
 /* Returns the row of the option `name`; NULL: there is none that a configuration file may have. */
 const struct option_row *options_find(const char *name);
 
+/* Returns the place of the option `name`, which must be there, in options_rows and in origins. */
+unsigned options_index(const char *name);
+
 /* From now on, names of groups are not looked up (in a sandbox that cannot be done): a group is a
  * number, or a name that was looked up before. */
 void options_forbid_lookups(void);

@@ -93,23 +93,16 @@ void reload_free(struct reload *reload)
     free(reload);
 }
 
-static unsigned index_of(const char *name)
-{
-    const struct option_row *row = options_find(name);
-    KV_ASSERT(row);
-    return (unsigned)(row - options_rows);
-}
-
 /* Signals -------------------------------------------------------------------------------------- */
 
 static const char *reload_log_name(const struct reload *reload)
 {
-    return reload->in_force[index_of("log")].text;
+    return reload->in_force[options_index("log")].text;
 }
 
 static enum kv_status open_audit_anew(const struct reload *reload, struct kv_error *error)
 {
-    const char *audit = reload->in_force[index_of("audit")].text;
+    const char *audit = reload->in_force[options_index("audit")].text;
     enum kv_status status = audit ? audit_open(audit, error) : KV_OK;
     if (status != KV_OK)
         log_error("%s; it goes on where it was", error->text);
@@ -133,7 +126,7 @@ void reload_log(struct reload *reload)
     open_audit_anew(reload, &error);
     if (reload_log_name(reload))
         open_log_anew(reload, &error);
-    else if (!reload->in_force[index_of("audit")].text)
+    else if (!reload->in_force[options_index("audit")].text)
         log_info("SIGUSR1 ignored: the log is standard error");
     pthread_mutex_unlock(&reload->lock);
 }
@@ -148,7 +141,7 @@ static enum kv_status follow_change(struct reload *reload, const struct changed_
 {
     struct kv_error reason = {0};
     const char *was = or_default(change->before), *is = or_default(change->now);
-    unsigned index = index_of(change->name);
+    unsigned index = options_index(change->name);
     enum kv_status status = setting_change(&reload->place, change->name, now, &reason);
     if (status == KV_OK) {
         log_info("%s is now %s (it was %s)", change->name, is, was);
